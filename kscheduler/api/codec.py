@@ -1,0 +1,67 @@
+"""Bytes to objects and back, forgiving where the API is and clear where it is not.
+
+The API server omits empty fields, but Go clients may write `null` for an empty list or map, and `null` means
+"nothing" throughout the API. Decoding first takes the fast, strict way; only where that fails are nulls taken out and
+the rest read once more. What still cannot be read is an `UndecodableError` that names the object, never a crash.
+"""
+
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+T = TypeVar("T")
+
+
+class UndecodableError(ValueError):
+    """An object that does not have the shape of its kind. The message names the field, `identity` the object."""
+
+    def __init__(self, message: str, identity: str = "") -> None:
+        super().__init__(message)
+        self.identity = identity
+
+
+class Decoder(Generic[T]):
+    """Decodes one type. Build it once and keep it."""
+
+    def __init__(self, kind: type[T]) -> None:
+        self._kind = kind
+        self._strict = msgspec.json.Decoder(kind)
+
+    def decode(self, line: bytes | str | msgspec.Raw) -> T:
+        """Read one JSON document. Raises `UndecodableError`."""
+        try:
+            return self._strict.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return self._decode_without_nulls(line)
+
+    def _decode_without_nulls(self, line: bytes | str | msgspec.Raw) -> T:
+        try:
+            tree = msgspec.json.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+            raise UndecodableError(f"not JSON: {error}") from None
+        return convert(tree, self._kind)
+
+
+def convert(tree: Any, kind: type[T]) -> T:
+    """A tree of dicts and lists (from JSON or YAML) to a struct. Raises `UndecodableError` with the field's path."""
+    try:
+        return msgspec.convert(without_nulls(tree), kind)
+    except (msgspec.ValidationError, RecursionError) as error:
+        raise UndecodableError(str(error), identity_of(tree)) from None
+
+
+def without_nulls(tree: Any) -> Any:
+    """The same tree with every `null` member taken out, as the API reads it."""
+    if isinstance(tree, dict):
+        return {key: without_nulls(child) for key, child in tree.items() if child is not None}
+    if isinstance(tree, list):
+        return [without_nulls(child) for child in tree if child is not None]
+    return tree
+
+
+def identity_of(tree: Any) -> str:
+    """`namespace/name` as far as the tree tells it, for logs about objects that cannot be decoded."""
+    metadata = tree.get("metadata") if isinstance(tree, dict) else None
+    if not isinstance(metadata, dict):
+        return ""
+    return "/".join(str(metadata[part]) for part in ("namespace", "name") if metadata.get(part))

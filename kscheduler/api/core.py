@@ -1,0 +1,316 @@
+"""Pods, nodes and namespaces, with the fields that a scheduler reads."""
+
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.meta import Condition, KubeObject, Value
+from kscheduler.api.quantity import Quantity
+
+ResourceList = dict[str, Quantity]
+
+
+# --- selectors and affinity -------------------------------------------------------------------------------------------
+
+
+class LabelSelectorRequirement(Value, frozen=True):
+    """`key operator values` over labels; operators In, NotIn, Exists, DoesNotExist."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class LabelSelector(Value, frozen=True):
+    """All of `matchLabels` and `matchExpressions`; empty matches everything, `None` nothing."""
+
+    match_labels: dict[str, str] = {}
+    match_expressions: tuple[LabelSelectorRequirement, ...] = ()
+
+
+class NodeSelectorRequirement(Value, frozen=True):
+    """As a label requirement, with Gt and Lt besides."""
+
+    key: str = ""
+    operator: str = ""
+    values: tuple[str, ...] = ()
+
+
+class NodeSelectorTerm(Value, frozen=True):
+    """Requirements that hold together; an empty term matches nothing."""
+
+    match_expressions: tuple[NodeSelectorRequirement, ...] = ()
+    match_fields: tuple[NodeSelectorRequirement, ...] = ()
+
+
+class NodeSelector(Value, frozen=True):
+    """Terms of which one must match."""
+
+    node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
+
+
+class PreferredSchedulingTerm(Value, frozen=True):
+    """A term that earns its weight (1 to 100) where it matches."""
+
+    weight: int = 0
+    preference: NodeSelectorTerm = NodeSelectorTerm()
+
+
+class NodeAffinity(Value, frozen=True):
+    """Which nodes a pod requires and prefers."""
+
+    required_during_scheduling_ignored_during_execution: NodeSelector | None = None
+    preferred_during_scheduling_ignored_during_execution: tuple[PreferredSchedulingTerm, ...] = ()
+
+
+class PodAffinityTerm(Value, frozen=True):
+    """Pods (by labels and namespaces) that share a topology domain."""
+
+    topology_key: str = ""
+    label_selector: LabelSelector | None = None
+    namespaces: tuple[str, ...] = ()
+    namespace_selector: LabelSelector | None = None
+    match_label_keys: tuple[str, ...] = ()
+    mismatch_label_keys: tuple[str, ...] = ()
+
+
+class WeightedPodAffinityTerm(Value, frozen=True):
+    """A pod affinity term that earns its weight."""
+
+    weight: int = 0
+    pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
+
+
+class PodAffinity(Value, frozen=True):
+    """Required and preferred terms; the same shape serves anti-affinity."""
+
+    required_during_scheduling_ignored_during_execution: tuple[PodAffinityTerm, ...] = ()
+    preferred_during_scheduling_ignored_during_execution: tuple[WeightedPodAffinityTerm, ...] = ()
+
+
+class Affinity(Value, frozen=True):
+    """All affinities of a pod."""
+
+    node_affinity: NodeAffinity | None = None
+    pod_affinity: PodAffinity | None = None
+    pod_anti_affinity: PodAffinity | None = None
+
+
+class Toleration(Value, frozen=True):
+    """What taints a pod bears."""
+
+    key: str = ""
+    operator: str = ""
+    value: str = ""
+    effect: str = ""
+    toleration_seconds: int | None = None
+
+
+class TopologySpreadConstraint(Value, frozen=True):
+    """How evenly matching pods must spread over domains."""
+
+    max_skew: int = 1
+    topology_key: str = ""
+    when_unsatisfiable: str = ""
+    label_selector: LabelSelector | None = None
+    min_domains: int | None = None
+    node_affinity_policy: str | None = None
+    node_taints_policy: str | None = None
+    match_label_keys: tuple[str, ...] = ()
+
+
+# --- containers -------------------------------------------------------------------------------------------------------
+
+
+class ContainerPort(Value, frozen=True):
+    """A port; only `hostPort` matters to placement."""
+
+    container_port: int = 0
+    host_port: int = 0
+    host_ip: str = msgspec.field(default="", name="hostIP")
+    protocol: str = ""
+
+
+class ResourceRequirements(Value, frozen=True):
+    """Requests and limits of a container or of a whole pod."""
+
+    requests: ResourceList = {}
+    limits: ResourceList = {}
+
+
+class ContainerRestartRule(Value, frozen=True):
+    """An exit-code rule; the action alone decides which node feature is needed."""
+
+    action: str = ""
+
+
+class Container(Value, frozen=True):
+    """A container or init container. An init container with `restartPolicy: Always` is a sidecar."""
+
+    name: str = ""
+    image: str = ""
+    resources: ResourceRequirements = ResourceRequirements()
+    ports: tuple[ContainerPort, ...] = ()
+    restart_policy: str | None = None
+    restart_policy_rules: tuple[ContainerRestartRule, ...] = ()
+
+
+# --- volumes ----------------------------------------------------------------------------------------------------------
+
+
+class PersistentVolumeClaimSource(Value, frozen=True):
+    """A volume from a claim."""
+
+    claim_name: str = ""
+    read_only: bool = False
+
+
+class ImageVolumeSource(Value, frozen=True):
+    """A volume from an image; it counts in ImageLocality."""
+
+    reference: str = ""
+
+
+class Volume(Value, frozen=True):
+    """A volume with the sources that constrain placement; all others are skipped at decoding."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimSource | None = None
+    image: ImageVolumeSource | None = None
+    ephemeral: dict[str, Any] | None = None
+    csi: dict[str, Any] | None = None
+    gce_persistent_disk: dict[str, Any] | None = None
+    aws_elastic_block_store: dict[str, Any] | None = None
+    azure_disk: dict[str, Any] | None = None
+    cinder: dict[str, Any] | None = None
+    portworx_volume: dict[str, Any] | None = None
+    iscsi: dict[str, Any] | None = None
+    rbd: dict[str, Any] | None = None
+
+
+class PodSchedulingGate(Value, frozen=True):
+    """A named reason not to schedule yet."""
+
+    name: str = ""
+
+
+class PodResourceClaim(Value, frozen=True):
+    """A device claim by name or template."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+    resource_claim_template_name: str | None = None
+
+
+class PodSchedulingGroup(Value, frozen=True):
+    """The pod group that a pod is scheduled with."""
+
+    pod_group_name: str | None = None
+
+
+# --- pod --------------------------------------------------------------------------------------------------------------
+
+
+class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """What a pod wants."""
+
+    node_name: str = ""
+    scheduler_name: str = ""
+    priority: int | None = None
+    priority_class_name: str = ""
+    preemption_policy: str | None = None
+    containers: tuple[Container, ...] = ()
+    init_containers: tuple[Container, ...] = ()
+    resources: ResourceRequirements | None = None
+    overhead: ResourceList = {}
+    node_selector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: tuple[Toleration, ...] = ()
+    topology_spread_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    scheduling_gates: tuple[PodSchedulingGate, ...] = ()
+    volumes: tuple[Volume, ...] = ()
+    resource_claims: tuple[PodResourceClaim, ...] = ()
+    scheduling_group: PodSchedulingGroup | None = None
+    host_network: bool = False
+    host_users: bool | None = None
+    termination_grace_period_seconds: int | None = None
+
+
+class ContainerStatus(Value, frozen=True):
+    """What the kubelet has set aside for a container (in-place resize)."""
+
+    name: str = ""
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class PodStatus(Value, frozen=True):
+    """What became of a pod."""
+
+    phase: str = ""
+    conditions: tuple[Condition, ...] = ()
+    nominated_node_name: str = ""
+    start_time: str | None = None
+    container_statuses: tuple[ContainerStatus, ...] = ()
+    init_container_statuses: tuple[ContainerStatus, ...] = ()
+    resources: ResourceRequirements | None = None
+    allocated_resources: ResourceList = {}
+
+
+class Pod(KubeObject):
+    """A pod."""
+
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended: the scheduler treats it as deleted."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+# --- node and namespace -----------------------------------------------------------------------------------------------
+
+
+class Taint(Value, frozen=True):
+    """What keeps pods off a node."""
+
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+
+
+class ContainerImage(Value, frozen=True):
+    """An image that a node holds, under all its names."""
+
+    names: tuple[str, ...] = ()
+    size_bytes: int = 0
+
+
+class NodeSpec(Value, frozen=True):
+    """What an administrator says of a node."""
+
+    unschedulable: bool = False
+    taints: tuple[Taint, ...] = ()
+    provider_id: str = msgspec.field(default="", name="providerID")
+
+
+class NodeStatus(Value, frozen=True):
+    """What a node has to give."""
+
+    capacity: ResourceList = {}
+    allocatable: ResourceList = {}
+    conditions: tuple[Condition, ...] = ()
+    images: tuple[ContainerImage, ...] = ()
+    declared_features: tuple[str, ...] = ()
+
+
+class Node(KubeObject):
+    """A node."""
+
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+
+class Namespace(KubeObject):
+    """A namespace; its labels are what namespace selectors see."""

@@ -1,0 +1,55 @@
+"""The one table of kinds: where each lives in the API, and which struct holds it."""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.meta import KubeObject
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """A kind of object that can be listed and watched."""
+
+    group: str
+    """API group, empty for core."""
+    version: str
+    plural: str
+    """Resource name in URLs and in RBAC rules."""
+    name: str
+    """Kind name, as in `kind: Pod`."""
+    type: type[KubeObject]
+    namespaced: bool = False
+    field_selector: str = ""
+    """What list and watch ask the server to leave out."""
+
+    @property
+    def path(self) -> str:
+        """The collection over all namespaces, as a URL path."""
+        prefix = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
+        return f"{prefix}/{self.plural}"
+
+    @property
+    def group_version(self) -> str:
+        """`group/version` as discovery and `apiVersion` spell it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def resource(self) -> str:
+        """`plural.group` as kube-scheduler and RBAC name it, for logs and metrics."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    def object_path(self, name: str, namespace: str = "") -> str:
+        """One object's URL path; subresources are appended to it."""
+        prefix, _, plural = self.path.rpartition("/")
+        place = f"{prefix}/namespaces/{namespace}/{plural}" if self.namespaced else self.path
+        return f"{place}/{name}"
+
+
+PODS = Kind(
+    "", "v1", "pods", "Pod", Pod, namespaced=True, field_selector="status.phase!=Succeeded,status.phase!=Failed"
+)
+NODES = Kind("", "v1", "nodes", "Node", Node)
+NAMESPACES = Kind("", "v1", "namespaces", "Namespace", Namespace)
+
+KINDS = MappingProxyType({kind.plural: kind for kind in (PODS, NODES, NAMESPACES)})

@@ -1,0 +1,60 @@
+"""What every object has: metadata, owners, conditions, and the structs' shared settings."""
+
+import msgspec
+
+
+class Value(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
+    """A part of an object: immutable, compared by value, invisible to the cyclic garbage collector."""
+
+
+class OwnerReference(Value, frozen=True):
+    """Who manages an object."""
+
+    kind: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    controller: bool | None = None
+
+
+class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
+    """Metadata as far as a scheduler reads it; `managedFields` and the like are skipped at decoding."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+    generation: int = 0
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+    creation_timestamp: str | None = None
+    deletion_timestamp: str | None = None
+    owner_references: tuple[OwnerReference, ...] = ()
+
+
+class KubeObject(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
+    """An object with an identity. Decoded objects are shared and never changed in place."""
+
+    metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone for cluster-scoped kinds."""
+        meta = self.metadata
+        return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
+
+
+class PartialObject(KubeObject):
+    """Any object, metadata only."""
+
+
+class Condition(Value, frozen=True):
+    """One entry of `status.conditions`."""
+
+    type: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    last_probe_time: str | None = None
+    last_transition_time: str | None = None
+    observed_generation: int | None = None

@@ -1,0 +1,73 @@
+"""Resource quantities: `500m`, `1.5Gi`, `80e-1` as exact integers.
+
+A quantity is read as kube-scheduler reads it: CPU in thousandths, everything else in units, both rounded *up*.
+Where Go keeps the low 64 bits of a huge decimal (`1e30`) this module saturates at 2^63 - 1, so that a number nobody
+meant can never make room on a node (an intended difference, see CONTRIBUTING.md).
+"""
+
+import re
+from functools import lru_cache
+
+MAX_INT64 = 2**63 - 1
+"""Every quantity saturates here; columns are int64."""
+
+Quantity = str | int | float
+"""A quantity as JSON or YAML spells it; the API server always sends strings."""
+
+_SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([eE][+-]?[0-9]{1,18})|([KMGTPE]i|[numkMGTPE]?))")
+_BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
+_DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+_LARGEST_EXPONENT = 64
+"""Beyond 10^64 a number saturates (or vanishes) whatever its digits are: no huge power is ever computed."""
+
+
+_LONGEST_FRACTION = 256
+"""Digits after the point that are looked at; the API server keeps nine."""
+
+
+class QuantityError(ValueError):
+    """The text is not a Kubernetes quantity; the message shows it."""
+
+
+@lru_cache(maxsize=65_536)
+def milli_value(quantity: Quantity) -> int:
+    """Thousandths, rounded up and saturated: what CPU is counted in. Raises `QuantityError`."""
+    return _scaled(quantity, 3)
+
+
+@lru_cache(maxsize=65_536)
+def value(quantity: Quantity) -> int:
+    """Whole units, rounded up and saturated: bytes, pods, devices. Raises `QuantityError`."""
+    return _scaled(quantity, 0)
+
+
+@lru_cache(maxsize=65_536)
+def nano_value(quantity: Quantity) -> int:
+    """Billionths, the finest that the API keeps, rounded up and *not* saturated at int64: for exact sums."""
+    return _scaled(quantity, 9, limit=MAX_INT64 * 10**9)
+
+
+def _scaled(quantity: Quantity, shift: int, limit: int = MAX_INT64) -> int:
+    text = quantity if isinstance(quantity, str) else repr(quantity)
+    match = _SHAPE.fullmatch(text)
+    if match is None or not (match[2] or match[3]):
+        message = f"quantity {text!r} is not a number with an optional suffix such as m, k, Mi or e3"
+        raise QuantityError(message)
+    sign, whole, fraction, exponent, suffix = match.groups()
+    fraction = (fraction or "").rstrip("0")[:_LONGEST_FRACTION]
+    digits = int(whole.lstrip("0")[: _LARGEST_EXPONENT + 1] + fraction or "0")
+    ten = shift - len(fraction) + (int(exponent[1:]) if exponent else _DECIMAL.get(suffix, 0))
+    magnitude = _ceil(digits << _BINARY.get(suffix, 0), ten, limit, negative=sign == "-")
+    return -magnitude if sign == "-" else magnitude
+
+
+def _ceil(digits: int, ten: int, limit: int, *, negative: bool) -> int:
+    """`digits * 10^ten` rounded up (towards zero for a negative number's magnitude) and saturated."""
+    if digits == 0:
+        return 0
+    if ten >= 0:
+        return limit if ten > _LARGEST_EXPONENT else min(digits * 10**ten, limit)
+    if -ten > _LARGEST_EXPONENT * 8:
+        return 0 if negative else 1
+    divisor: int = 10**-ten
+    return min(digits // divisor if negative else -(-digits // divisor), limit)

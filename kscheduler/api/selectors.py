@@ -1,0 +1,168 @@
+"""Label, field and node selectors, parsed once into values that answer `matches`.
+
+A requirement is a small value; a selector is the conjunction of its requirements. Parsing never raises: a requirement
+that the API would refuse (an unknown operator, `Gt` with no number) matches nothing, as in kube-scheduler, where a term
+that cannot be parsed is a term that does not match.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, NodeSelectorRequirement, NodeSelectorTerm
+
+
+class Operator(Enum):
+    """What a requirement asks of the value."""
+
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GT = "Gt"
+    LT = "Lt"
+    NEVER = ""
+    """The requirement cannot be parsed: nothing matches."""
+
+
+_DIGITS = frozenset("0123456789")
+_LABEL_OPERATORS = {operator.value: operator for operator in Operator if operator.value not in ("", "Gt", "Lt")}
+_NODE_OPERATORS = {operator.value: operator for operator in Operator if operator.value}
+
+
+def parse_int64(text: str) -> int | None:
+    """A decimal int64 as Go's ParseInt reads it: a sign and ASCII digits, nothing else; `None` for all else."""
+    digits = text[1:] if text[:1] in ("+", "-") else text
+    if not digits or len(digits) > 40 or not _DIGITS.issuperset(digits):
+        return None
+    number = int(text)
+    return number if -(2**63) <= number < 2**63 else None
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """`key operator values`, with `bound` as the number of Gt and Lt."""
+
+    key: str
+    operator: Operator
+    values: frozenset[str] = frozenset()
+    bound: int = 0
+
+    def matches_value(self, value: str | None) -> bool:
+        """Whether a label's value (`None`: the label is missing) satisfies the requirement."""
+        match self.operator:
+            case Operator.IN:
+                return value is not None and value in self.values
+            case Operator.NOT_IN:
+                return value is None or value not in self.values
+            case Operator.EXISTS:
+                return value is not None
+            case Operator.DOES_NOT_EXIST:
+                return value is None
+            case Operator.NEVER:
+                return False
+            case Operator.GT | Operator.LT:
+                return self._matches_number(value)
+
+    def _matches_number(self, value: str | None) -> bool:
+        number = None if value is None else parse_int64(value)
+        if number is None:
+            return False
+        return number > self.bound if self.operator is Operator.GT else number < self.bound
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy the requirement."""
+        return self.matches_value(labels.get(self.key))
+
+
+@dataclass(frozen=True, slots=True)
+class Selector:
+    """Requirements that hold together. With none it matches everything; `nothing` matches nothing."""
+
+    requirements: tuple[Requirement, ...] = ()
+    nothing: bool = False
+
+    def matches(self, labels: Mapping[str, str]) -> bool:
+        """Whether the labels satisfy all requirements."""
+        return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it has no requirement (and so matches everything, unless it is `NOTHING`)."""
+        return not self.requirements
+
+
+NOTHING = Selector(nothing=True)
+EVERYTHING = Selector()
+
+
+@dataclass(frozen=True, slots=True)
+class NodeTerm:
+    """One parsed node selector term: requirements on labels and on `metadata.name`."""
+
+    labels: tuple[Requirement, ...] = ()
+    fields: tuple[Requirement, ...] = ()
+    nothing: bool = field(default=False)
+
+    def matches(self, labels: Mapping[str, str], name: str) -> bool:
+        """Whether a node with these labels and this name satisfies the term."""
+        if self.nothing:
+            return False
+        return all(one.matches(labels) for one in self.labels) and all(one.matches_value(name) for one in self.fields)
+
+
+def parse_label_selector(selector: LabelSelector | None) -> Selector:
+    """A label selector; `None` selects nothing, an empty one everything, an unparsable one nothing."""
+    if selector is None:
+        return NOTHING
+    requirements = [Requirement(key, Operator.IN, frozenset((value,))) for key, value in selector.match_labels.items()]
+    requirements.extend(_label_requirement(expression) for expression in selector.match_expressions)
+    if any(requirement.operator is Operator.NEVER for requirement in requirements):
+        return NOTHING
+    return Selector(tuple(sorted(requirements, key=_order)))
+
+
+def parse_node_selector_map(node_selector: Mapping[str, str]) -> NodeTerm:
+    """`spec.nodeSelector`: every label must have exactly this value."""
+    requirements = (Requirement(key, Operator.IN, frozenset((value,))) for key, value in node_selector.items())
+    return NodeTerm(tuple(sorted(requirements, key=_order)))
+
+
+def parse_node_term(term: NodeSelectorTerm) -> NodeTerm:
+    """A node selector term; empty or unparsable ones match nothing."""
+    labels = tuple(_node_requirement(expression) for expression in term.match_expressions)
+    fields = tuple(_field_requirement(expression) for expression in term.match_fields)
+    nothing = not (labels or fields) or any(one.operator is Operator.NEVER for one in (*labels, *fields))
+    return NodeTerm(labels, fields, nothing)
+
+
+def _label_requirement(expression: LabelSelectorRequirement) -> Requirement:
+    operator = _LABEL_OPERATORS.get(expression.operator, Operator.NEVER)
+    return Requirement(expression.key, _checked(operator, expression.values), frozenset(expression.values))
+
+
+def _node_requirement(expression: NodeSelectorRequirement) -> Requirement:
+    operator = _NODE_OPERATORS.get(expression.operator, Operator.NEVER)
+    if operator in (Operator.GT, Operator.LT):
+        bound = parse_int64(expression.values[0]) if len(expression.values) == 1 else None
+        operator = Operator.NEVER if bound is None else operator
+        return Requirement(expression.key, operator, frozenset(expression.values), bound or 0)
+    return Requirement(expression.key, _checked(operator, expression.values), frozenset(expression.values))
+
+
+def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
+    operator = _NODE_OPERATORS.get(expression.operator, Operator.NEVER)
+    known = expression.key == "metadata.name" and operator in (Operator.IN, Operator.NOT_IN)
+    if not known or len(expression.values) != 1:
+        operator = Operator.NEVER
+    return Requirement(expression.key, operator, frozenset(expression.values))
+
+
+def _checked(operator: Operator, values: tuple[str, ...]) -> Operator:
+    """In and NotIn need values, Exists and DoesNotExist must have none."""
+    needs_values = operator in (Operator.IN, Operator.NOT_IN)
+    return operator if needs_values == bool(values) else Operator.NEVER
+
+
+def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:
+    return requirement.key, requirement.operator.value, tuple(sorted(requirement.values))

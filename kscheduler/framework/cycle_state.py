@@ -1,0 +1,38 @@
+"""What a plugin keeps from one extension point of a cycle to the next."""
+
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+class CycleState:
+    """Values by type: each plugin writes a class of its own and reads it back, typed.
+
+    It lives for one attempt to schedule one pod and is never shared between pods.
+    """
+
+    __slots__ = ("_values",)
+
+    def __init__(self) -> None:
+        self._values: dict[type, object] = {}
+
+    def write(self, value: object) -> None:
+        """Keep a value under its type."""
+        self._values[type(value)] = value
+
+    def read(self, kind: type[T]) -> T:
+        """The value of this type. Raises `KeyError` where the plugin has not written it in this cycle."""
+        value = self._values[kind]
+        assert isinstance(value, kind)  # noqa: S101  `write` files values under their own type
+        return value
+
+    def find(self, kind: type[T]) -> T | None:
+        """The value of this type, if it was written."""
+        value = self._values.get(kind)
+        return value if isinstance(value, kind) else None
+
+    def copy(self) -> "CycleState":
+        """A state whose entries can be replaced without touching this one (values are shared)."""
+        copied = CycleState()
+        copied._values = dict(self._values)
+        return copied

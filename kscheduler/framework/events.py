@@ -1,0 +1,155 @@
+"""Cluster events: what happened that may let a parked pod through.
+
+A plugin that rejected a pod registers the events that may change its mind, each with an optional hint that looks at
+the objects. Match rule (registered R, incoming I): R is the wildcard, or the resources are equal (`Pod` covers
+assigned and unassigned pods) and the action bits overlap. Labels are kube-scheduler's, for metrics and logs.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum, IntFlag, auto
+
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.pod_info import PodInfo
+
+
+class Resource(Enum):
+    """What changed."""
+
+    POD = "Pod"
+    ASSIGNED_POD = "AssignedPod"
+    UNSCHEDULABLE_POD = "UnschedulablePod"
+    NODE = "Node"
+    PERSISTENT_VOLUME = "PersistentVolume"
+    PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
+    CSI_NODE = "storage.k8s.io/CSINode"
+    CSI_DRIVER = "storage.k8s.io/CSIDriver"
+    VOLUME_ATTACHMENT = "storage.k8s.io/VolumeAttachment"
+    CSI_STORAGE_CAPACITY = "storage.k8s.io/CSIStorageCapacity"
+    STORAGE_CLASS = "storage.k8s.io/StorageClass"
+    RESOURCE_CLAIM = "resource.k8s.io/ResourceClaim"
+    RESOURCE_SLICE = "resource.k8s.io/ResourceSlice"
+    DEVICE_CLASS = "resource.k8s.io/DeviceClass"
+    POD_GROUP = "scheduling.k8s.io/PodGroup"
+    WILDCARD = "*"
+
+
+class ActionType(IntFlag):
+    """How it changed; one event may carry several bits."""
+
+    ADD = auto()
+    DELETE = auto()
+    UPDATE_NODE_ALLOCATABLE = auto()
+    UPDATE_NODE_LABEL = auto()
+    UPDATE_NODE_TAINT = auto()
+    """Taints, or `spec.unschedulable` turning false."""
+    UPDATE_NODE_CONDITION = auto()
+    UPDATE_NODE_ANNOTATION = auto()
+    UPDATE_NODE_DECLARED_FEATURE = auto()
+    UPDATE_POD_LABEL = auto()
+    UPDATE_POD_SCALE_DOWN = auto()
+    UPDATE_POD_TOLERATION = auto()
+    UPDATE_POD_SCHEDULING_GATES_ELIMINATED = auto()
+    UPDATE_POD_GENERATED_RESOURCE_CLAIM = auto()
+    UPDATE_OTHER = auto()
+    UPDATE = (
+        UPDATE_NODE_ALLOCATABLE
+        | UPDATE_NODE_LABEL
+        | UPDATE_NODE_TAINT
+        | UPDATE_NODE_CONDITION
+        | UPDATE_NODE_ANNOTATION
+        | UPDATE_NODE_DECLARED_FEATURE
+        | UPDATE_POD_LABEL
+        | UPDATE_POD_SCALE_DOWN
+        | UPDATE_POD_TOLERATION
+        | UPDATE_POD_SCHEDULING_GATES_ELIMINATED
+        | UPDATE_POD_GENERATED_RESOURCE_CLAIM
+        | UPDATE_OTHER
+    )
+    ALL = ADD | DELETE | UPDATE
+
+
+_ACTION_LABELS = {
+    ActionType.ADD: "Add",
+    ActionType.DELETE: "Delete",
+    ActionType.UPDATE_NODE_ALLOCATABLE: "UpdateNodeAllocatable",
+    ActionType.UPDATE_NODE_LABEL: "UpdateNodeLabel",
+    ActionType.UPDATE_NODE_TAINT: "UpdateNodeTaint",
+    ActionType.UPDATE_NODE_CONDITION: "UpdateNodeCondition",
+    ActionType.UPDATE_NODE_ANNOTATION: "UpdateNodeAnnotation",
+    ActionType.UPDATE_NODE_DECLARED_FEATURE: "UpdateNodeDeclaredFeature",
+    ActionType.UPDATE_POD_LABEL: "UpdatePodLabel",
+    ActionType.UPDATE_POD_SCALE_DOWN: "UpdatePodScaleDown",
+    ActionType.UPDATE_POD_TOLERATION: "UpdatePodToleration",
+    ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED: "UpdatePodSchedulingGatesEliminated",
+    ActionType.UPDATE_POD_GENERATED_RESOURCE_CLAIM: "UpdatePodGeneratedResourceClaim",
+    ActionType.UPDATE_OTHER: "Update",
+    ActionType.UPDATE: "Update",
+    ActionType.ALL: "All",
+}
+
+_POD_FAMILY = frozenset((Resource.POD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD))
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEvent:
+    """A resource and what happened to it; `name` overrides the label of the scheduler's own events."""
+
+    resource: Resource
+    action: ActionType
+    name: str = ""
+
+    @property
+    def label(self) -> str:
+        """As metrics and logs name it, such as `NodeUpdateNodeTaint`."""
+        if self.name:
+            return self.name
+        whole = _ACTION_LABELS.get(self.action)
+        if whole is None:
+            whole = "|".join(
+                label for bit, label in _ACTION_LABELS.items() if bit in self.action and bit.bit_count() == 1
+            )
+        return f"{self.resource.value}{whole}"
+
+    def matches(self, incoming: "ClusterEvent") -> bool:
+        """Whether a plugin that registered this event is asked about the incoming one."""
+        if self.resource is Resource.WILDCARD or incoming.resource is Resource.WILDCARD:
+            return True
+        same = self.resource is incoming.resource or (
+            self.resource is Resource.POD and incoming.resource in _POD_FAMILY
+        )
+        return same and bool(self.action & incoming.action)
+
+
+class QueueingHint(Enum):
+    """A hint's answer."""
+
+    QUEUE = "Queue"
+    SKIP = "QueueSkip"
+
+
+HintFunction = Callable[[PodInfo, KubeObject | None, KubeObject | None], QueueingHint]
+"""`hint(parked pod, old object, new object)`: may this change let the pod through?"""
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterEventWithHint:
+    """An event that may change a plugin's mind; without a hint it always does."""
+
+    event: ClusterEvent
+    hint: HintFunction | None = None
+
+
+NODE_ADD = ClusterEvent(Resource.NODE, ActionType.ADD)
+NODE_DELETE = ClusterEvent(Resource.NODE, ActionType.DELETE)
+ASSIGNED_POD_ADD = ClusterEvent(Resource.ASSIGNED_POD, ActionType.ADD)
+ASSIGNED_POD_DELETE = ClusterEvent(Resource.ASSIGNED_POD, ActionType.DELETE)
+UNSCHEDULABLE_POD_ADD = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.ADD)
+EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "Wildcard")
+UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
+FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
+
+SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
+BACKOFF_COMPLETE = "BackoffComplete"
+POP_FROM_BACKOFF = "PopFromBackoffQ"
+"""Labels of moves between queues that no cluster event caused."""

@@ -1,0 +1,100 @@
+"""How plugins reach the cluster without knowing who keeps it.
+
+A few small protocols; `state` and `scheduling` implement them and `app` joins them. A plugin that is built without a
+cluster (in `explain --from`, in tests) gets the same Handle over copied state.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from kscheduler.api.core import Namespace, Pod
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status
+
+
+class ClusterView(Protocol):
+    """The state that a cycle reads: live in the service, copied in what-if."""
+
+    @property
+    def nodes(self) -> NodeTable:
+        """The nodes, in columns."""
+        ...
+
+
+class Listers(Protocol):
+    """Objects besides nodes and pods, from the informers' stores."""
+
+    def namespace(self, name: str) -> Namespace | None:
+        """A namespace, for its labels."""
+        ...
+
+
+class Nominator(Protocol):
+    """Pods that are expected on a node before they are bound to it."""
+
+    def nominated_node(self, pod: PodInfo) -> str:
+        """The node a pod is nominated to, or empty."""
+        ...
+
+    def nominated_pods(self, node_name: str) -> tuple[PodInfo, ...]:
+        """The pods nominated to a node."""
+        ...
+
+
+class WaitingPod(Protocol):
+    """A pod that Permit plugins hold back after its node is reserved."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """The pod."""
+        ...
+
+    @property
+    def pending_plugins(self) -> frozenset[str]:
+        """The plugins that have not let it through yet."""
+        ...
+
+    def allow(self, plugin: str) -> None:
+        """One plugin lets it through; with the last one it goes on to be bound."""
+        ...
+
+    def reject(self, plugin: str, message: str) -> None:
+        """It fails, with this message."""
+        ...
+
+
+class WaitingPods(Protocol):
+    """All pods held back by Permit."""
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """One of them."""
+        ...
+
+    def all(self) -> tuple[WaitingPod, ...]:
+        """Every one, in the order they began to wait."""
+        ...
+
+
+class Writer(Protocol):
+    """What plugins may write to the API server."""
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Bind the pod to the node; Success only when the API server has it so."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Handle:
+    """Everything outside itself that a plugin may use."""
+
+    view: ClusterView
+    writer: Writer
+    waiting_pods: WaitingPods
+    listers: Listers | None = None
+    nominator: Nominator | None = None
+
+
+PluginArgs = Mapping[str, object] | object | None
+"""Typed arguments for in-tree plugins (a `config` struct), a plain mapping for everybody else's."""

@@ -1,0 +1,58 @@
+"""One node label as a column of small integers.
+
+A label key that some pod asks about gets a column: each row holds the number of its value, 0 where the label is
+missing. A requirement is then decided once per *distinct value* and spread over the rows by one lookup.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.selectors import Requirement
+
+Mask = NDArray[np.bool_]
+
+_KEPT_TABLES = 256
+
+
+class LabelColumn:
+    """The values of one label key over the rows of a table."""
+
+    def __init__(self, capacity: int) -> None:
+        self.ids: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
+        """Per row the index into `values`; 0 is "no such label"."""
+        self.values: list[str | None] = [None]
+        self._id_of: dict[str | None, int] = {None: 0}
+        self._tables: dict[Requirement, Mask] = {}
+
+    def set(self, row: int, value: str | None) -> None:
+        """Give a row its value."""
+        number = self._id_of.get(value)
+        if number is None:
+            number = self._id_of[value] = len(self.values)
+            self.values.append(value)
+        self.ids[row] = number
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        self.ids = np.concatenate([self.ids, np.zeros(capacity - len(self.ids), dtype=np.int32)])
+
+    def is_wasteful(self, live: int) -> bool:
+        """Whether so many values have passed that the column is better made anew."""
+        return len(self.values) > 4 * live + 1024
+
+    def matches(self, requirement: Requirement, rows: NDArray[np.intp]) -> Mask:
+        """Which of the rows satisfy the requirement; shape of `rows`."""
+        return self._table(requirement)[self.ids[rows]]
+
+    def _table(self, requirement: Requirement) -> Mask:
+        """Per value whether it satisfies the requirement, extended as new values turn up."""
+        table = self._tables.pop(requirement, None)
+        known = 0 if table is None else len(table)
+        if known < len(self.values):
+            more = np.fromiter((requirement.matches_value(value) for value in self.values[known:]), dtype=np.bool_)
+            table = more if table is None else np.concatenate([table, more])
+        assert table is not None  # noqa: S101  values has at least the missing one
+        self._tables[requirement] = table
+        if len(self._tables) > _KEPT_TABLES:
+            del self._tables[next(iter(self._tables))]
+        return table

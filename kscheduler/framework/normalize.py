@@ -1,0 +1,19 @@
+"""Normalisation that several plugins share (upstream's DefaultNormalizeScore)."""
+
+import numpy as np
+
+from kscheduler.framework.node_table import Scores
+
+_MAX = 100
+
+
+def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
+    """Scale to 0..100 by the largest, in int64 division; `reverse` makes the smallest the best.
+
+    With a largest of 0 all rows get 0, or 100 in reverse.
+    """
+    largest = int(scores.max(initial=0))
+    if largest == 0:
+        return np.full_like(scores, _MAX) if reverse else scores
+    scaled = scores * _MAX // largest
+    return _MAX - scaled if reverse else scaled

@@ -1,0 +1,285 @@
+"""The extension points, and the shape that every plugin has.
+
+A plugin is a class with a `name`; it takes part in an extension point by having its method. All methods are
+synchronous and fast except `pre_bind` and `bind`, which talk to the outside. Filters and scores see many rows at once:
+
+    pre_enqueue   may the pod enter the queue at all?
+    sort_key      which pod goes first (exactly one plugin)
+    pre_filter    look at the pod once; reject it, or narrow the nodes by name, or skip the filter
+    filter        rows -> codes: 0 passes, > 0 Unschedulable, < 0 UnschedulableAndUnresolvable
+    post_filter   nothing fits: what now? (preemption)
+    pre_score     look at the feasible rows once, or skip the score
+    score         rows -> raw points;  normalize  raw points -> 0..100
+    reserve, permit, pre_bind, bind, post_bind, unreserve   around the one node that was chosen
+
+A code's meaning is the plugin's own; `status(cycle, code)` tells it when somebody asks. An exception is an Error: it
+ends the attempt, is logged with pod and plugin, and the pod is retried with back-off.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, ClassVar, Final, Protocol
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code, Status
+
+MAX_NODE_SCORE: Final = 100
+MIN_NODE_SCORE: Final = 0
+
+PASS_ALL: Final = None
+"""What a filter returns when it has no objection to any row."""
+
+
+class Point(Enum):
+    """Extension points: the configuration's key, and the method that takes part in it."""
+
+    PRE_ENQUEUE = ("preEnqueue", "pre_enqueue", "PreEnqueue")
+    QUEUE_SORT = ("queueSort", "sort_key", "QueueSort")
+    PRE_FILTER = ("preFilter", "pre_filter", "PreFilter")
+    FILTER = ("filter", "filter", "Filter")
+    POST_FILTER = ("postFilter", "post_filter", "PostFilter")
+    PRE_SCORE = ("preScore", "pre_score", "PreScore")
+    SCORE = ("score", "score", "Score")
+    RESERVE = ("reserve", "reserve", "Reserve")
+    PERMIT = ("permit", "permit", "Permit")
+    PRE_BIND = ("preBind", "pre_bind", "PreBind")
+    BIND = ("bind", "bind", "Bind")
+    POST_BIND = ("postBind", "post_bind", "PostBind")
+
+    def __init__(self, key: str, method: str, label: str) -> None:
+        self.key = key
+        self.method = method
+        self.label = label
+        """As metrics and error texts name it."""
+
+
+class Source(Enum):
+    """What a plugin's answer about a row depends on, besides the pod."""
+
+    ROW = "row"
+    IMAGES = "images"
+    TOPOLOGY_COUNTERS = "topology counters"
+    VOLUMES = "volumes"
+    NAMESPACES = "namespaces"
+    ANYTHING = "anything"
+    """Never cached."""
+
+
+class _Unsignable(Enum):
+    UNSIGNABLE = "unsignable"
+
+
+UNSIGNABLE: Final = _Unsignable.UNSIGNABLE
+"""What `sign` returns for a pod whose verdicts must not be shared with any other pod."""
+
+Signature = Hashable
+"""The part of a pod that a plugin reads: equal signatures get equal codes and raw scores."""
+
+
+class Plugin:
+    """What all plugins share. Subclass it, set `name`, and write the methods you need."""
+
+    name: str
+    """Unique; configuration, metrics, messages and recorded decisions use it."""
+    depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
+    reasons: ClassVar[Mapping[int, str]] = {}
+    """What the codes of `filter` mean, where that does not depend on the pod."""
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """What a code of `filter` means: the sign says whether preemption could help."""
+        del cycle
+        return status_of_code(code, (self.reasons[code],), self.name)
+
+
+def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:
+    """A filter code's status: positive is Unschedulable, negative UnschedulableAndUnresolvable."""
+    return Status(Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
+
+
+@dataclass(frozen=True, slots=True)
+class PreFilterResult:
+    """What PreFilter found out."""
+
+    status: Status
+    node_names: frozenset[str] | None = None
+    """Only these nodes can fit; `None` is no restriction."""
+
+
+@dataclass(frozen=True, slots=True)
+class PostFilterResult:
+    """What PostFilter did about a pod that fits nowhere."""
+
+    status: Status
+    nominated_node_name: str | None = None
+    """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
+
+
+@dataclass(frozen=True, slots=True)
+class PermitResult:
+    """Whether the pod may be bound now."""
+
+    status: Status
+    timeout_seconds: float = 0.0
+    """With Wait: how long at most (capped at 15 minutes)."""
+
+
+class EnqueueExtensions(Protocol):
+    """A plugin that tells which events may change its verdict."""
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """The events, each with a comment why."""
+        ...
+
+
+class SignPlugin(Protocol):
+    """A plugin that tells what it reads of a pod."""
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """A hashable value, or `UNSIGNABLE`."""
+        ...
+
+
+class PreEnqueuePlugin(Protocol):
+    """Decides whether a pod may enter the queue."""
+
+    name: str
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """Success lets it in; anything else gates it."""
+        ...
+
+
+class QueueSortPlugin(Protocol):
+    """Orders the active queue."""
+
+    name: str
+
+    def sort_key(self, queued: QueuedPodInfo) -> Any:
+        """Compared with `<`: the smallest goes first. It must not change while the pod is queued."""
+        ...
+
+
+class PreFilterPlugin(Protocol):
+    """Looks at the pod once per cycle."""
+
+    name: str
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Reject, narrow, skip the coupled filter, or prepare state for it."""
+        ...
+
+
+class FilterPlugin(Protocol):
+    """Judges rows."""
+
+    name: str
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """One code per row, or `PASS_ALL`."""
+        ...
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """What a code means."""
+        ...
+
+
+class PostFilterPlugin(Protocol):
+    """Acts when nothing fits."""
+
+    name: str
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Make room, or say why not."""
+        ...
+
+
+class PreScorePlugin(Protocol):
+    """Looks at the feasible rows once per cycle."""
+
+    name: str
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
+        """Prepare state for the score, or Skip it."""
+        ...
+
+
+class ScorePlugin(Protocol):
+    """Gives rows points."""
+
+    name: str
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """Raw points, one per row."""
+        ...
+
+
+class NormalizingPlugin(ScorePlugin, Protocol):
+    """A score plugin whose raw points are not within 0..100 yet."""
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """Points within 0..100, one per row."""
+        ...
+
+
+class ReservePlugin(Protocol):
+    """Sets something aside on the chosen node, and gives it back when the pod does not get there."""
+
+    name: str
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Set it aside."""
+        ...
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Give it back. Must tolerate that `reserve` never ran."""
+        ...
+
+
+class PermitPlugin(Protocol):
+    """May hold a pod back before it is bound."""
+
+    name: str
+
+    def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
+        """Success, Wait, or a rejection."""
+        ...
+
+
+class PreBindPlugin(Protocol):
+    """Prepares the world for a binding (volumes, claims)."""
+
+    name: str
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Skip where `pre_bind` has nothing to do."""
+        ...
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Do it; may take long."""
+        ...
+
+
+class BindPlugin(Protocol):
+    """Tells the API server."""
+
+    name: str
+
+    async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Success, Skip (not my pod), or a failure."""
+        ...
+
+
+class PostBindPlugin(Protocol):
+    """Is told of bound pods."""
+
+    name: str
+
+    def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Informational; nothing it does can fail the pod."""
+        ...

@@ -1,0 +1,136 @@
+"""A pod with what the plugins read of it, worked out once.
+
+Everything derived is computed on first use and kept: a pod that waits costs its object and nothing else, and a cycle
+that runs twice does not parse twice.
+"""
+
+from functools import cached_property
+
+from kscheduler.api import selectors
+from kscheduler.api.core import Container, NodeAffinity, Pod, Toleration
+from kscheduler.framework import requests
+from kscheduler.framework.requests import Requests
+
+HostPort = tuple[str, int, str]
+"""Protocol, port, host IP (`0.0.0.0` stands for all)."""
+
+ALL_INTERFACES = "0.0.0.0"
+
+
+class PodInfo:
+    """A pod and its derived values. Never changed: a new version of the object is a new PodInfo."""
+
+    def __init__(self, pod: Pod) -> None:
+        self.pod = pod
+        self.uid = pod.metadata.uid or pod.key
+        self.priority = pod.spec.priority or 0
+
+    def __repr__(self) -> str:
+        return f"PodInfo({self.key})"
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return self.pod.key
+
+    @property
+    def name(self) -> str:
+        """The pod's name."""
+        return self.pod.metadata.name
+
+    @property
+    def namespace(self) -> str:
+        """The pod's namespace."""
+        return self.pod.metadata.namespace
+
+    @property
+    def labels(self) -> dict[str, str]:
+        """The pod's labels."""
+        return self.pod.metadata.labels
+
+    @property
+    def annotations(self) -> dict[str, str]:
+        """The pod's annotations."""
+        return self.pod.metadata.annotations
+
+    @property
+    def node_name(self) -> str:
+        """The node it is on, or empty."""
+        return self.pod.spec.node_name
+
+    @property
+    def tolerations(self) -> tuple[Toleration, ...]:
+        """What taints it bears."""
+        return self.pod.spec.tolerations
+
+    @cached_property
+    def requests(self) -> Requests:
+        """What it asks of a node that it is to be placed on."""
+        return requests.incoming_requests(self.pod)
+
+    @cached_property
+    def accounted(self) -> Requests:
+        """What it takes from the node that it is on."""
+        return requests.accounted_requests(self.pod)
+
+    @cached_property
+    def nonzero_accounted(self) -> tuple[int, int]:
+        """(cpu in thousandths, memory in bytes) that scoring presumes it takes from its node."""
+        presumed = requests.nonzero_requests(self.pod, use_status=True, pod_level=True)
+        return presumed.get(requests.CPU, 0), presumed.get(requests.MEMORY, 0)
+
+    @cached_property
+    def nonzero_requests(self) -> Requests:
+        """What NodeResourcesFit's score presumes it asks for; pod-level requests are left out, as upstream (Q4)."""
+        return requests.nonzero_requests(self.pod, use_status=False, pod_level=False)
+
+    @cached_property
+    def host_ports(self) -> frozenset[HostPort]:
+        """Host ports of containers and sidecars; ordinary init containers' are not counted (Q32)."""
+        spec = self.pod.spec
+        if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
+            return frozenset()
+        sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
+        return frozenset(port for container in (*spec.containers, *sidecars) for port in _host_ports(container))
+
+    @property
+    def node_affinity(self) -> NodeAffinity | None:
+        """`spec.affinity.nodeAffinity`."""
+        affinity = self.pod.spec.affinity
+        return affinity.node_affinity if affinity is not None else None
+
+    @cached_property
+    def node_selector(self) -> selectors.NodeTerm | None:
+        """`spec.nodeSelector`, parsed; `None` when there is none."""
+        labels = self.pod.spec.node_selector
+        return selectors.parse_node_selector_map(labels) if labels else None
+
+    @cached_property
+    def required_node_terms(self) -> tuple[selectors.NodeTerm, ...] | None:
+        """Required node affinity, one of which must match; `None` when the pod requires nothing."""
+        affinity = self.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        if not required:
+            return None
+        return tuple(selectors.parse_node_term(term) for term in required.node_selector_terms)
+
+    @cached_property
+    def images(self) -> tuple[str, ...]:
+        """Normalised image names of all containers and image volumes, in that order, repeats included."""
+        spec = self.pod.spec
+        names = [container.image for container in (*spec.init_containers, *spec.containers)]
+        names.extend(volume.image.reference for volume in spec.volumes if volume.image is not None)
+        return tuple(normalized_image_name(name) for name in names)
+
+
+def _host_ports(container: Container) -> list[HostPort]:
+    return [
+        (port.protocol or "TCP", port.host_port, port.host_ip or ALL_INTERFACES)
+        for port in container.ports
+        if port.host_port > 0
+    ]
+
+
+def normalized_image_name(name: str) -> str:
+    """With `:latest` where neither tag nor digest is given."""
+    return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

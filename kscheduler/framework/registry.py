@@ -1,0 +1,43 @@
+"""Plugins by name: who can be built."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import Plugin, Point
+
+PluginFactory = Callable[[Any, Handle], Plugin]
+"""`factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take."""
+
+
+class DuplicatePluginError(ValueError):
+    """Two plugins want one name."""
+
+
+class Registry:
+    """Factories by plugin name."""
+
+    def __init__(self, factories: Mapping[str, PluginFactory] | None = None) -> None:
+        self._factories: dict[str, PluginFactory] = dict(factories or {})
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._factories
+
+    def names(self) -> tuple[str, ...]:
+        """All names, in order of registration."""
+        return tuple(self._factories)
+
+    def register(self, name: str, factory: PluginFactory) -> None:
+        """Add a plugin. Raises `DuplicatePluginError` where the name is taken."""
+        if name in self._factories:
+            raise DuplicatePluginError(f"a plugin named {name} already exists; give yours another name")
+        self._factories[name] = factory
+
+    def build(self, name: str, args: Any, handle: Handle) -> Plugin:
+        """Build a plugin. Raises `KeyError` for an unknown name, `ValueError` for bad arguments."""
+        return self._factories[name](args, handle)
+
+
+def implements(plugin: Plugin, point: Point) -> bool:
+    """Whether the plugin takes part in the extension point."""
+    return callable(getattr(plugin, point.method, None))

@@ -1,0 +1,174 @@
+"""How much a pod asks for (kube-scheduler 1.36, component-helpers/resource).
+
+Regular containers add up; an ordinary init container needs its own request beside the sidecars started before it, and
+the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead comes on
+top. A pod that already runs (`use_status`) counts the most of what its spec wants, what its status says and what the
+kubelet has allocated, so that a resize in flight is never overbooked.
+
+Sums are exact in billionths and rounded up once at the end, as Go's Quantity does; then they saturate.
+"""
+
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from types import MappingProxyType
+
+from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
+from kscheduler.api.quantity import MAX_INT64, nano_value
+
+Requests = Mapping[str, int]
+"""Resource name to amount: cpu in thousandths, everything else in units."""
+Nanos = dict[str, int]
+
+CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
+
+NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY: 200 * 1024 * 1024 * 10**9})
+"""What scoring presumes of a container that requests nothing (100m, 200Mi), in billionths."""
+
+
+def incoming_requests(pod: Pod) -> Requests:
+    """What Fit's filter asks of a node for a pod that is to be placed."""
+    return _rounded(_pod_nanos(pod))
+
+
+def accounted_requests(pod: Pod) -> Requests:
+    """What a pod takes from the node it is on, resizes in flight included."""
+    return _rounded(_pod_nanos(pod, use_status=True))
+
+
+def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests:
+    """The same for scoring, with `NONZERO_DEFAULTS` for containers that request no cpu or memory.
+
+    With pod-level requests set (and honoured) a default is presumed only for what the whole pod leaves open.
+    """
+    defaults = NONZERO_DEFAULTS
+    if pod_level and pod.spec.resources is not None and _supported(pod.spec.resources.requests):
+        plain = _pod_nanos(pod, use_status=use_status)
+        defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
+    return _rounded(_pod_nanos(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
+
+
+@lru_cache(maxsize=4096)
+def is_scalar(name: str) -> bool:
+    """Whether a resource is counted besides cpu, memory and ephemeral-storage: extended, hugepages, attachable volumes.
+
+    Other native names (`storage`, `example`) are ignored on pods and nodes alike.
+    """
+    return name.startswith(("hugepages-", "attachable-volumes-")) or "kubernetes.io/" in name or is_extended(name)
+
+
+@lru_cache(maxsize=4096)
+def is_extended(name: str) -> bool:
+    """Whether it is an extended resource: with a domain of its own and not a quota name."""
+    prefix, slash, local = name.partition("/")
+    if not slash or "kubernetes.io/" in name or name.startswith("requests."):
+        return False
+    return bool(prefix) and bool(local) and "/" not in local and len("requests." + prefix) <= 253 and len(local) <= 63
+
+
+def is_counted(name: str) -> bool:
+    """Whether the scheduler keeps count of the resource at all (pods are counted apart)."""
+    return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
+
+
+def _pod_nanos(
+    pod: Pod, *, use_status: bool = False, pod_level: bool = True, defaults: Mapping[str, int] = MappingProxyType({})
+) -> Nanos:
+    total = _container_nanos(pod, use_status=use_status, defaults=defaults)
+    if pod_level and pod.spec.resources is not None:
+        total.update(_pod_level_nanos(pod, pod.spec.resources, use_status=use_status))
+    if pod.spec.overhead:
+        _add(total, _nanos(pod.spec.overhead))
+    return total
+
+
+def _container_nanos(pod: Pod, *, use_status: bool, defaults: Mapping[str, int]) -> Nanos:
+    spec = pod.spec
+    statuses = _statuses(pod) if use_status else {}
+    total: Nanos = {}
+    for container in spec.containers:
+        _add(total, _one(container, statuses, pod, defaults))
+    if not spec.init_containers:
+        return total
+    sidecars: Nanos = {}
+    most: Nanos = {}
+    for container in spec.init_containers:
+        if container.restart_policy == "Always":
+            request = _one(container, statuses, pod, defaults)
+            _add(total, request)
+            _add(sidecars, request)
+            level = sidecars
+        else:
+            level = _one(container, {}, pod, defaults)
+            _add(level, sidecars)
+        _raise_to(most, level)
+    _raise_to(total, most)
+    return total
+
+
+def _one(container: Container, statuses: Mapping[str, ContainerStatus], pod: Pod, defaults: Mapping[str, int]) -> Nanos:
+    request = _nanos(container.resources.requests)
+    status = statuses.get(container.name)
+    if status is not None and status.resources is not None:
+        running = _nanos(status.resources.requests)
+        _raise_to(running, _nanos(status.allocated_resources))
+        if not _resize_is_infeasible(pod):
+            _raise_to(running, request)
+        request = running
+    for name, amount in defaults.items():
+        request.setdefault(name, amount)
+    return request
+
+
+def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, *, use_status: bool) -> Nanos:
+    spec = _supported(resources.requests)
+    if not spec:
+        return {}
+    request = _nanos(spec)
+    if use_status and pod.status.resources is not None:
+        running = _nanos(_supported(pod.status.resources.requests))
+        _raise_to(running, _nanos(_supported(pod.status.allocated_resources)))
+        if not _resize_is_infeasible(pod):
+            _raise_to(running, request)
+        request = running
+    return request
+
+
+def _supported(resources: ResourceList) -> ResourceList:
+    """The resources that may be set for a pod as a whole; others are ignored there."""
+    return {name: q for name, q in resources.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")}
+
+
+def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
+    both: Iterable[ContainerStatus] = (*pod.status.init_container_statuses, *pod.status.container_statuses)
+    return {status.name: status for status in both}
+
+
+def _resize_is_infeasible(pod: Pod) -> bool:
+    """The kubelet refused the resize for good: the spec no longer counts. The first such condition decides."""
+    for condition in pod.status.conditions:
+        if condition.type == "PodResizePending":
+            return condition.reason == "Infeasible"
+    return False
+
+
+def _nanos(resources: ResourceList) -> Nanos:
+    return {name: nano_value(quantity) for name, quantity in resources.items()}
+
+
+def _add(total: Nanos, more: Mapping[str, int]) -> None:
+    for name, amount in more.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: Nanos, level: Mapping[str, int]) -> None:
+    for name, amount in level.items():
+        if amount > total.get(name, -1):
+            total[name] = amount
+
+
+def _rounded(nanos: Mapping[str, int]) -> Requests:
+    return {
+        name: min(-(-amount // (10**6 if name == CPU else 10**9)), MAX_INT64)
+        for name, amount in nanos.items()
+        if is_counted(name)
+    }

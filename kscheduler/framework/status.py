@@ -1,0 +1,96 @@
+"""What an extension point answers: a value, never an exception."""
+
+from dataclasses import dataclass
+from enum import IntEnum
+
+
+class Code(IntEnum):
+    """kube-scheduler's status codes, with its numbers."""
+
+    SUCCESS = 0
+    ERROR = 1
+    """An internal error; the pod is retried with back-off."""
+    UNSCHEDULABLE = 2
+    """Not here and now; preemption might help."""
+    UNSCHEDULABLE_AND_UNRESOLVABLE = 3
+    """Not here, whatever is preempted."""
+    WAIT = 4
+    """Permit only: hold the pod back."""
+    SKIP = 5
+    """PreFilter and PreScore: leave the coupled Filter or Score out. Bind: not my pod."""
+    PENDING = 6
+    """Rejected, waiting for something outside the cluster; its event bypasses back-off."""
+
+    @property
+    def label(self) -> str:
+        """The name that metrics and recorded decisions use."""
+        return _LABELS[self]
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the pod was judged and turned down (not an error)."""
+        return self in _REJECTED
+
+
+_LABELS = {
+    Code.SUCCESS: "Success",
+    Code.ERROR: "Error",
+    Code.UNSCHEDULABLE: "Unschedulable",
+    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
+    Code.WAIT: "Wait",
+    Code.SKIP: "Skip",
+    Code.PENDING: "Pending",
+}
+_REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
+
+
+@dataclass(frozen=True, slots=True)
+class Status:
+    """A code, the reasons for it, and the plugin that gave it."""
+
+    code: Code = Code.SUCCESS
+    reasons: tuple[str, ...] = ()
+    plugin: str = ""
+
+    @property
+    def is_success(self) -> bool:
+        """Whether the cycle may go on."""
+        return self.code is Code.SUCCESS
+
+    @property
+    def is_skip(self) -> bool:
+        """Whether the coupled extension point is to be left out."""
+        return self.code is Code.SKIP
+
+    @property
+    def is_rejected(self) -> bool:
+        """Whether the pod was judged and turned down."""
+        return self.code.is_rejected
+
+    @property
+    def message(self) -> str:
+        """The reasons in one line."""
+        return ", ".join(self.reasons)
+
+    def by(self, plugin: str) -> "Status":
+        """The same status, attributed to a plugin."""
+        return Status(self.code, self.reasons, plugin)
+
+
+SUCCESS = Status()
+SKIP = Status(Code.SKIP)
+
+
+def unschedulable(*reasons: str, plugin: str = "") -> Status:
+    """A rejection that preemption might lift."""
+    return Status(Code.UNSCHEDULABLE, reasons, plugin)
+
+
+def unresolvable(*reasons: str, plugin: str = "") -> Status:
+    """A rejection that no preemption lifts."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
+
+
+def error(*reasons: str, plugin: str = "") -> Status:
+    """A failure of the scheduler or of the API, not a judgement about the pod."""
+    return Status(Code.ERROR, reasons, plugin)
