@@ -1,0 +1,65 @@
+# kscheduler: everything a developer types. Each target makes its own virtual environment first.
+.DEFAULT_GOAL := help
+.SUFFIXES:
+.DELETE_ON_ERROR:
+
+PYTHON ?= python3
+VENV   ?= .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.run-ready
+DEV    := $(VENV)/.dev-ready
+NODES  ?= 100
+PODS   ?= 1000
+
+.PHONY: help demo test check fmt e2e bench bench-real fuzz clean
+
+help: ## Tell what there is
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=, PODS=, KEEP=1 leaves it running)
+	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
+
+test: $(DEV) ## Run the tests
+	$(BIN)/pytest
+
+check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+fmt: $(DEV) ## Format the code and mend what the linter can
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real one (builds it once: Go >= 1.26, ~5 min)
+	$(BIN)/pytest tests/e2e
+
+bench: $(DEV) ## Measure in process: decisions, decoding, exposition
+	$(BIN)/python benchmarks/decisions.py
+	$(BIN)/python benchmarks/decode.py
+	$(BIN)/python benchmarks/exposition.py
+
+bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
+	$(BIN)/python benchmarks/real.py
+
+fuzz: $(DEV) ## Long runs of the property tests
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/state
+
+clean: ## Remove what was built
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# The interpreter is checked first: a wrong one fails later, and less clearly.
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+		|| { echo "kscheduler needs Python 3.11 or newer; set PYTHON=/path/to/python3.11" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --upgrade 'pip>=25.1'
+
+$(RUN): pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[simulation,uvloop]'
+	@touch $@
+
+$(DEV): pyproject.toml $(RUN)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group dev
+	@touch $@

@@ -1,0 +1,58 @@
+"""How long to wait before the next try: exponential, capped, jittered, forgotten after a healthy while."""
+
+import random
+
+from kscheduler.aio.clock import REAL_CLOCK, Clock
+
+
+class Backoff:
+    """A series of delays `initial * factor^n`, at most `cap`, each times a random number in [1, 1 + jitter).
+
+    The random generator is the caller's, seeded where the work must be repeatable.
+    """
+
+    def __init__(
+        self,
+        initial_seconds: float,
+        *,
+        cap_seconds: float,
+        factor: float = 2.0,
+        jitter: float = 0.0,
+        rng: random.Random | None = None,
+        reset_after_seconds: float | None = None,
+        clock: Clock = REAL_CLOCK,
+    ) -> None:
+        """`reset_after_seconds`: with no failure for so long, the series starts anew by itself."""
+        self._initial = initial_seconds
+        self._cap = cap_seconds
+        self._factor = factor
+        self._jitter = jitter
+        self._rng = rng or random.Random()  # noqa: S311  # spreads retries, protects nothing
+        self._reset_after = reset_after_seconds
+        self._clock = clock
+        self._last_asked: float | None = None
+        self._base = initial_seconds
+        self.failures = 0
+        """Delays handed out since the last reset."""
+
+    def next(self) -> float:
+        """Seconds to wait after one more failure."""
+        self._reset_if_healthy()
+        base, self._base = self._base, min(self._base * self._factor, self._cap)
+        self.failures += 1
+        return base * (1.0 + self._jitter * self._rng.random())
+
+    def reset(self) -> None:
+        """The work has succeeded: the next delay is the first one again."""
+        self._base = self._initial
+        self.failures = 0
+
+    def _reset_if_healthy(self) -> None:
+        now = self._clock.monotonic()
+        if (
+            self._reset_after is not None
+            and self._last_asked is not None
+            and now - self._last_asked > self._reset_after
+        ):
+            self.reset()
+        self._last_asked = now

@@ -1,0 +1,79 @@
+"""Supervised tasks: many small pieces of work, of which one may fail without touching its siblings.
+
+`asyncio.TaskGroup` is right for services, where one failure ends all. Per-pod work is the opposite: its failure is that
+pod's failure. A `TaskSet` owns such tasks, hands each error to whoever spawned the task, and ends them all on demand.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
+
+ErrorHandler = Callable[[str, BaseException], None]
+"""Called with the task's name and its error."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSetStatistics:
+    """Counts since the start; `running` is now."""
+
+    running: int
+    started: int
+    failed: int
+    cancelled: int
+
+
+class TaskSet:
+    """The owner of tasks that fail alone."""
+
+    def __init__(self, name: str, clock: Clock = REAL_CLOCK) -> None:
+        self.name = name
+        self._clock = clock
+        self._tasks: dict[asyncio.Task[object], ErrorHandler | None] = {}
+        self._started = self._failed = self._cancelled = 0
+
+    def spawn(
+        self, name: str, work: Coroutine[Any, Any, object], on_error: ErrorHandler | None = None
+    ) -> asyncio.Task[object]:
+        """Run `work` as a task of its own. With no `on_error` a failure goes to the loop's exception handler."""
+        task = asyncio.create_task(work, name=f"{self.name}/{name}")
+        self._tasks[task] = on_error
+        self._started += 1
+        task.add_done_callback(self._ended)
+        return task
+
+    def _ended(self, task: asyncio.Task[object]) -> None:
+        on_error = self._tasks.pop(task)
+        if task.cancelled():
+            self._cancelled += 1
+        elif (error := task.exception()) is not None:
+            self._failed += 1
+            self._report(task, error, on_error)
+
+    def _report(self, task: asyncio.Task[object], error: BaseException, on_error: ErrorHandler | None) -> None:
+        if on_error is not None:
+            on_error(task.get_name().removeprefix(f"{self.name}/"), error)
+            return
+        context = {"message": f"task {task.get_name()} failed", "exception": error, "task": task}
+        task.get_loop().call_exception_handler(context)
+
+    async def drain(self, timeout_seconds: float) -> bool:
+        """Wait until all tasks have ended, those included that are spawned meanwhile; whether they did in time."""
+        return await finishes_within(self._until_empty(), timeout_seconds, self._clock)
+
+    async def _until_empty(self) -> None:
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
+    async def cancel_all(self) -> None:
+        """Cancel every task and wait until each has ended."""
+        while self._tasks:
+            for task in tuple(self._tasks):
+                task.cancel()
+            await asyncio.wait(tuple(self._tasks))
+
+    def statistics(self) -> TaskSetStatistics:
+        """A snapshot of the counts."""
+        return TaskSetStatistics(len(self._tasks), self._started, self._failed, self._cancelled)

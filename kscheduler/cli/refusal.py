@@ -1,0 +1,10 @@
+"""How the command line says no."""
+
+import sys
+
+
+def refuse(message: object) -> int:
+    """Say what cannot be done in one line (or one per problem) on stderr, and return the exit code for it."""
+    for line in str(message).splitlines() or [""]:
+        print(f"kscheduler: {line}", file=sys.stderr)
+    return 2

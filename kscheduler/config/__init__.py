@@ -1,0 +1,16 @@
+"""The configuration file, exactly as kube-scheduler reads it: KubeSchedulerConfiguration v1.
+
+The problem: a configuration that is read a little differently schedules a little differently, and a typing error that
+is passed over schedules wrongly for months. The idea: one typed tree with every default written where the field is
+declared, a strict reader that reports *all* mistakes at once with their field paths, and the set of fields that the
+user gave, so that a setting which this service does not honour is a warning rather than a silence.
+
+    bytes --yaml_tree--> tree --decode--> types --defaults--> types --validation--> LoadedConfig
+
+    loader          load_file, load_bytes, from_tree, default_configuration, dump_default
+    expansion       from a profile's plugin sets to the plugins of each extension point
+    feature_gates   the table of gates, and `--feature-gates`
+    unhonoured      what was set and has no effect yet
+
+Limits: plugins are names here; what they implement is asked of the caller. Nothing here does I/O but `load_file`.
+"""

@@ -1,0 +1,178 @@
+"""What a file leaves out: the default plugins, how a profile's sets merge with them, and defaults that depend.
+
+A plugin set at an extension point merges like this: `disabled` takes defaults out (`*` all of them), an `enabled` entry
+that names a default replaces it in place, all other entries follow in their order. The defaults live in `multiPoint`
+only; what they mean for each point is `expansion`'s work.
+"""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from kscheduler.config.durations import seconds
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.plugin_args import (
+    ARGS_KINDS,
+    DEFAULT_RESOURCES,
+    LEAST_ALLOCATED,
+    DynamicResourcesArgs,
+    NodeResourcesBalancedAllocationArgs,
+    NodeResourcesFitArgs,
+    ResourceSpec,
+    ScoringStrategy,
+    Settings,
+    UtilizationShapePoint,
+    VolumeBindingArgs,
+)
+from kscheduler.config.types import (
+    DEFAULT_SCHEDULER_NAME,
+    ClientConnectionConfiguration,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    Plugin,
+    PluginConfig,
+    Plugins,
+    PluginSet,
+)
+
+DEFAULT_PLUGINS: tuple[tuple[Plugin, str | None], ...] = (
+    (Plugin("SchedulingGates"), None),
+    (Plugin("PrioritySort"), None),
+    (Plugin("NodeUnschedulable"), None),
+    (Plugin("NodeName"), None),
+    (Plugin("TaintToleration", 3), None),
+    (Plugin("NodeAffinity", 2), None),
+    (Plugin("NodePorts"), None),
+    (Plugin("NodeResourcesFit", 1), None),
+    (Plugin("VolumeRestrictions"), None),
+    (Plugin("NodeVolumeLimits"), None),
+    (Plugin("VolumeBinding"), None),
+    (Plugin("VolumeZone"), None),
+    (Plugin("PodTopologySpread", 2), None),
+    (Plugin("InterPodAffinity", 2), None),
+    (Plugin("DynamicResources", 2), "DynamicResourceAllocation"),
+    (Plugin("DefaultPreemption"), None),
+    (Plugin("NodeResourcesBalancedAllocation", 1), None),
+    (Plugin("ImageLocality", 1), None),
+    (Plugin("DefaultBinder"), None),
+    (Plugin("NodeDeclaredFeatures"), "NodeDeclaredFeatures"),
+    (Plugin("GangScheduling"), "GangScheduling"),
+    (Plugin("TopologyPlacementGenerator"), "TopologyAwareWorkloadScheduling"),
+    (Plugin("PodGroupPodsCount", 1), "TopologyAwareWorkloadScheduling"),
+)
+"""In MultiPoint order with weights, and the feature gate that each waits for. Filters run in this order."""
+
+IN_TREE_PLUGINS = frozenset(plugin.name for plugin, _ in DEFAULT_PLUGINS)
+
+_Filled = TypeVar("_Filled", bound=Settings)
+
+_SCORE_BY_FREE_CAPACITY = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))
+
+
+def default_plugins(gates: FeatureGates) -> Plugins:
+    """The default plugin sets under these gates."""
+    enabled = (plugin for plugin, gate in DEFAULT_PLUGINS if gate is None or gates.enabled(gate))
+    return Plugins(multi_point=PluginSet(tuple(enabled)))
+
+
+def merge_plugins(defaults: Plugins, given: Plugins) -> Plugins:
+    """A profile's plugin sets over the defaults, point by point."""
+    names = Plugins.__struct_fields__
+    return Plugins(**{name: merge_plugin_set(getattr(defaults, name), getattr(given, name)) for name in names})
+
+
+def merge_plugin_set(defaults: PluginSet, given: PluginSet) -> PluginSet:
+    """One point's set over its default. A name that is enabled twice stays there twice: `expansion` refuses it."""
+    disabled = tuple(Plugin(plugin.name) for plugin in (*given.disabled, *defaults.disabled))
+    without = {plugin.name for plugin in disabled}
+    last = {plugin.name: index for index, plugin in enumerate(given.enabled)}
+    kept = () if "*" in without else tuple(plugin for plugin in defaults.enabled if plugin.name not in without)
+    replaced = {last[plugin.name] for plugin in kept if plugin.name in last}
+    in_place = tuple(given.enabled[last[plugin.name]] if plugin.name in last else plugin for plugin in kept)
+    appended = tuple(plugin for index, plugin in enumerate(given.enabled) if index not in replaced)
+    return PluginSet((*in_place, *appended), disabled)
+
+
+def apply_defaults(
+    configuration: KubeSchedulerConfiguration, gates: FeatureGates, given: Iterable[str] = ()
+) -> KubeSchedulerConfiguration:
+    """Fill in what depends on other fields or gates. `given` are the paths of the fields that the user set."""
+    profiles = configuration.profiles or (KubeSchedulerProfile(),)
+    # An empty name that was written out is a mistake for validation to name, not a missing one.
+    if len(profiles) == 1 and not profiles[0].scheduler_name and "profiles[0].schedulerName" not in set(given):
+        profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
+    contention = configuration.enable_contention_profiling
+    return replace(
+        configuration,
+        profiles=tuple(_profile(profile, gates) for profile in profiles),
+        leader_election=_leader_election(configuration.leader_election),
+        client_connection=_client_connection(configuration.client_connection),
+        enable_contention_profiling=contention if contention is not None else configuration.enable_profiling,
+    )
+
+
+def _leader_election(election: LeaderElectionConfiguration) -> LeaderElectionConfiguration:
+    """Empty and zero mean "default" here, written out or not."""
+    return _filled(election, LeaderElectionConfiguration(), except_for="leader_elect")
+
+
+def _client_connection(connection: ClientConnectionConfiguration) -> ClientConnectionConfiguration:
+    return _filled(connection, ClientConnectionConfiguration())
+
+
+def _filled(settings: _Filled, defaults: _Filled, except_for: str = "") -> _Filled:
+    names = (name for name in settings.__struct_fields__ if name != except_for and not getattr(settings, name))
+    return replace(settings, **{name: getattr(defaults, name) for name in names})
+
+
+def _profile(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
+    plugins = merge_plugins(default_plugins(gates), profile.plugins)
+    configured = tuple(replace(one, args=default_args(one.args, gates)) for one in profile.plugin_config)
+    names = {one.name for one in configured}
+    missing = sorted(_enabled_anywhere(plugins) & ARGS_KINDS.keys() - names)
+    added = tuple(PluginConfig(name, default_args(ARGS_KINDS[name](), gates)) for name in missing)
+    return replace(profile, plugins=plugins, plugin_config=configured + added)
+
+
+def _enabled_anywhere(plugins: Plugins) -> set[str]:
+    sets: Iterable[PluginSet] = (getattr(plugins, name) for name in Plugins.__struct_fields__)
+    return {plugin.name for one in sets for plugin in one.enabled}
+
+
+def default_args(args: object, gates: FeatureGates) -> object:
+    """A plugin's arguments with what they leave out; anything but an in-tree plugin's stays as it is."""
+    match args:
+        case NodeResourcesFitArgs():
+            return replace(args, scoring_strategy=_scoring_strategy(args.scoring_strategy))
+        case NodeResourcesBalancedAllocationArgs():
+            return replace(args, resources=_resources(args.resources))
+        case VolumeBindingArgs() if not args.shape and gates.enabled("StorageCapacityScoring"):
+            return replace(args, shape=_SCORE_BY_FREE_CAPACITY)
+        case DynamicResourcesArgs():
+            return _dynamic_resources_args(args, gates)
+    return args
+
+
+def _scoring_strategy(strategy: ScoringStrategy | None) -> ScoringStrategy:
+    if strategy is None:
+        return ScoringStrategy(LEAST_ALLOCATED, DEFAULT_RESOURCES)
+    return replace(strategy, resources=_resources(strategy.resources))
+
+
+def _resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
+    return tuple(replace(one, weight=one.weight or 1) for one in resources) or DEFAULT_RESOURCES
+
+
+def _dynamic_resources_args(args: DynamicResourcesArgs, gates: FeatureGates) -> DynamicResourcesArgs:
+    if args.filter_timeout is None and gates.enabled("DRASchedulerFilterTimeout"):
+        args = replace(args, filter_timeout=seconds(10))
+    if args.binding_timeout is None and binding_conditions_enabled(gates):
+        args = replace(args, binding_timeout=seconds(600))
+    return args
+
+
+def binding_conditions_enabled(gates: FeatureGates) -> bool:
+    """Whether pods may wait for devices to get ready before they are bound."""
+    return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")

@@ -1,0 +1,75 @@
+"""Mistakes in a configuration: where, what, and in kube-scheduler's words."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import msgspec
+
+from kscheduler.config.durations import Duration
+
+LONGEST_VALUE_SHOWN = 200
+"""Characters of a bad value that a message repeats; a megabyte of somebody's text is no help to anyone."""
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """One mistake. `path` is empty where the file as a whole is meant."""
+
+    path: str
+    message: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.message}" if self.path else self.message
+
+
+class ConfigError(ValueError):
+    """A configuration that cannot be used. Its text has one line for each problem: `WHERE: field.path: message`."""
+
+    def __init__(self, problems: Iterable[Problem], where: str = "") -> None:
+        self.problems: tuple[Problem, ...] = tuple(problems)
+        self.where = where
+        prefix = f"{where}: " if where else ""
+        super().__init__("\n".join(f"{prefix}{problem}" for problem in self.problems))
+
+
+def config_error(path: str, message: str, where: str = "") -> ConfigError:
+    """A `ConfigError` of one problem."""
+    return ConfigError((Problem(path, message),), where)
+
+
+def invalid(path: str, value: Any, detail: str) -> Problem:
+    """A value outside its range or shape."""
+    return Problem(path, f"Invalid value: {shown(value)}: {detail}")
+
+
+def required(path: str, detail: str = "") -> Problem:
+    """A value that is missing."""
+    return Problem(path, f"Required value: {detail}" if detail else "Required value")
+
+
+def duplicate(path: str, value: Any) -> Problem:
+    """A value that was given before."""
+    return Problem(path, f"Duplicate value: {shown(value)}")
+
+
+def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
+    """A value that is none of a fixed list."""
+    listed = ", ".join(shown(one) for one in supported)
+    return Problem(path, f"Unsupported value: {shown(value)}: supported values: {listed}")
+
+
+def forbidden(path: str, detail: str) -> Problem:
+    """A field that must not be set here."""
+    return Problem(path, f"Forbidden: {detail}")
+
+
+def shown(value: Any) -> str:
+    """A value for a message: text in quotes, lists as JSON, never longer than `LONGEST_VALUE_SHOWN`."""
+    if isinstance(value, Duration):
+        value = str(value)
+    try:
+        text = msgspec.json.encode(value, enc_hook=str).decode()
+    except (ValueError, TypeError, RecursionError):
+        text = repr(value)
+    return text if len(text) <= LONGEST_VALUE_SHOWN else f"{text[:LONGEST_VALUE_SHOWN]}..."

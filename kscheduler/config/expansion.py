@@ -1,0 +1,174 @@
+"""From a profile's plugin sets to the plugins that run at each extension point, in order and with weights.
+
+The order at a point is: plugins that are named there and in MultiPoint (in the order given there), then the rest of
+MultiPoint that implements the point, then the rest of those named there. What a plugin implements only the registry
+above knows, so it is asked through `implements`.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.types import Plugin, Plugins, PluginSet
+
+Implements = Callable[[str, str], bool]
+"""`implements(plugin name, point)`, a point being a key of `POINTS`. A plugin that implements none does not exist."""
+
+POINTS: Mapping[str, str] = {
+    "preFilter": "pre_filter",
+    "filter": "filter",
+    "postFilter": "post_filter",
+    "reserve": "reserve",
+    "preScore": "pre_score",
+    "score": "score",
+    "preBind": "pre_bind",
+    "bind": "bind",
+    "postBind": "post_bind",
+    "permit": "permit",
+    "preEnqueue": "pre_enqueue",
+    "queueSort": "queue_sort",
+    "placementGenerate": "placement_generate",
+    "placementScore": "placement_score",
+}
+"""Extension points as files spell them, with the field of `Plugins`; in the order in which errors are found."""
+
+SCORED_POINTS = ("score", "placementScore")
+MAX_NODE_SCORE = 100
+MAX_TOTAL_SCORE = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class EnabledPlugin:
+    """A plugin at an extension point. The weight is 1 wherever it does not count."""
+
+    name: str
+    weight: int = 1
+
+
+Expanded = dict[str, tuple[EnabledPlugin, ...]]
+"""Plugins in running order, by every key of `POINTS`."""
+
+
+def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -> Expanded:
+    """The plugins of every point. `plugins` is merged with the defaults (`defaults.merge_plugins`) already.
+
+    Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
+    enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
+    """
+    problems = [*_specific_problems(plugins, implements), *_missing_multi_point(plugins, implements)]
+    expanded: Expanded = {}
+    for point, field in POINTS.items():
+        names = _ordered(point, getattr(plugins, field), plugins.multi_point, implements, problems)
+        expanded[point] = _weighed(point, names, getattr(plugins, field), plugins.multi_point)
+    if not problems:
+        problems += _cardinality_problems(expanded, scheduler_name)
+        problems += [problem for point in SCORED_POINTS for problem in _overflow(expanded[point])]
+    if problems:
+        raise ConfigError(problems, f"profile {scheduler_name}" if scheduler_name else "")
+    return expanded
+
+
+def plugins_needed(plugins: Plugins) -> tuple[str, ...]:
+    """Every plugin that is enabled anywhere, once, MultiPoint first: these are to be built."""
+    sets = (plugins.multi_point, *(getattr(plugins, field) for field in POINTS.values()))
+    return tuple(dict.fromkeys(plugin.name for one in sets for plugin in one.enabled))
+
+
+def queue_sort_problems(expanded: Mapping[str, Expanded]) -> tuple[Problem, ...]:
+    """There is one queue: profiles (by scheduler name) that would sort it differently from the first."""
+    problems = []
+    first = ""
+    for profile, points in expanded.items():
+        name = points["queueSort"][0].name
+        first = first or name
+        if name != first:
+            problems.append(
+                Problem("", f'different queue sort plugins for profile "{profile}": "{name}", first: "{first}"')
+            )
+    return tuple(problems)
+
+
+def _type_name(point: str) -> str:
+    """The plugin type as kube-scheduler's messages name it: `FilterPlugin`."""
+    return f"{point[0].upper()}{point[1:]}Plugin"
+
+
+def _exists(name: str, implements: Implements) -> bool:
+    return any(implements(name, point) for point in POINTS)
+
+
+def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
+    """Mistakes in what is named at the points themselves."""
+    for point, field in POINTS.items():
+        seen: set[str] = set()
+        for plugin in getattr(plugins, field).enabled:
+            if not _exists(plugin.name, implements):
+                yield Problem(f"plugins.{point}", f'{_type_name(point)} "{plugin.name}" does not exist')
+            elif not implements(plugin.name, point):
+                yield Problem(f"plugins.{point}", f'plugin "{plugin.name}" does not extend {_type_name(point)} plugin')
+            elif plugin.name in seen:
+                yield _registered_twice(f"plugins.{point}", plugin.name, point)
+            seen.add(plugin.name)
+
+
+def _missing_multi_point(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
+    """MultiPoint entries that do not exist. kube-scheduler finds them at the first point that it expands."""
+    expanded = (point for point, field in POINTS.items() if Plugin("*") not in getattr(plugins, field).disabled)
+    first = next(expanded, None)
+    for name in dict.fromkeys(plugin.name for plugin in plugins.multi_point.enabled):
+        if first and not _exists(name, implements):
+            yield Problem("plugins.multiPoint", f'{_type_name(first)} "{name}" does not exist')
+
+
+def _registered_twice(path: str, name: str, point: str) -> Problem:
+    return Problem(path, f'plugin "{name}" already registered as "{_type_name(point)}"')
+
+
+def _ordered(
+    point: str, specific: PluginSet, multi_point: PluginSet, implements: Implements, problems: list[Problem]
+) -> list[str]:
+    named = list(dict.fromkeys(plugin.name for plugin in specific.enabled))
+    disabled = {plugin.name for plugin in specific.disabled}
+    if "*" in disabled:
+        return named
+    overriding: set[str] = set()
+    general: dict[str, None] = {}
+    for plugin in multi_point.enabled:
+        if not implements(plugin.name, point) or plugin.name in disabled:
+            continue
+        if plugin.name in named:
+            overriding.add(plugin.name)
+        elif plugin.name in general:
+            problems.append(_registered_twice("plugins.multiPoint", plugin.name, point))
+        else:
+            general[plugin.name] = None
+    first = [name for name in named if name in overriding]
+    return [*first, *general, *(name for name in named if name not in overriding)]
+
+
+def _weighed(point: str, names: list[str], specific: PluginSet, multi_point: PluginSet) -> tuple[EnabledPlugin, ...]:
+    if point not in SCORED_POINTS:
+        return tuple(EnabledPlugin(name) for name in names)
+    # The first entry that names a plugin decides, and the point's own entries come before MultiPoint's.
+    weights: dict[str, int] = {}
+    entries: tuple[Plugin, ...] = (*specific.enabled, *multi_point.enabled)
+    for plugin in entries:
+        weights.setdefault(plugin.name, plugin.weight or 1)
+    return tuple(EnabledPlugin(name, weights[name]) for name in names)
+
+
+def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[Problem]:
+    profile = f'profile with scheduler name "{scheduler_name}"'
+    sorters = len(expanded["queueSort"])
+    if sorters != 1:
+        yield Problem("plugins.queueSort", f"only one queue sort plugin required for {profile}, but got {sorters}")
+    if not expanded["bind"]:
+        yield Problem("plugins.bind", f"at least one bind plugin is needed for {profile}")
+    if len(expanded["placementGenerate"]) > 1:
+        message = f"at most one placement generate plugin is allowed for {profile}"
+        yield Problem("plugins.placementGenerate", message)
+
+
+def _overflow(plugins: tuple[EnabledPlugin, ...]) -> Iterator[Problem]:
+    if sum(plugin.weight * MAX_NODE_SCORE for plugin in plugins) > MAX_TOTAL_SCORE:
+        yield Problem("plugins.score", "total score of Score plugins could overflow")

@@ -1,0 +1,193 @@
+"""From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all that is wrong with it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import yaml
+from msgspec.structs import replace
+
+from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, too_deep
+from kscheduler.config.defaults import apply_defaults
+from kscheduler.config.durations import Duration
+from kscheduler.config.errors import ConfigError, Problem, config_error, shown
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
+from kscheduler.config.types import (
+    API_VERSION,
+    KIND,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginConfig,
+    PluginSet,
+)
+from kscheduler.config.validation import validate
+from kscheduler.config.yaml_tree import MAX_BYTES, MAX_DEPTH, Tree, parse_yaml
+
+GROUP = API_VERSION.partition("/")[0]
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedConfig:
+    """A configuration that is complete and valid."""
+
+    configuration: KubeSchedulerConfiguration
+    as_given: KubeSchedulerConfiguration
+    """The same before defaults that depend and default plugins were merged in: what the user wrote."""
+    given: frozenset[str] = frozenset()
+    """Paths of the fields that the user set: `profiles[0].pluginConfig[1].args.bindTimeoutSeconds`."""
+    gates: FeatureGates = DEFAULT_GATES
+    where: str = ""
+    """The file's name, for messages; empty for the built-in defaults."""
+
+    def is_given(self, path: str) -> bool:
+        """Whether the user set the field: `clientConnection.qps` unset, for one, lets the client adapt."""
+        return path in self.given
+
+
+def default_configuration(scheduler_name: str = "kscheduler", gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+    """What holds without a file. Profile and Lease carry `scheduler_name`, so that it is safe beside kube-scheduler."""
+    bare = KubeSchedulerConfiguration(
+        profiles=(KubeSchedulerProfile(scheduler_name=scheduler_name),),
+        leader_election=LeaderElectionConfiguration(resource_name=scheduler_name),
+    )
+    return _completed(bare, Walk(), gates, where="")
+
+
+def load_file(path: str | Path, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+    """Read a configuration file. Raises `ConfigError`, also where the file cannot be read."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else str(error)
+        raise config_error("", f"cannot be read: {reason}", str(path)) from None
+    return load_bytes(data, str(path), gates)
+
+
+def load_bytes(data: bytes, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+    """Read YAML or JSON. `where` names it in messages. Raises `ConfigError`."""
+    return from_tree(parse_yaml(data, where), where, gates)
+
+
+def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+    """Read a decoded JSON object. Raises `ConfigError` with every problem that was found."""
+    if not isinstance(tree, dict):
+        raise config_error("", f"not a {KIND} but {'empty' if tree is None else shown(tree)}", where)
+    if too_deep(tree):
+        raise config_error("", f"nested more than {MAX_DEPTH} deep", where)
+    _check_kind(tree, where)
+    walk = Walk()
+    configuration = decode_struct(tree, KubeSchedulerConfiguration, "", walk, allowed=TYPE_FIELDS)
+    profiles = tuple(
+        _with_typed_args(profile, f"profiles[{index}]", walk) for index, profile in enumerate(configuration.profiles)
+    )
+    if walk.problems:
+        raise ConfigError(walk.problems, where)
+    return _completed(replace(configuration, profiles=profiles), walk, gates, where)
+
+
+def _completed(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates, where: str) -> LoadedConfig:
+    configuration = apply_defaults(bare, gates, walk.given)
+    problems = validate(configuration, gates)
+    if problems:
+        raise ConfigError(problems, where)
+    return LoadedConfig(configuration, bare, frozenset(walk.given), gates, where)
+
+
+def _check_kind(tree: dict[str, Any], where: str) -> None:
+    version, kind = tree.get("apiVersion"), tree.get("kind")
+    missing = [name for name, value in (("apiVersion", version), ("kind", kind)) if not value]
+    if missing:
+        expected = {"apiVersion": API_VERSION, "kind": KIND}
+        raise ConfigError((Problem(name, f"is missing: write {name}: {expected[name]}") for name in missing), where)
+    if (version, kind) == (API_VERSION, KIND):
+        return
+    message = f"couldn't decode as {KIND}, got {_short(version)}, Kind={_short(kind)}"
+    if kind == KIND and str(version).startswith(f"{GROUP}/"):
+        message += f": Kubernetes 1.36 reads {API_VERSION} only"
+    raise config_error("", message, where)
+
+
+def _short(value: Any) -> str:
+    return value[:80] if isinstance(value, str) else shown(value)
+
+
+def _with_typed_args(profile: KubeSchedulerProfile, path: str, walk: Walk) -> KubeSchedulerProfile:
+    entries = tuple(
+        _typed_entry(entry, f"{path}.pluginConfig[{index}].args", walk)
+        for index, entry in enumerate(profile.plugin_config)
+    )
+    return replace(profile, plugin_config=entries)
+
+
+def _typed_entry(entry: PluginConfig, path: str, walk: Walk) -> PluginConfig:
+    kind = ARGS_KINDS.get(entry.name)
+    if kind is None:
+        return entry
+    tree = {} if entry.args is None else entry.args
+    if isinstance(tree, dict):
+        _check_args_kind(entry.name, tree, path, walk)
+        if kind is PodTopologySpreadArgs:
+            tree = _with_zero_skews(tree)
+    return replace(entry, args=decode_struct(tree, kind, path, walk, allowed=TYPE_FIELDS))
+
+
+def _check_args_kind(plugin: str, tree: dict[str, Any], path: str, walk: Walk) -> None:
+    """`apiVersion` and `kind` may be left out of arguments; what is there must be right."""
+    version, kind = tree.get("apiVersion"), tree.get("kind")
+    if version not in (None, "", API_VERSION):
+        walk.wrong(child(path, "apiVersion"), f"expected {API_VERSION}, got {_short(version)}")
+    if kind not in (None, "", f"{plugin}Args"):
+        expected, got = f"{plugin}Args.{GROUP}", f"{_short(kind)}.{GROUP}"
+        walk.wrong(child(path, "kind"), f"args for plugin {plugin} were not of type {expected}, got {got}")
+
+
+def _with_zero_skews(tree: dict[str, Any]) -> dict[str, Any]:
+    """A pod's constraint gets its `maxSkew` from the API server; here nobody fills it in, and missing is a mistake."""
+    constraints = tree.get("defaultConstraints")
+    if not isinstance(constraints, list):
+        return tree
+    filled = [{"maxSkew": 0, **one} if isinstance(one, dict) else one for one in constraints]
+    return {**tree, "defaultConstraints": filled}
+
+
+def to_tree(configuration: KubeSchedulerConfiguration) -> dict[str, Any]:
+    """The configuration as a file would spell it, JSON-able: for `/configz` and `config default`."""
+    return {"apiVersion": API_VERSION, "kind": KIND, **_fields(configuration)}
+
+
+def dump(configuration: KubeSchedulerConfiguration) -> str:
+    """The configuration as YAML; `load_bytes` reads it back as the same value."""
+    return yaml.safe_dump(to_tree(configuration), sort_keys=True, allow_unicode=True, width=120)
+
+
+def dump_default(scheduler_name: str = "kscheduler", gates: FeatureGates = DEFAULT_GATES) -> str:
+    """What holds without a file, as a file to start from."""
+    return dump(default_configuration(scheduler_name, gates).configuration)
+
+
+def _fields(settings: msgspec.Struct) -> dict[str, Any]:
+    names = zip(settings.__struct_fields__, settings.__struct_encode_fields__, strict=True)
+    tree = {encoded: _spelled(getattr(settings, name)) for name, encoded in names if _says_something(settings, name)}
+    if isinstance(settings, PluginConfig) and settings.name in ARGS_KINDS:
+        tree["args"] = {"apiVersion": API_VERSION, "kind": f"{settings.name}Args", **tree["args"]}
+    return tree
+
+
+def _says_something(settings: msgspec.Struct, name: str) -> bool:
+    value = getattr(settings, name)
+    return not (value is None or value == () or (isinstance(value, PluginSet) and value == PluginSet()))
+
+
+def _spelled(value: Any) -> Any:
+    match value:
+        case msgspec.Struct():
+            return _fields(value)
+        case tuple():
+            return [_spelled(item) for item in value]
+        case Duration():
+            return str(value)
+    return value

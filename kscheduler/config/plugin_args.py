@@ -1,0 +1,146 @@
+"""Arguments of the in-tree plugins that take any, with their defaults and what each means."""
+
+from typing import Annotated
+
+import msgspec
+
+from kscheduler.api.core import NodeAffinity, TopologySpreadConstraint
+from kscheduler.config.durations import Duration
+
+Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+
+
+class Settings(msgspec.Struct, frozen=True, rename="camel"):
+    """A part of the configuration: immutable, spelled in camelCase in files."""
+
+
+class ResourceSpec(Settings, frozen=True):
+    """A resource that a score looks at."""
+
+    name: str = ""
+    """A resource as in `requests`: `cpu`, `memory`, `example.com/gpu`."""
+    weight: Int64 = 0
+    """Its share of the score, 1 to 100; 0 or missing means 1."""
+
+
+DEFAULT_RESOURCES = (ResourceSpec("cpu", 1), ResourceSpec("memory", 1))
+
+
+class UtilizationShapePoint(Settings, frozen=True):
+    """One corner of a piecewise linear score."""
+
+    utilization: Int32 = 0
+    """Percent, 0 to 100, rising from point to point."""
+    score: Int32 = 0
+    """Points, 0 to 10, at this utilization; nodes get ten times as many."""
+
+
+class RequestedToCapacityRatioParam(Settings, frozen=True):
+    """The shape of the score RequestedToCapacityRatio."""
+
+    shape: tuple[UtilizationShapePoint, ...] = ()
+    """At least one point. A rising shape packs nodes, a falling one spreads over them."""
+
+
+LEAST_ALLOCATED = "LeastAllocated"
+MOST_ALLOCATED = "MostAllocated"
+REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
+
+
+class ScoringStrategy(Settings, frozen=True):
+    """How NodeResourcesFit prefers among nodes with room."""
+
+    type: str = ""
+    """`LeastAllocated` (spread), `MostAllocated` (pack) or `RequestedToCapacityRatio` (by `shape`)."""
+    resources: tuple[ResourceSpec, ...] = ()
+    """What is counted; empty means cpu and memory, one each."""
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+    """Only with, and then required by, the type of this name."""
+
+
+class NodeResourcesFitArgs(Settings, frozen=True):
+    """NodeResourcesFit: room for what the pod requests."""
+
+    ignored_resources: tuple[str, ...] = ()
+    """Extended resources that nodes need not have: for those that an extender accounts for."""
+    ignored_resource_groups: tuple[str, ...] = ()
+    """The same by prefix: `example.com` ignores `example.com/gpu` and `example.com/fpga`."""
+    scoring_strategy: ScoringStrategy | None = None
+    """Missing means LeastAllocated over cpu and memory."""
+
+
+class NodeResourcesBalancedAllocationArgs(Settings, frozen=True):
+    """NodeResourcesBalancedAllocation: prefer nodes whose resources would be used evenly."""
+
+    resources: tuple[ResourceSpec, ...] = ()
+    """What must be even; empty means cpu and memory. Weights must be 1."""
+
+
+class NodeAffinityArgs(Settings, frozen=True):
+    """NodeAffinity."""
+
+    added_affinity: NodeAffinity | None = None
+    """A node affinity that every pod of the profile has besides its own."""
+
+
+class InterPodAffinityArgs(Settings, frozen=True):
+    """InterPodAffinity."""
+
+    hard_pod_affinity_weight: Int32 = 1
+    """Points, 0 to 100, for nodes where a running pod's *required* affinity matches the incoming pod."""
+    ignore_preferred_terms_of_existing_pods: bool = False
+    """Leave running pods' preferences out of the score: faster for pods that have none themselves."""
+
+
+SYSTEM_DEFAULTING = "System"
+LIST_DEFAULTING = "List"
+
+
+class PodTopologySpreadArgs(Settings, frozen=True):
+    """PodTopologySpread."""
+
+    default_constraints: tuple[TopologySpreadConstraint, ...] = ()
+    """For pods that have no constraints; selectors are deduced from the pod's services and controllers."""
+    defaulting_type: str = SYSTEM_DEFAULTING
+    """`System`: soft spreading over zones and host names. `List`: `defaultConstraints`, possibly none."""
+
+
+class VolumeBindingArgs(Settings, frozen=True):
+    """VolumeBinding."""
+
+    bind_timeout_seconds: Int64 = 600
+    """Seconds that a pod waits for its volumes to be bound before it is tried again."""
+    shape: tuple[UtilizationShapePoint, ...] | None = None
+    """Score by free storage capacity; only with the feature gate StorageCapacityScoring."""
+
+
+class DefaultPreemptionArgs(Settings, frozen=True):
+    """DefaultPreemption: how many nodes are tried out before victims are chosen."""
+
+    min_candidate_nodes_percentage: Int32 = 10
+    """Percent of all nodes, 0 to 100, and at least `minCandidateNodesAbsolute` of them."""
+    min_candidate_nodes_absolute: Int32 = 100
+    """Nodes. More candidates find gentler preemptions and take longer."""
+
+
+class DynamicResourcesArgs(Settings, frozen=True):
+    """DynamicResources: device claims."""
+
+    filter_timeout: Duration | None = None
+    """How long one node's device allocation may be searched; missing means 10 s, 0 no limit."""
+    binding_timeout: Duration | None = None
+    """How long a pod waits for its devices to get ready; missing means 600 s, at least 1 s."""
+
+
+ARGS_KINDS: dict[str, type[Settings]] = {
+    "DefaultPreemption": DefaultPreemptionArgs,
+    "DynamicResources": DynamicResourcesArgs,
+    "InterPodAffinity": InterPodAffinityArgs,
+    "NodeAffinity": NodeAffinityArgs,
+    "NodeResourcesBalancedAllocation": NodeResourcesBalancedAllocationArgs,
+    "NodeResourcesFit": NodeResourcesFitArgs,
+    "PodTopologySpread": PodTopologySpreadArgs,
+    "VolumeBinding": VolumeBindingArgs,
+}
+"""Plugins with typed arguments. All others keep theirs as the dict that the file holds."""

@@ -1,0 +1,218 @@
+"""KubeSchedulerConfiguration v1 (kubescheduler.config.k8s.io): every field with its unit, default and consequence.
+
+A field's default here is what kube-scheduler 1.36 assumes where a file leaves it out; a few defaults depend on other
+fields or gates and are filled in by `defaults`. A `LoadedConfig` has been through all of that.
+"""
+
+from typing import Any, TypeVar
+
+import msgspec
+
+from kscheduler.config.durations import Duration, seconds
+from kscheduler.config.plugin_args import Int32, Int64, Settings
+
+API_VERSION = "kubescheduler.config.k8s.io/v1"
+KIND = "KubeSchedulerConfiguration"
+DEFAULT_SCHEDULER_NAME = "default-scheduler"
+
+Args = TypeVar("Args", bound=Settings)
+
+
+class LeaderElectionConfiguration(Settings, frozen=True):
+    """Which of several replicas schedules."""
+
+    leader_elect: bool = True
+    """Whether to hold a Lease before scheduling. Off means that exactly one replica may run."""
+    lease_duration: Duration = seconds(15)
+    """How long others wait, without seeing a renewal, before they take over. Above `renewDeadline`."""
+    renew_deadline: Duration = seconds(10)
+    """How long the leader tries to renew before it gives up. Above 1.2 times `retryPeriod`."""
+    retry_period: Duration = seconds(2)
+    """Between two attempts."""
+    resource_lock: str = "leases"
+    """Only `leases` exists."""
+    resource_name: str = "kube-scheduler"
+    """Name of the Lease; two schedulers with different work need different names."""
+    resource_namespace: str = "kube-system"
+    """Namespace of the Lease."""
+
+
+class ClientConnectionConfiguration(Settings, frozen=True):
+    """How to talk to the API server."""
+
+    kubeconfig: str = ""
+    """Path of a kubeconfig file; empty means the pod's own service account."""
+    accept_content_types: str = ""
+    """Accept header; empty means the content type."""
+    content_type: str = "application/vnd.kubernetes.protobuf"
+    """Body encoding that kube-scheduler uses; kscheduler always speaks JSON."""
+    qps: float = 50.0
+    """Requests a second on average; 0 means 50."""
+    burst: Int32 = 100
+    """Requests at once; 0 means 100."""
+
+
+class Plugin(Settings, frozen=True):
+    """A plugin in a list."""
+
+    name: str = ""
+    """As registered; in `disabled`, `*` means all."""
+    weight: Int32 | None = None
+    """Factor of its score; missing or 0 means 1. Only for scores."""
+
+
+class PluginSet(Settings, frozen=True):
+    """What is enabled and disabled at one extension point."""
+
+    enabled: tuple[Plugin, ...] = ()
+    """Runs in this order, after the defaults; naming a default replaces it in place."""
+    disabled: tuple[Plugin, ...] = ()
+    """Defaults that shall not run here."""
+
+
+class Plugins(Settings, frozen=True):
+    """Plugin sets by extension point; `multiPoint` reaches every point that a plugin implements."""
+
+    pre_enqueue: PluginSet = PluginSet()
+    """May the pod enter the queue?"""
+    queue_sort: PluginSet = PluginSet()
+    """Which pod goes first: exactly one plugin, the same in all profiles."""
+    pre_filter: PluginSet = PluginSet()
+    """A look at the pod before nodes are judged."""
+    filter: PluginSet = PluginSet()
+    """Which nodes are possible."""
+    post_filter: PluginSet = PluginSet()
+    """What to do when none is: preemption."""
+    pre_score: PluginSet = PluginSet()
+    """A look at the possible nodes."""
+    score: PluginSet = PluginSet()
+    """Which possible node is best; the only point where weights count."""
+    reserve: PluginSet = PluginSet()
+    """Told when a node is chosen, and when that fails later."""
+    permit: PluginSet = PluginSet()
+    """May allow, refuse or delay the binding."""
+    pre_bind: PluginSet = PluginSet()
+    """What must exist before binding: volumes, devices."""
+    bind: PluginSet = PluginSet()
+    """Binds the pod: at least one."""
+    post_bind: PluginSet = PluginSet()
+    """Told after binding."""
+    multi_point: PluginSet = PluginSet()
+    """Short for all points that a plugin implements; a specific point's entry wins over it."""
+    placement_generate: PluginSet = PluginSet()
+    """Pod groups (alpha): candidate placements; at most one."""
+    placement_score: PluginSet = PluginSet()
+    """Pod groups (alpha): which placement is best."""
+
+
+class PluginConfig(Settings, frozen=True):
+    """Arguments of one plugin."""
+
+    name: str = ""
+    """The plugin."""
+    args: Any = None
+    """The plugin's type in `plugin_args.ARGS_KINDS`, or for any other plugin the dict that was given."""
+
+
+class KubeSchedulerProfile(Settings, frozen=True):
+    """One scheduler name and how pods that carry it are scheduled."""
+
+    scheduler_name: str = ""
+    """Pods whose `spec.schedulerName` is this. Missing means `default-scheduler`, if it is the only profile."""
+    percentage_of_nodes_to_score: Int32 | None = None
+    """Overrides the field of the same name for this profile."""
+    plugins: Plugins = Plugins()
+    """Merged with the default set."""
+    plugin_config: tuple[PluginConfig, ...] = ()
+    """Arguments by plugin; completed with the defaults of every enabled plugin that takes any."""
+
+    def args(self, plugin: str, kind: type[Args]) -> Args:
+        """The plugin's arguments. Where it has none of this kind (a disabled plugin), the defaults."""
+        given = (one.args for one in self.plugin_config if one.name == plugin)
+        return next((args for args in given if isinstance(args, kind)), kind())
+
+
+class ExtenderManagedResource(Settings, frozen=True):
+    """A resource that an extender accounts for."""
+
+    name: str = ""
+    """An extended resource: `example.com/gpu`."""
+    ignored_by_scheduler: bool = False
+    """Whether NodeResourcesFit leaves it out."""
+
+
+class ExtenderTLSConfig(Settings, frozen=True):
+    """TLS towards an extender."""
+
+    insecure: bool = False
+    """Do not verify the certificate; for tests only."""
+    server_name: str = ""
+    """Name to verify instead of the URL's host."""
+    cert_file: str = ""
+    """Path of the client certificate."""
+    key_file: str = ""
+    """Path of its key."""
+    ca_file: str = ""
+    """Path of the certificates to trust."""
+    cert_data: str = ""
+    """The same inline, base64; wins over `certFile`."""
+    key_data: str = ""
+    """Inline, base64; wins over `keyFile`."""
+    ca_data: str = ""
+    """Inline, base64; wins over `caFile`."""
+
+
+class Extender(Settings, frozen=True):
+    """A webhook that filters, scores, preempts or binds besides the plugins."""
+
+    url_prefix: str = ""
+    """Verbs are appended to this."""
+    filter_verb: str = ""
+    """Empty: it does not filter."""
+    preempt_verb: str = ""
+    """Empty: it has no say in preemption."""
+    prioritize_verb: str = ""
+    """Empty: it does not score."""
+    weight: Int64 = 0
+    """Factor of its scores; above 0 if `prioritizeVerb` is set."""
+    bind_verb: str = ""
+    """Empty: it does not bind. Only one extender may."""
+    enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
+    """Whether to use TLS."""
+    tls_config: ExtenderTLSConfig | None = None
+    """How."""
+    http_timeout: Duration = Duration(0)
+    """For one call; 0 means 5 s."""
+    node_cache_capable: bool = False
+    """Send node names rather than whole nodes."""
+    managed_resources: tuple[ExtenderManagedResource, ...] = ()
+    """Only pods that request one of these are sent; empty means all pods."""
+    ignorable: bool = False
+    """Whether scheduling goes on without it when it fails."""
+
+
+class KubeSchedulerConfiguration(Settings, frozen=True):
+    """The whole file."""
+
+    parallelism: Int32 = 16
+    """Goroutines that judge nodes in kube-scheduler. Above 0."""
+    leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
+    """Which replica schedules."""
+    client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
+    """How to talk to the API server."""
+    enable_profiling: bool = True
+    """Serve `/debug/pprof`."""
+    enable_contention_profiling: bool | None = None
+    """Lock contention in it; missing means on if profiling is."""
+    percentage_of_nodes_to_score: Int32 = 0
+    """Stop looking for nodes after so many percent, 0 to 100. 0: kube-scheduler adapts; kscheduler looks at all."""
+    pod_initial_backoff_seconds: Int64 = 1
+    """Seconds before a pod's second attempt; doubles with each. Above 0."""
+    pod_max_backoff_seconds: Int64 = 10
+    """Seconds that the back-off grows to. Not below `podInitialBackoffSeconds`."""
+    profiles: tuple[KubeSchedulerProfile, ...] = ()
+    """At least one; missing means one with all defaults."""
+    extenders: tuple[Extender, ...] = ()
+    """Webhooks, called in this order."""
+    delay_cache_until_active: bool = False
+    """Fill the caches only once leader: saves memory on standbys and makes a fail-over slower."""

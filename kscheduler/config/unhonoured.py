@@ -1,0 +1,136 @@
+"""What was set and has no effect here (yet): a warning that names the field, instead of silence.
+
+Only what the user wrote warns, and only where the value differs from what this service does anyway. Whoever builds a
+feature takes its line out of `RULES` or its plugin out of `UNBUILT_PLUGINS`.
+"""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.types import Plugins
+
+
+@dataclass(frozen=True, slots=True)
+class SettingWarning:
+    """A setting without effect."""
+
+    path: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.reason}"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """Settings at (and below) a path that have no effect, unless the value is one of those that come true anyway."""
+
+    path: str
+    """With `[*]` for any index."""
+    reason: str
+    fine: Callable[[Any], bool] = lambda _value: False
+    """Whether this value is what the service does anyway."""
+
+
+def _is_off(value: Any) -> bool:
+    return value is False
+
+
+def _speaks_json(content_type: Any) -> bool:
+    return not content_type or "json" in str(content_type) or "*/*" in str(content_type)
+
+
+_NO_ELECTION = "leader election is not built yet: run one replica"
+_NO_PROFILING = "profiling endpoints are not built yet"
+_EVERY_NODE = "every node is scored"
+_JSON_ONLY = "the client speaks JSON only"
+
+RULES: tuple[Rule, ...] = (
+    Rule("leaderElection.leaderElect", _NO_ELECTION, _is_off),
+    *(
+        Rule(f"leaderElection.{name}", _NO_ELECTION)
+        for name in (
+            "leaseDuration",
+            "renewDeadline",
+            "retryPeriod",
+            "resourceLock",
+            "resourceName",
+            "resourceNamespace",
+        )
+    ),
+    Rule("extenders", "extenders are not called yet", lambda extenders: not extenders),
+    Rule("percentageOfNodesToScore", _EVERY_NODE, lambda percentage: percentage in (0, 100)),
+    Rule("profiles[*].percentageOfNodesToScore", _EVERY_NODE, lambda percentage: percentage in (None, 0, 100)),
+    Rule("parallelism", "nodes are judged all at once, by no workers that could be counted"),
+    Rule("delayCacheUntilActive", _NO_ELECTION, _is_off),
+    Rule("enableProfiling", _NO_PROFILING, _is_off),
+    Rule("enableContentionProfiling", _NO_PROFILING, _is_off),
+    Rule("clientConnection.contentType", _JSON_ONLY, _speaks_json),
+    Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
+)
+
+UNBUILT_PLUGINS = frozenset(
+    (
+        "DefaultPreemption",
+        "DynamicResources",
+        "GangScheduling",
+        "InterPodAffinity",
+        "NodeDeclaredFeatures",
+        "NodeVolumeLimits",
+        "PodGroupPodsCount",
+        "PodTopologySpread",
+        "TopologyPlacementGenerator",
+        "VolumeBinding",
+        "VolumeRestrictions",
+        "VolumeZone",
+    )
+)
+"""In-tree plugins whose rules are not built: pods that need one of them are held, and settings for it do nothing."""
+
+_INDEX = re.compile(r"\[\d+\]")
+_CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
+
+
+def unhonoured(
+    loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, unbuilt: frozenset[str] = UNBUILT_PLUGINS
+) -> tuple[SettingWarning, ...]:
+    """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
+    warnings = [*_from_rules(loaded, rules), *_from_plugins(loaded, unbuilt)]
+    return tuple(sorted(warnings, key=lambda warning: warning.path))
+
+
+def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...]) -> Iterator[SettingWarning]:
+    by_path = {rule.path: rule for rule in rules}
+    for path in loaded.given:
+        rule = by_path.get(_INDEX.sub("[*]", path))
+        if rule is not None and not rule.fine(_value_at(loaded.as_given, path)):
+            yield SettingWarning(path, f"has no effect: {rule.reason}")
+
+
+def _value_at(configuration: Any, path: str) -> Any:
+    value = configuration
+    for part in path.split("."):
+        name, _, index = part.partition("[")
+        fields = dict(zip(value.__struct_encode_fields__, value.__struct_fields__, strict=True))
+        value = getattr(value, fields[name])
+        value = value[int(index.removesuffix("]"))] if index else value
+    return value
+
+
+def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[SettingWarning]:
+    for index, profile in enumerate(loaded.as_given.profiles):
+        path = f"profiles[{index}]"
+        for number, entry in enumerate(profile.plugin_config):
+            if entry.name in unbuilt:
+                yield _unbuilt(f"{path}.pluginConfig[{number}]", entry.name)
+        for field, name in _CAMEL.items():
+            for number, plugin in enumerate(getattr(profile.plugins, field).enabled):
+                if plugin.name in unbuilt:
+                    yield _unbuilt(f"{path}.plugins.{name}.enabled[{number}]", plugin.name)
+
+
+def _unbuilt(path: str, plugin: str) -> SettingWarning:
+    return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")

@@ -1,0 +1,193 @@
+"""YAML to a tree of dicts, lists and scalars, safely, and with scalars as kube-scheduler's reader takes them.
+
+The problem: 258 bytes of aliases grow to gigabytes, a key given twice silently wins once, tags construct objects, and
+YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: libyaml's event stream is folded into a tree with
+an explicit stack, and every event that a configuration has no use for ends it with line and column. Plain scalars
+follow the Go library behind kube-scheduler (YAML 1.1 booleans with `yes` and `on`, no base-60 numbers, no dates).
+
+Limits: one document of at most 1 MiB, nested at most 50 deep. JSON is YAML, and read the same way.
+"""
+
+import math
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import yaml
+
+from kscheduler.config.errors import ConfigError, config_error
+
+MAX_BYTES = 2**20
+MAX_DEPTH = 50
+MAX_UINT64 = 2**64 - 1
+
+Tree = Any
+"""None, bool, int, float, str, or a list or dict (with str keys) of these."""
+
+_WORDS: dict[str, bool | None] = {
+    **dict.fromkeys(("y", "Y", "yes", "Yes", "YES", "true", "True", "TRUE", "on", "On", "ON"), True),
+    **dict.fromkeys(("n", "N", "no", "No", "NO", "false", "False", "FALSE", "off", "Off", "OFF"), False),
+    **dict.fromkeys(("", "~", "null", "Null", "NULL"), None),
+}
+_INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO]?[0-7]+|[xX][0-9a-fA-F]+)|(0|[1-9][0-9]*))")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_BASES = {"b": 2, "o": 8, "x": 16}
+_LONGEST_INTEGER = 80
+
+
+class _FaultError(Exception):
+    """Something that a configuration must not contain, at an event."""
+
+    def __init__(self, message: str, event: yaml.Event) -> None:
+        super().__init__(message)
+        self.event = event
+
+
+@dataclass(slots=True)
+class _Open:
+    """A list or dict that is being filled; `key` is the one that waits for its value."""
+
+    children: list[Tree] | dict[str, Tree]
+    key: str | None = None
+
+
+def parse_yaml(data: bytes, where: str = "") -> Tree:
+    """The one document in the text; `None` for an empty one. Raises `ConfigError` with line and column."""
+    text = _text(data, where)
+    try:
+        return _fold(yaml.parse(text, Loader=yaml.CSafeLoader))
+    except _FaultError as fault:
+        raise config_error(_place_of(fault.event.start_mark), str(fault), where) from None
+    except yaml.MarkedYAMLError as error:
+        raise _syntax_error(error, where) from None
+    except yaml.YAMLError as error:
+        raise config_error("", f"not YAML: {' '.join(str(error).split())}", where) from None
+
+
+def _text(data: bytes, where: str) -> str:
+    if len(data) > MAX_BYTES:
+        raise config_error("", f"larger than 1 MiB ({len(data)} bytes)", where)
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        raise config_error("", f"not UTF-8 text: {error.reason} at byte {error.start}", where) from None
+
+
+def _syntax_error(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
+    place = _place_of(error.problem_mark or error.context_mark)
+    return config_error(place, f"not YAML: {error.problem or error.context}", where)
+
+
+def _place_of(mark: Any) -> str:
+    """A mark of either of PyYAML's parsers, or none."""
+    return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+
+
+def _fold(events: Iterator[yaml.Event]) -> Tree:
+    stack: list[_Open] = []
+    documents: list[Tree] = []
+    for event in events:
+        _refuse_unwanted(event)
+        match event:
+            case yaml.ScalarEvent():
+                _place(stack, documents, _scalar(event), event)
+            case yaml.MappingStartEvent() | yaml.SequenceStartEvent():
+                _open(stack, documents, event)
+            case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
+                stack.pop()
+            case yaml.DocumentStartEvent() if any(document is not None for document in documents):
+                _refuse_second_document(events, event)
+    return next((document for document in documents if document is not None), None)
+
+
+def _refuse_second_document(events: Iterator[yaml.Event], start: yaml.Event) -> None:
+    """A trailing `---` with nothing behind it is common and harmless; content there would be ignored."""
+    first = next(events)
+    if not (isinstance(first, yaml.ScalarEvent) and first.value == ""):
+        raise _FaultError("a second document: write one configuration in a file", start)
+
+
+def _refuse_unwanted(event: yaml.Event) -> None:
+    if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+        raise _FaultError("anchors and aliases (& and *) are not allowed: write the value out", event)
+    tag = getattr(event, "tag", None)
+    if tag is not None:
+        raise _FaultError(f"the tag {tag[:80]} is not allowed", event)
+
+
+def _open(stack: list[_Open], documents: list[Tree], event: yaml.Event) -> None:
+    if len(stack) >= MAX_DEPTH:
+        raise _FaultError(f"nested more than {MAX_DEPTH} deep", event)
+    children: list[Tree] | dict[str, Tree] = {} if isinstance(event, yaml.MappingStartEvent) else []
+    _place(stack, documents, children, event)
+    stack.append(_Open(children))
+
+
+def _place(stack: list[_Open], documents: list[Tree], value: Tree, event: yaml.Event) -> None:
+    if not stack:
+        documents.append(value)
+        return
+    parent = stack[-1]
+    if isinstance(parent.children, list):
+        parent.children.append(value)
+    elif parent.key is None:
+        parent.key = _key(parent.children, value, event)
+    else:
+        parent.children[parent.key] = value
+        parent.key = None
+
+
+def _key(siblings: dict[str, Tree], value: Tree, event: yaml.Event) -> str:
+    if isinstance(value, (dict, list)) or value is None:
+        raise _FaultError("a field's name must be text", event)
+    key = _key_text(value)
+    if key == "<<":
+        raise _FaultError("merge keys (<<) are not allowed: write the fields out", event)
+    if key in siblings:
+        raise _FaultError(f"the field {key[:80]!r} is given twice", event)
+    return key
+
+
+def _key_text(value: bool | float | str) -> str:
+    """As JSON would have the key: `true`, and `10` for 1e1."""
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def _scalar(event: yaml.ScalarEvent) -> Tree:
+    # `implicit[0]` is libyaml's word for "plain and untagged": only then may text turn into something else.
+    if not event.implicit[0] or event.style:
+        return event.value
+    if event.value in _WORDS:
+        return _WORDS[event.value]
+    return _number(event)
+
+
+def _number(event: yaml.ScalarEvent) -> Tree:
+    text = event.value
+    if text[0] not in "+-.0123456789":
+        return text
+    plain = text.replace("_", "") if text[0] != "." else text
+    integer = _INTEGER.fullmatch(plain) if len(plain) <= _LONGEST_INTEGER else None
+    if integer:
+        value = _integer(*integer.groups())
+        if -(2**63) <= value <= MAX_UINT64:
+            return value
+    if plain.lstrip("+-").lower() in (".nan", ".inf"):
+        raise _FaultError(f"{text} is not a number that JSON knows", event)
+    if not _FLOAT.fullmatch(plain):
+        return text
+    number = float(plain)
+    return number if math.isfinite(number) else text
+
+
+def _integer(sign: str, based: str | None, decimal: str | None) -> int:
+    if decimal is not None:
+        magnitude = int(decimal)
+    else:
+        digits = based or "0"
+        base = _BASES.get(digits[0].lower())
+        magnitude = int(digits[1:], base) if base else int(digits, 8)
+    return -magnitude if sign == "-" else magnitude

@@ -1,0 +1,22 @@
+"""DefaultBinder: tell the API server where the pod goes."""
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status
+
+
+class DefaultBinder(Plugin):
+    """Binds every pod through the handle's writer."""
+
+    name = "DefaultBinder"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args
+        self._writer = handle.writer
+
+    async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Success only when the API server has it so; a refusal or an unknown outcome is the writer's to settle."""
+        del cycle
+        return await self._writer.bind(pod.pod, node_name)

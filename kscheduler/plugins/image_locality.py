@@ -1,0 +1,68 @@
+"""ImageLocality: prefer nodes that hold the pod's images already.
+
+An image counts with its size times the share of nodes that have it, so that an image found on one node alone does not
+pull all of its pods there.
+"""
+
+from collections.abc import Hashable
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.sparse import ImageState
+
+_MIB = 1024 * 1024
+_MIN_THRESHOLD = 23 * _MIB
+"""Bytes below which an image is not worth waiting for nothing."""
+_MAX_CONTAINER_THRESHOLD = 1000 * _MIB
+"""Bytes per container above which more makes no difference."""
+
+
+class ImageLocality(Plugin):
+    """Up to 100 points for the bytes that need not be pulled."""
+
+    name = "ImageLocality"
+    depends_on = (Source.ROW, Source.IMAGES)
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args, handle
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its images, repeats included, and the number of containers that the threshold grows with."""
+        return tuple(sorted(pod.images)), _containers(pod)
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """Present bytes between the two thresholds, as 0..100.
+
+        Image volumes add to the sum but not to the upper threshold, as upstream (Q29).
+        """
+        del cycle
+        most = _MAX_CONTAINER_THRESHOLD * _containers(pod)
+        limit = most + _MIN_THRESHOLD
+        states = [state for state in map(nodes.images.get, pod.images) if state is not None]
+        if not states:
+            return np.zeros(len(rows), dtype=np.int64)
+        present = np.zeros(nodes.capacity, dtype=np.int64)
+        for state in states:
+            present[state.array()] += min(_spread_size(state, len(nodes)), limit)
+        return _points(present[rows], most)
+
+
+def _containers(pod: PodInfo) -> int:
+    spec = pod.pod.spec
+    return len(spec.init_containers) + len(spec.containers)
+
+
+def _spread_size(state: ImageState, num_nodes: int) -> int:
+    """The size times the share of nodes: the ratio first, then the product, both float64 (scaledImageScore)."""
+    return int(float(max(0, state.size)) * (float(len(state.rows)) / float(num_nodes)))
+
+
+def _points(present: Scores, most: int) -> Scores:
+    """Clamped between the thresholds and scaled; a sum below the lower one is tested first (calculatePriority)."""
+    clamped = np.where(present < _MIN_THRESHOLD, _MIN_THRESHOLD, np.minimum(present, most))
+    return MAX_NODE_SCORE * (clamped - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)

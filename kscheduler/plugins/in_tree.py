@@ -1,0 +1,36 @@
+"""The in-tree plugins by name, in kube-scheduler's default order."""
+
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.registry import PluginFactory, Registry
+from kscheduler.plugins.default_binder import DefaultBinder
+from kscheduler.plugins.image_locality import ImageLocality
+from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.node_name import NodeName
+from kscheduler.plugins.node_ports import NodePorts
+from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
+from kscheduler.plugins.node_resources_fit import NodeResourcesFit
+from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.priority_sort import PrioritySort
+from kscheduler.plugins.scheduling_gates import SchedulingGates
+from kscheduler.plugins.taint_toleration import TaintToleration
+
+IN_TREE: tuple[type[Plugin], ...] = (
+    SchedulingGates,
+    PrioritySort,
+    NodeUnschedulable,
+    NodeName,
+    TaintToleration,
+    NodeAffinity,
+    NodePorts,
+    NodeResourcesFit,
+    NodeResourcesBalancedAllocation,
+    ImageLocality,
+    DefaultBinder,
+)
+"""All that are built, in the order of the default MultiPoint list: it decides which plugin a node is charged to."""
+
+
+def registry() -> Registry:
+    """A registry of its own with all of them; users' plugins are added to it."""
+    factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in IN_TREE}
+    return Registry(factories)

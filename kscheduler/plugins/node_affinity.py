@@ -1,0 +1,189 @@
+"""NodeAffinity: nodes that a pod requires or prefers by their labels or their name.
+
+Two sources speak: the pod (nodeSelector and node affinity), and the profile's `addedAffinity`, which every pod of the
+profile has besides its own. Where all required terms name nodes, only those are looked at.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from kscheduler.api.core import Node, NodeSelectorTerm, PreferredSchedulingTerm
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.config.plugin_args import NodeAffinityArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.normalize import default_normalize
+from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable
+
+Preferences = tuple[tuple[NodeTerm, int], ...]
+"""Terms with the weights that they earn."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    terms: Preferences
+
+
+class NodeAffinity(Plugin):
+    """Turns down nodes that do not match what is required; scores by what is preferred."""
+
+    name = "NodeAffinity"
+    depends_on = (Source.ROW,)
+    NOT_ENFORCED = -1
+    NOT_MATCHED = -2
+    reasons: ClassVar = {
+        NOT_ENFORCED: "node(s) didn't match scheduler-enforced node affinity",
+        NOT_MATCHED: "node(s) didn't match Pod's node affinity/selector",
+    }
+
+    def __init__(self, args: NodeAffinityArgs | None, handle: Handle) -> None:
+        del handle
+        added = args.added_affinity if args is not None else None
+        required = added and added.required_during_scheduling_ignored_during_execution
+        preferred = added.preferred_during_scheduling_ignored_during_execution if added else ()
+        self._added_terms = _parsed_required(required.node_selector_terms) if required else None
+        self._added_preferences = _parsed_preferred(preferred) if preferred else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """A new node or new labels on one: names never change, nor does the affinity of a pod without gates."""
+        event = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
+        return (ClusterEventWithHint(event, self._after_node_change),)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its selector and its node affinity."""
+        return pod.node_selector, pod.node_affinity
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip where nothing is required; narrow to the named nodes where every term names some."""
+        del cycle, nodes
+        affinity = pod.node_affinity
+        required = affinity and affinity.required_during_scheduling_ignored_during_execution
+        if not required:
+            requires_nothing = self._added_terms is None and pod.node_selector is None
+            return PreFilterResult(SKIP if requires_nothing else SUCCESS)
+        names = _node_names(required.node_selector_terms)
+        if names is not None and not names:
+            return PreFilterResult(unresolvable("pod affinity terms conflict", plugin=self.name))
+        return PreFilterResult(SUCCESS, names)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """First the profile's demand, then the pod's."""
+        del cycle
+        codes = np.where(_matching(pod, nodes, rows), 0, self.NOT_MATCHED)
+        if self._added_terms is not None:
+            codes[~_any_term(self._added_terms, nodes, rows)] = self.NOT_ENFORCED
+        return codes
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
+        """Skip where nothing is preferred. A term that cannot be parsed (`Gt`, no number) is an error, as upstream."""
+        del nodes, rows
+        affinity = pod.node_affinity
+        preferred = affinity.preferred_during_scheduling_ignored_during_execution if affinity else ()
+        if not preferred and self._added_preferences is None:
+            return SKIP
+        try:
+            own = _parsed_preferred(preferred)
+        except ValueError as problem:
+            return error(str(problem), plugin=self.name)
+        cycle.write(_Preferred((*(self._added_preferences or ()), *own)))
+        return SUCCESS
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """The sum of the weights of the terms that match."""
+        del pod
+        total = np.zeros(len(rows), dtype=np.int64)
+        for term, weight in cycle.read(_Preferred).terms:
+            total += nodes.matches_term(term, rows) * weight
+        return total
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """The highest sum is 100."""
+        del cycle, pod, rows
+        return default_normalize(scores)
+
+    def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """A node that matches now and is new or did not match before."""
+        if not isinstance(new, Node):
+            return QueueingHint.QUEUE
+        if self._added_terms is not None and not _node_matches_any(self._added_terms, new):
+            return QueueingHint.SKIP
+        matched_before = isinstance(old, Node) and _node_matches(pod, old)
+        return QueueingHint.QUEUE if _node_matches(pod, new) and not matched_before else QueueingHint.SKIP
+
+
+def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
+    """The nodes that the terms name: each term's `metadata.name In` lists together, over terms any of them.
+
+    `None` where a term names none (any node may match it) or there is no term.
+    """
+    found: frozenset[str] | None = None
+    for term in terms:
+        lists = [one.values for one in term.match_fields if one.key == "metadata.name" and one.operator == "In"]
+        if not lists:
+            return None
+        found = (found or frozenset()).union(frozenset(lists[0]).intersection(*lists[1:]))
+    return found
+
+
+def _matching(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask:
+    """The rows that satisfy the pod's nodeSelector and one of its required terms."""
+    matched = np.ones(len(rows), dtype=np.bool_)
+    if pod.node_selector is not None:
+        matched &= nodes.matches_term(pod.node_selector, rows)
+    if pod.required_node_terms is not None:
+        matched &= _any_term(pod.required_node_terms, nodes, rows)
+    return matched
+
+
+def _any_term(terms: Iterable[NodeTerm], nodes: NodeTable, rows: Rows) -> Mask:
+    matched = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        matched |= nodes.matches_term(term, rows)
+    return matched
+
+
+def _node_matches(pod: PodInfo, node: Node) -> bool:
+    """The same rule for one node, for hints."""
+    selector, required = pod.node_selector, pod.required_node_terms
+    if selector is not None and not selector.matches(node.metadata.labels, node.metadata.name):
+        return False
+    return required is None or _node_matches_any(required, node)
+
+
+def _node_matches_any(terms: Iterable[NodeTerm], node: Node) -> bool:
+    return any(term.matches(node.metadata.labels, node.metadata.name) for term in terms)
+
+
+def _is_empty(term: NodeSelectorTerm) -> bool:
+    return not (term.match_expressions or term.match_fields)
+
+
+def _parsed_required(terms: Sequence[NodeSelectorTerm]) -> tuple[NodeTerm, ...]:
+    """A profile's required terms. Raises `ValueError` where one cannot be parsed."""
+    path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution"
+    for position, term in enumerate(terms):
+        if parse_node_term(term).nothing and not _is_empty(term):
+            raise ValueError(f"parsing {path}: nodeSelectorTerms[{position}] has a requirement that cannot be parsed")
+    return tuple(parse_node_term(term) for term in terms)
+
+
+def _parsed_preferred(terms: Sequence[PreferredSchedulingTerm]) -> Preferences:
+    """Terms that can earn something. Raises `ValueError` where one cannot be parsed."""
+    parsed = []
+    for position, term in enumerate(terms):
+        if term.weight == 0 or _is_empty(term.preference):
+            continue
+        preference = parse_node_term(term.preference)
+        if preference.nothing:
+            raise ValueError(f"preferred node affinity term [{position}] has a requirement that cannot be parsed")
+        parsed.append((preference, term.weight))
+    return tuple(parsed)

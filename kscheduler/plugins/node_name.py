@@ -1,0 +1,40 @@
+"""NodeName: a pod that names its node runs there or nowhere."""
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
+from kscheduler.framework.pod_info import PodInfo
+
+
+class NodeName(Plugin):
+    """Turns down every node but the named one. The queue never holds such a pod; what-if and tests do."""
+
+    name = "NodeName"
+    depends_on = (Source.ROW,)
+    MISMATCH = -1
+    reasons: ClassVar = {MISMATCH: "node(s) didn't match the requested node name"}
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args, handle
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Names never change: only a new node can help."""
+        return (ClusterEventWithHint(NODE_ADD),)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The name it asks for."""
+        return pod.node_name
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """All rows but the one of that name."""
+        del cycle
+        if not pod.node_name:
+            return PASS_ALL
+        return np.where(rows == nodes.row_of(pod.node_name), 0, self.MISMATCH)

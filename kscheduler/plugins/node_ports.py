@@ -1,0 +1,78 @@
+"""NodePorts: two pods on one node cannot have the same host port."""
+
+from collections.abc import Hashable, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import (
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PASS_ALL, Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import ALL_INTERFACES, HostPort, PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS
+
+
+class NodePorts(Plugin):
+    """Turns down nodes where a host port of the pod is taken; preemption can free it."""
+
+    name = "NodePorts"
+    depends_on = (Source.ROW,)
+    TAKEN = 1
+    reasons: ClassVar = {TAKEN: "node(s) didn't have free ports for the requested pod ports"}
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args, handle
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """A pod that leaves frees its ports, a new node has all of them free; a pod's ports never change."""
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
+            ClusterEventWithHint(NODE_ADD),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its host ports."""
+        return pod.host_ports
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Most pods have no host port."""
+        del cycle, nodes
+        return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """Rows where one of the ports is taken."""
+        del cycle
+        taken = nodes.ports.conflicting_rows(pod.host_ports)
+        if not taken:
+            return PASS_ALL
+        codes = np.zeros(nodes.capacity, dtype=np.int64)
+        codes[list(taken)] = self.TAKEN
+        return codes[rows]
+
+
+def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod that was on a node, or about to be, and had one of the ports."""
+    del new
+    if not isinstance(old, Pod):
+        return QueueingHint.QUEUE
+    if not (old.spec.node_name or old.status.nominated_node_name):
+        return QueueingHint.SKIP
+    freed = PodInfo(old).host_ports
+    frees_one = any(_conflict(wanted, port) for wanted in pod.host_ports for port in freed)
+    return QueueingHint.QUEUE if frees_one else QueueingHint.SKIP
+
+
+def _conflict(one: HostPort, other: HostPort) -> bool:
+    """Same protocol and port, and an equal address or all interfaces on either side."""
+    return one[:2] == other[:2] and (one[2] == other[2] or ALL_INTERFACES in (one[2], other[2]))

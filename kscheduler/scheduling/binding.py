@@ -1,0 +1,111 @@
+"""Telling the API server where a pod goes, and finding out what became of it.
+
+A Binding carries the pod's UID, so a pod that was made again under the same name is never bound by mistake. An answer
+is either certain or it is not:
+
+    201                          bound
+    409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
+    404, 400, 403, 422, ...      refused for certain
+    connection refused, DNS      certainly not applied: try again
+    timeout, reset, 5xx          unknown: read the pod; without a node yet, send the same Binding again. The server
+                                 applies it at most once, so the second answer settles the first.
+
+An unknown outcome is pursued until it is known, with growing pauses: forgetting the pod could give its room away twice.
+Only a server that answers 5xx again and again, while the pod stays without a node, is taken at its word: a webhook that
+fails is such a case, and the node must not be held for it. A bind that was sent is never cancelled.
+"""
+
+import random
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from kscheduler.aio.backoff import Backoff
+from kscheduler.aio.clock import Clock
+from kscheduler.api.codec import UndecodableError
+from kscheduler.api.core import Pod
+from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
+from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Observations
+
+_log = get_logger(__name__)
+
+MOST_SERVER_ERRORS: Final = 3
+"""Answers of 5xx to one Binding before the pod, still without a node, is tried elsewhere."""
+
+
+class PodBinder(Protocol):
+    """The part of `client.pods.PodWriter` that binding needs."""
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Send the Binding."""
+        ...
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """Read the pod, uncached."""
+        ...
+
+
+class BindingWriter:
+    """Binds and settles. Implements `framework.handle.Writer`."""
+
+    def __init__(
+        self, pods: PodBinder, clock: Clock, observations: Observations, on_throttled: Callable[[], None]
+    ) -> None:
+        self._pods = pods
+        self._clock = clock
+        self._observations = observations
+        self._on_throttled = on_throttled
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Bind the pod; returns when the outcome is certain, however long that takes."""
+        meta = pod.metadata
+        backoff = Backoff(0.1, cap_seconds=10.0, jitter=0.5, rng=random.Random(meta.uid), clock=self._clock)  # noqa: S311
+        server_errors = 0
+        while True:
+            try:
+                await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
+            except NotSentError as failure:
+                _log.info("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
+            except (UnknownOutcomeError, APIError) as failure:
+                server_errors += isinstance(failure, APIError) and failure.is_server_error
+                status = await self._judge(pod, node_name, failure, last=server_errors >= MOST_SERVER_ERRORS)
+                if status is not None:
+                    return status
+            else:
+                return SUCCESS
+            await self._clock.sleep(backoff.next())
+
+    async def _judge(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:
+        """What a failure means; `None` when it has to be tried again."""
+        if isinstance(failure, APIError):
+            if failure.is_too_many_requests:
+                self._on_throttled()
+                return None
+            if not (failure.is_conflict or failure.is_server_error):
+                return error(str(failure))
+        self._observations.bind_conflict()
+        status = await self._settle(pod, node_name, failure, last=last)
+        if status is not None:
+            outcome = "bound" if status.is_success else "lost"
+            self._observations.bind_settled(outcome)
+            _log.info("bind_settled", pod=pod.key, node=node_name, outcome=outcome, err=str(failure))
+        return status
+
+    async def _settle(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:
+        """Read the pod: is it where we sent it? `None` while nobody can tell."""
+        meta = pod.metadata
+        try:
+            found = await self._pods.get_pod(meta.namespace, meta.name)
+        except APIError as unread:
+            return error(f"pod {pod.key} is gone: {failure}") if unread.is_not_found else None
+        except (ClientError, UndecodableError):
+            return None
+        if found.metadata.uid != meta.uid:
+            return error(f"pod {pod.key} was made again with another UID: {failure}")
+        if found.spec.node_name == node_name:
+            return SUCCESS
+        if found.spec.node_name:
+            return error(f"pod {pod.key} is on node {found.spec.node_name} already")
+        refused = last or (isinstance(failure, APIError) and failure.is_conflict)
+        return error(str(failure)) if refused else None

@@ -1,0 +1,258 @@
+"""The scheduling cycle: a function of (profile, pod, view) to a record. No await, no random, no clock that decides.
+
+    held? -> PreFilter -> Filter -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
+
+Filters run in order on the rows that are still alive, so a node is charged to the first plugin that turns it down.
+Every node is scored. Among equals the winner is the one with the highest stable mix of pod UID and node name, so any
+decision can be made again from the same objects.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Final, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
+from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.scheduling.missing_rules import held_status
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
+from kscheduler.state.cache import Cache
+
+
+class Stopwatch(Protocol):
+    """Measures; never decides."""
+
+    def lap(self, point: str, status: Status) -> None:
+        """An extension point has run."""
+        ...
+
+    def evaluated(self, point: str, plugin: str) -> None:
+        """A plugin has been asked."""
+        ...
+
+
+class NoStopwatch:
+    """Measures nothing: for explain, what-if and tests."""
+
+    def lap(self, point: str, status: Status) -> None:
+        """Pass."""
+
+    def evaluated(self, point: str, plugin: str) -> None:
+        """Pass."""
+
+
+UNTIMED: Final = NoStopwatch()
+
+
+class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed, the cycle ends with an Error
+    """A plugin raised, or answered with an Error. The text is kube-scheduler's."""
+
+
+def schedule(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED) -> SchedulingRecord:
+    """Choose a node. The record tells which, or why none; a plugin's failure is an Error in it, never an exception."""
+    record = find_feasible(profile, pod, view, watch)
+    if not record.status.is_success:
+        return record
+    try:
+        if len(record.feasible) > 1:
+            prioritize(profile, record, view.nodes, watch)
+        record.node_name = view.nodes.name_of(_choose(record, view.nodes))
+    except PluginFailure as failure:
+        record.status = Status(Code.ERROR, (str(failure),))
+    return record
+
+
+def find_feasible(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED) -> SchedulingRecord:
+    """PreFilter and Filter: which nodes the pod fits on."""
+    nodes = view.nodes
+    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(nodes))
+    record.diagnosis.names = nodes.names()
+    if not len(nodes):
+        record.status = NO_NODES
+        return record
+    try:
+        _filter(profile, record, view, watch)
+    except PluginFailure as failure:
+        record.status = Status(Code.ERROR, (str(failure),))
+    return record
+
+
+def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch = UNTIMED) -> None:
+    """PreScore, Score, normalise and weigh the feasible rows. Raises `PluginFailure`."""
+    skipped = _pre_score(profile, record, nodes, watch)
+    rows = record.feasible
+    totals = np.zeros(len(rows), dtype=np.int64)
+    scores: list[PluginScores] = []
+    for weighted in profile.score:
+        if weighted.plugin.name not in skipped:
+            points = _points(weighted.plugin, record, nodes) * weighted.weight
+            scores.append(PluginScores(weighted.plugin.name, weighted.weight, points))
+            totals += points
+            watch.evaluated("Score", weighted.plugin.name)
+    if not profile.score:
+        totals += 1
+    record.scores, record.totals = tuple(scores), totals
+    watch.lap("Score", SUCCESS)
+
+
+# --- PreFilter and Filter ---------------------------------------------------------------------------------------------
+
+
+def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch) -> None:
+    record.status = held_status(record.pod, view, profile.enabled)
+    skipped: set[str] = set()
+    if record.status.is_success:
+        record.status = _pre_filter(profile, record, view.nodes, skipped, watch)
+        watch.lap("PreFilter", record.status)
+    if not record.status.is_success:
+        record.diagnosis.pre_filter = record.status
+        return
+    rows = _narrowed(record, view.nodes)
+    record.feasible = _run_filters(profile, record, view.nodes, rows, skipped, watch)
+    if not len(record.feasible):
+        record.status = Status(Code.UNSCHEDULABLE)
+    watch.lap("Filter", record.status)
+
+
+def _pre_filter(
+    profile: Profile, record: SchedulingRecord, nodes: NodeTable, skipped: set[str], watch: Stopwatch
+) -> Status:
+    """Run PreFilter; an unresolvable rejection ends it at once, a resolvable one after all have run (Q18)."""
+    remembered = SUCCESS
+    for plugin in profile.pre_filter:
+        try:
+            result = plugin.pre_filter(record.state, record.pod, nodes)
+        except Exception as error:
+            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {error}') from error
+        watch.evaluated("PreFilter", plugin.name)
+        status = result.status
+        if status.is_skip:
+            skipped.add(plugin.name)
+        elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return status.by(plugin.name)
+        elif status.is_rejected:
+            remembered = status.by(plugin.name)
+        elif not status.is_success:
+            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {status.message}')
+        if result.node_names is not None:
+            record.narrow(result.node_names, plugin.name)
+            if not record.node_names:
+                return _narrowed_to_nothing(record.narrowed_by)
+    return remembered
+
+
+def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}", plugin=plugins[0])
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously", plugin=plugins[-1])
+
+
+def _narrowed(record: SchedulingRecord, nodes: NodeTable) -> Rows:
+    """The rows to judge. Those outside the names that PreFilter gave are turned down by no plugin in particular."""
+    rows = nodes.rows()
+    if record.node_names is None:
+        return rows
+    inside = nodes.rows_of(record.node_names)
+    outside = np.setdiff1d(rows, inside, assume_unique=True)
+    if len(outside):
+        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(record.narrowed_by)}]")
+        codes = np.full(len(outside), -1, dtype=np.int64)
+        record.diagnosis.rejections.append(Rejection("", outside, codes, lambda _: status))
+    return inside
+
+
+def _run_filters(
+    profile: Profile, record: SchedulingRecord, nodes: NodeTable, rows: Rows, skipped: set[str], watch: Stopwatch
+) -> Rows:
+    state = record.state
+    for plugin in profile.filter:
+        if plugin.name in skipped:
+            continue
+        if not len(rows):
+            break
+        try:
+            codes = plugin.filter(state, record.pod, nodes, rows)
+        except Exception as error:
+            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
+        watch.evaluated("Filter", plugin.name)
+        if codes is None:
+            continue
+        rejected = codes != 0
+        if rejected.any():
+            meaning = partial(plugin.status, state)
+            record.diagnosis.rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
+            rows = rows[~rejected]
+    return rows
+
+
+# --- Score ------------------------------------------------------------------------------------------------------------
+
+
+def _pre_score(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch) -> set[str]:
+    skipped: set[str] = set()
+    for plugin in profile.pre_score:
+        try:
+            status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
+        except Exception as error:
+            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}') from error
+        watch.evaluated("PreScore", plugin.name)
+        if status.is_skip:
+            skipped.add(plugin.name)
+        elif not status.is_success:
+            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {status.message}')
+    watch.lap("PreScore", SUCCESS)
+    return skipped
+
+
+def _points(plugin: ScorePlugin, record: SchedulingRecord, nodes: NodeTable) -> Scores:
+    try:
+        points = plugin.score(record.state, record.pod, nodes, record.feasible)
+    except Exception as error:
+        raise PluginFailure(f'running Score plugins: plugin "{plugin.name}" failed with: {error}') from error
+    if hasattr(plugin, "normalize"):
+        points = _normalized(cast("NormalizingPlugin", plugin), record, points)
+    least, most = int(points.min()), int(points.max())
+    if least < MIN_NODE_SCORE or most > MAX_NODE_SCORE:
+        wrong = least if least < MIN_NODE_SCORE else most
+        text = f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range of'
+        wanted = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        raise PluginFailure(f"applying score defaultWeights on Score plugins: {text} {wanted}")
+    return points
+
+
+def _normalized(plugin: NormalizingPlugin, record: SchedulingRecord, points: Scores) -> Scores:
+    try:
+        return plugin.normalize(record.state, record.pod, record.feasible, points)
+    except Exception as error:
+        raise PluginFailure(
+            f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
+        ) from error
+
+
+# --- choosing ---------------------------------------------------------------------------------------------------------
+
+
+def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
+    """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
+    rows = record.feasible
+    if len(record.totals):
+        rows = rows[record.totals == record.totals.max()]
+    if len(rows) == 1:
+        return int(rows[0])
+    mixed = mix(nodes.name_hash[rows], stable_hash(record.pod.uid))
+    tied: list[int] = rows[mixed == mixed.max()].tolist()
+    return min(tied, key=nodes.name_of)
+
+
+def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Spread 64-bit hashes under a seed (the finaliser of splitmix64): equal inputs mix equally everywhere."""
+    mixed = hashes ^ np.uint64(seed)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

@@ -1,0 +1,157 @@
+"""What the watch says, in the words of cache and queue: one line per case.
+
+    pod without a node, ours     queue
+    pod with a node              cache, and the queue hears of it
+    node                         cache, and the queue hears of it
+
+Across kinds there is no order: a pod may come before its node and outlive it. Handlers never await, so an event is
+applied as a whole before the next decision.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework import events
+from kscheduler.framework.events import Resource
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.node_changes import node_update_event
+from kscheduler.scheduling.observations import Observations
+from kscheduler.state.cache import Cache
+from kscheduler.state.pod_changes import pod_update_events
+from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+_log = get_logger(__name__)
+
+
+class _Timed:
+    """Measures handlers by the label of the event they handle."""
+
+    def __init__(self, clock: Clock, observations: Observations) -> None:
+        self._clock = clock
+        self._observations = observations
+
+    @contextmanager
+    def measured(self, label: str) -> Iterator[None]:
+        started = self._clock.monotonic()
+        yield
+        self._observations.event_handling(label, self._clock.monotonic() - started)
+
+
+class PodHandler(_Timed):
+    """Pods, from the informer to cache and queue. Implements `informers.Handler`."""
+
+    def __init__(
+        self,
+        cache: Cache,
+        queue: SchedulingQueue,
+        waiting: WaitingPodTable,
+        profiles: Collection[str],
+        clock: Clock,
+        observations: Observations,
+    ) -> None:
+        super().__init__(clock, observations)
+        self._cache = cache
+        self._queue = queue
+        self._waiting = waiting
+        self._profiles = profiles
+
+    def on_add(self, obj: Pod, initial: bool) -> None:
+        """A pod has appeared."""
+        del initial
+        if obj.is_terminal:
+            return
+        if obj.spec.node_name:
+            self._assigned(obj)
+        elif self._is_ours(obj):
+            with self.measured(events.UNSCHEDULABLE_POD_ADD.label):
+                self._queue.add(PodInfo(obj), self._clock.time())
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """A pod has changed."""
+        if new.is_terminal:
+            self.on_delete(new)
+        elif not new.spec.node_name:
+            if self._is_ours(new):
+                self._still_pending(old, new)
+        elif not old.spec.node_name:
+            self._assigned(new)
+        else:
+            self._cache.update_pod(new)
+            for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
+                with self.measured(event.label):
+                    self._queue.move_all(event, old, new, self._clock.time())
+
+    def on_delete(self, obj: Pod) -> None:
+        """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
+        uid = PodInfo(obj).uid
+        self._queue.delete(obj.key)
+        held = self._waiting.get(uid)
+        if held is not None:
+            held.reject("", "removed")
+            return
+        if self._cache.node_of(uid):
+            with self.measured(events.ASSIGNED_POD_DELETE.label):
+                self._cache.remove_pod(uid)
+                self._queue.move_all(events.ASSIGNED_POD_DELETE, obj, None, self._clock.time())
+
+    def _is_ours(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self._profiles
+
+    def _assigned(self, pod: Pod) -> None:
+        with self.measured(events.ASSIGNED_POD_ADD.label):
+            self._queue.delete(pod.key)
+            assumed_on = self._cache.add_pod(pod)
+            if assumed_on:
+                _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
+            self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
+
+    def _still_pending(self, old: Pod, new: Pod) -> None:
+        info = PodInfo(new)
+        if self._cache.is_assumed(info.uid):
+            return
+        with self.measured("UnschedulablePodUpdate"):
+            self._queue.update(old, info, self._clock.time())
+
+
+class NodeHandler(_Timed):
+    """Nodes, from the informer to cache and queue. Implements `informers.Handler`."""
+
+    def __init__(self, cache: Cache, queue: SchedulingQueue, clock: Clock, observations: Observations) -> None:
+        super().__init__(clock, observations)
+        self._cache = cache
+        self._queue = queue
+
+    def on_add(self, obj: Node, initial: bool) -> None:
+        """A node has appeared."""
+        del initial
+        if self._is_taken_over(obj, self._cache.add_node):
+            with self.measured(events.NODE_ADD.label):
+                self._queue.move_all(events.NODE_ADD, None, obj, self._clock.time())
+
+    def on_update(self, old: Node, new: Node) -> None:
+        """A node has changed. A heartbeat moves nobody (but may bring new images, which only the cache counts)."""
+        event = node_update_event(old, new)
+        if self._is_taken_over(new, self._cache.update_node) and event is not None:
+            with self.measured(event.label):
+                self._queue.move_all(event, old, new, self._clock.time())
+
+    def on_delete(self, obj: Node) -> None:
+        """A node is gone."""
+        with self.measured(events.NODE_DELETE.label):
+            self._queue.move_all(events.NODE_DELETE, obj, None, self._clock.time())
+            self._cache.remove_node(obj.metadata.name)
+
+    def _is_taken_over(self, node: Node, take: Callable[[Node], None]) -> bool:
+        """A node whose resources cannot be read gives nothing: better no node than one with a made-up size."""
+        try:
+            take(node)
+        except QuantityError as failure:
+            _log.error("node_not_readable", node=node.metadata.name, err=str(failure))
+            self._cache.remove_node(node.metadata.name)
+            return False
+        return True

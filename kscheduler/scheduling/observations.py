@@ -1,0 +1,326 @@
+"""What the scheduler counts while it works: plain numbers and lists, folded into Prometheus' types by `metrics`.
+
+The problem: fifteen observations with prometheus-client's own types (locks, label lookups) cost as much as a decision.
+The idea: a histogram is a list of counts found by bisection, a labelled metric is a dict keyed by its label values, and
+`Observations` has one method per observation point of kube-scheduler, under its names, labels and buckets. A caller in
+an inner loop binds a child once (`observations.extension_points["Filter", "Success", profile]`) and keeps it.
+
+Limits: one event loop; nothing here is safe across threads, so the collector copies on the loop and renders elsewhere.
+Label values are names of profiles, plugins, events and outcomes, never a user's text. What is a state rather than a
+happening (pods per queue, cache sizes) is not kept here: the collector asks its owner. Metrics of parts that are not
+built (volumes, claims, pod groups, batching, asynchronous API calls) are absent, as in kube-scheduler while nothing has
+happened under any of their labels; the two of preemption carry no label, so kube-scheduler exposes them from the
+start, dashboards divide by them, and they stand here at zero.
+"""
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from typing import ClassVar, Literal
+
+LabelValues = tuple[str, ...]
+
+AttemptResult = Literal["scheduled", "unschedulable", "error"]
+"""How a scheduling attempt ended: kube-scheduler's `result` label."""
+
+
+def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
+    """Upper bounds start, start * factor, ... (the +Inf bucket is implied).
+
+    Multiplied step by step as Prometheus' Go library does, so that each bound is the same float and prints the same.
+    """
+    bounds = [start]
+    while len(bounds) < count:
+        bounds.append(bounds[-1] * factor)
+    return tuple(bounds)
+
+
+class Histogram:
+    """Counts of values by upper bound; `counts` has one element more than `bounds`, for values above the last."""
+
+    __slots__ = ("bounds", "counts", "total")
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.counts = [0] * (len(bounds) + 1)
+        self.total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count a value in the first bucket whose bound is not below it."""
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
+
+    def observe_many(self, value: float, times: int) -> None:
+        """Count the same value several times."""
+        self.counts[bisect_left(self.bounds, value)] += times
+        self.total += value * times
+
+    @property
+    def count(self) -> int:
+        """How many values were counted."""
+        return sum(self.counts)
+
+    def reset(self) -> None:
+        """Back to zero in place, so that bound children go on counting."""
+        self.counts[:] = [0] * len(self.counts)
+        self.total = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A metric's name, what it tells, and the names of its labels."""
+
+    name: str
+    help: str
+    labels: tuple[str, ...] = ()
+
+
+class Counter(dict[LabelValues, int]):
+    """Counts by label values; a metric without labels counts under `()`."""
+
+    def __init__(self, series: Series) -> None:
+        super().__init__({} if series.labels else {(): 0})
+        self.series = series
+
+    def __missing__(self, _values: LabelValues) -> int:
+        return 0
+
+    def reset(self) -> None:
+        """Forget all label values; without labels, back to zero."""
+        self.clear()
+        if not self.series.labels:
+            self[()] = 0
+
+
+class Histograms(dict[LabelValues, Histogram]):
+    """A histogram per combination of label values, made when first asked for and then kept."""
+
+    def __init__(self, series: Series, bounds: tuple[float, ...]) -> None:
+        super().__init__()
+        self.series = series
+        self.bounds = bounds
+        if not series.labels:
+            self[()] = Histogram(bounds)
+
+    def __missing__(self, values: LabelValues) -> Histogram:
+        child = self[values] = Histogram(self.bounds)
+        return child
+
+    def reset(self) -> None:
+        """All children back to zero; they stay, because callers hold them."""
+        for child in self.values():
+            child.reset()
+
+
+_ATTEMPT_SECONDS = exponential_bounds(0.001, 2, 15)
+_POINT_SECONDS = exponential_bounds(0.0001, 2, 12)
+_SLI_SECONDS = exponential_bounds(0.01, 2, 20)
+_PLUGIN_SECONDS = exponential_bounds(0.00001, 1.5, 20)
+_ATTEMPTS = exponential_bounds(1, 2, 5)
+_VICTIMS = exponential_bounds(1, 2, 7)
+_ATTEMPT_LABELS = (*(str(attempt) for attempt in range(15)), "15+")
+
+
+class Observations:
+    """All counts of one scheduler, and a method per observation point. Seconds are floats of a monotonic clock."""
+
+    PLUGIN_SAMPLE_PERCENT: ClassVar[int] = 10
+    """The share of cycles whose plugin calls are timed one by one, as in kube-scheduler."""
+
+    def __init__(self) -> None:
+        self.counters: list[Counter] = []
+        self.histograms: list[Histograms] = []
+        self._declare_attempts()
+        self._declare_plugins()
+        self._declare_queue()
+        self._declare_our_own()
+
+    # ---- the whole ----
+
+    def reset(self) -> None:
+        """Everything back to zero, as after a start."""
+        for counter in self.counters:
+            counter.reset()
+        for histograms in self.histograms:
+            histograms.reset()
+
+    # ---- attempts ----
+
+    def attempt(self, result: AttemptResult, profile: str, seconds: float) -> None:
+        """A scheduling attempt ended: bound (from the start of its cycle to after the bind), rejected, or failed."""
+        key = (result, profile)
+        self.schedule_attempts[key] += 1
+        self.attempt_seconds[key].observe(seconds)
+
+    def algorithm(self, seconds: float) -> None:
+        """The decision itself ran, PostFilter included, whatever it decided."""
+        self._algorithm.observe(seconds)
+
+    def pod_scheduled(self, attempts: int) -> None:
+        """A pod was bound, at its so many-th attempt (1 is the first)."""
+        self._pod_attempts.observe(attempts)
+
+    def sli(self, attempts: int, seconds: float) -> None:
+        """A pod was bound so long after it first entered the active queue; gated time does not count."""
+        self.sli_seconds[(_ATTEMPT_LABELS[min(max(attempts, 0), 15)],)].observe(max(seconds, 0.0))
+
+    def permit_wait(self, result: str, seconds: float) -> None:
+        """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""
+        self.permit_wait_seconds[(result,)].observe(seconds)
+
+    def preemption_attempt(self) -> None:
+        """PostFilter looked for victims."""
+        self.preemption_attempts[()] += 1
+
+    def preemption_victims(self, victims: int) -> None:
+        """A preemption chose so many victims."""
+        self._victims.observe(victims)
+
+    # ---- extension points and plugins ----
+
+    def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
+        """All plugins of a point ran for one pod; for Filter the whole pass over the nodes."""
+        self.extension_points[point, status, profile].observe(seconds)
+
+    def plugin_execution(self, plugin: str, point: str, status: str, seconds: float) -> None:
+        """One plugin ran; the caller samples (`PLUGIN_SAMPLE_PERCENT` of the cycles)."""
+        self.plugin_seconds[plugin, point, status].observe(seconds)
+
+    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> None:
+        """A plugin was asked in a cycle: PreFilter, Filter, PreScore or Score, and not skipped."""
+        self.plugin_evaluations[plugin, point, profile] += 1
+
+    # ---- queue and events ----
+
+    def queue_incoming(self, queue: str, event: str) -> None:
+        """A pod was put into `active`, `backoff` or `unschedulable` because of an event's label."""
+        self.queue_incoming_pods[queue, event] += 1
+
+    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
+        """Several pods moved as one element."""
+        self.queue_incoming_pods[queue, event] += pods
+
+    def event_handling(self, event: str, seconds: float) -> None:
+        """A cluster event was taken into cache and queue."""
+        self.event_seconds[(event,)].observe(seconds)
+
+    def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        """A hint answered `Queue` or `QueueSkip`, or failed (`Error`)."""
+        self.hint_seconds[plugin, event, hint].observe(seconds)
+
+    def scheduled_after_flush(self) -> None:
+        """A pod was bound that only the flush of old unschedulable pods had brought back: a hint missed its event."""
+        self.after_flush[()] += 1
+
+    # ---- beyond kube-scheduler ----
+
+    def bind_conflict(self) -> None:
+        """The API server refused a Binding with 409."""
+        self.bind_conflicts[()] += 1
+
+    def bind_settled(self, outcome: str) -> None:
+        """A bind without a clear answer was settled by reading the pod: say what was found."""
+        self.binds_settled[(outcome,)] += 1
+
+    def unexpected_error(self, boundary: str) -> None:
+        """A bug was caught at a boundary (`plugin`, `worker`, `event_handler`, `pod_task`): the pod is retried."""
+        self.unexpected_errors[(boundary,)] += 1
+
+    # ---- declarations ----
+
+    def _counter(self, name: str, text: str, *labels: str) -> Counter:
+        counter = Counter(Series(name, text, labels))
+        self.counters.append(counter)
+        return counter
+
+    def _histogram(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histograms:
+        histograms = Histograms(Series(name, text, labels), bounds)
+        self.histograms.append(histograms)
+        return histograms
+
+    def _declare_attempts(self) -> None:
+        self.schedule_attempts = self._counter(
+            "scheduler_schedule_attempts_total", "Attempts to schedule pods, by how they ended.", "result", "profile"
+        )
+        self.attempt_seconds = self._histogram(
+            "scheduler_scheduling_attempt_duration_seconds",
+            "Time of an attempt, decision and binding, by how it ended.",
+            _ATTEMPT_SECONDS,
+            "result",
+            "profile",
+        )
+        self._algorithm = self._histogram(
+            "scheduler_scheduling_algorithm_duration_seconds", "Time of the decision alone.", _ATTEMPT_SECONDS
+        )[()]
+        self._pod_attempts = self._histogram(
+            "scheduler_pod_scheduling_attempts", "Attempts that a bound pod needed.", _ATTEMPTS
+        )[()]
+        self.sli_seconds = self._histogram(
+            "scheduler_pod_scheduling_sli_duration_seconds",
+            "Time from a pod's first entry into the active queue to its binding, by attempts.",
+            _SLI_SECONDS,
+            "attempts",
+        )
+        self.permit_wait_seconds = self._histogram(
+            "scheduler_permit_wait_duration_seconds", "Time that pods waited for Permit.", _ATTEMPT_SECONDS, "result"
+        )
+        self.preemption_attempts = self._counter(
+            "scheduler_preemption_attempts_total", "Searches for victims of preemption."
+        )
+        self._victims = self._histogram("scheduler_preemption_victims", "Victims per preemption.", _VICTIMS)[()]
+
+    def _declare_plugins(self) -> None:
+        self.extension_points = self._histogram(
+            "scheduler_framework_extension_point_duration_seconds",
+            "Time of all plugins of an extension point.",
+            _POINT_SECONDS,
+            "extension_point",
+            "status",
+            "profile",
+        )
+        self.plugin_seconds = self._histogram(
+            "scheduler_plugin_execution_duration_seconds",
+            "Time of one plugin at one extension point, in a sample of the cycles.",
+            _PLUGIN_SECONDS,
+            "plugin",
+            "extension_point",
+            "status",
+        )
+        self.plugin_evaluations = self._counter(
+            "scheduler_plugin_evaluation_total",
+            "Cycles in which a plugin was asked.",
+            "plugin",
+            "extension_point",
+            "profile",
+        )
+
+    def _declare_queue(self) -> None:
+        self.queue_incoming_pods = self._counter(
+            "scheduler_queue_incoming_pods_total", "Pods put into a queue, by the event that did it.", "queue", "event"
+        )
+        self.event_seconds = self._histogram(
+            "scheduler_event_handling_duration_seconds", "Time to take in a cluster event.", _POINT_SECONDS, "event"
+        )
+        self.hint_seconds = self._histogram(
+            "scheduler_queueing_hint_execution_duration_seconds",
+            "Time of a plugin's queueing hint, by its answer.",
+            _PLUGIN_SECONDS,
+            "plugin",
+            "event",
+            "hint",
+        )
+        self.after_flush = self._counter(
+            "scheduler_pod_scheduled_after_flush_total", "Pods bound after only the flush had brought them back."
+        )
+
+    def _declare_our_own(self) -> None:
+        self.bind_conflicts = self._counter(
+            "kscheduler_bind_conflicts_total", "Bindings that the API server refused with 409."
+        )
+        self.binds_settled = self._counter(
+            "kscheduler_binds_settled_total",
+            "Binds with an unknown outcome that reading the pod has settled, by what was found.",
+            "outcome",
+        )
+        self.unexpected_errors = self._counter(
+            "kscheduler_unexpected_errors_total", "Bugs caught, by the boundary that caught them.", "boundary"
+        )

@@ -1,0 +1,103 @@
+"""A profile: one scheduler name and the plugins that decide for it, by extension point."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from kscheduler.framework.plugin import (
+    BindPlugin,
+    EnqueueExtensions,
+    FilterPlugin,
+    PermitPlugin,
+    Plugin,
+    PostBindPlugin,
+    PostFilterPlugin,
+    PreBindPlugin,
+    PreEnqueuePlugin,
+    PreFilterPlugin,
+    PreScorePlugin,
+    QueueSortPlugin,
+    ReservePlugin,
+    ScorePlugin,
+)
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.scheduling.missing_rules import EVENTS
+from kscheduler.state.hints import Registrations
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedScore:
+    """A score plugin and what its points count."""
+
+    plugin: ScorePlugin
+    weight: int
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """Plugins in the order they run."""
+
+    name: str
+    """Pods whose `spec.schedulerName` is this."""
+    enabled: frozenset[str]
+    """All plugins that the configuration asks for, built or not."""
+    queue_sort: QueueSortPlugin
+    pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
+    pre_filter: tuple[PreFilterPlugin, ...] = ()
+    filter: tuple[FilterPlugin, ...] = ()
+    post_filter: tuple[PostFilterPlugin, ...] = ()
+    pre_score: tuple[PreScorePlugin, ...] = ()
+    score: tuple[WeightedScore, ...] = ()
+    reserve: tuple[ReservePlugin, ...] = ()
+    permit: tuple[PermitPlugin, ...] = ()
+    pre_bind: tuple[PreBindPlugin, ...] = ()
+    bind: tuple[BindPlugin, ...] = ()
+    post_bind: tuple[PostBindPlugin, ...] = ()
+    instances: tuple[Plugin, ...] = ()
+    """Every plugin, each once."""
+
+    def run_pre_enqueue(self, pod: PodInfo) -> Status:
+        """Whether the pod may enter the queue; the first objection decides."""
+        for plugin in self.pre_enqueue:
+            try:
+                status = plugin.pre_enqueue(pod)
+            except Exception as failure:  # noqa: BLE001  a plugin call
+                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
+            if not status.is_success:
+                return status.by(plugin.name)
+        return SUCCESS
+
+    def registrations(self) -> Registrations:
+        """Which events may change whose mind, rules that are not built included."""
+        built = {plugin.name: _events_of(plugin) for plugin in self.instances}
+        return {**{name: events for name, events in EVENTS.items() if name in self.enabled}, **built}
+
+
+_NODE_ADD_BIT = ActionType.ADD
+_TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
+_EVERY_EVENT = tuple(
+    ClusterEventWithHint(ClusterEvent(resource, ActionType.ALL))
+    for resource in Resource
+    if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
+)
+"""What a plugin that rejects pods and registers nothing is presumed to wait for."""
+
+_REJECTING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
+
+
+def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
+    if not any(hasattr(plugin, method) for method in _REJECTING):
+        return ()
+    if not hasattr(plugin, "events_to_register"):
+        return _EVERY_EVENT
+    extensions: EnqueueExtensions = plugin
+    return _with_taint_event(tuple(extensions.events_to_register()))
+
+
+def _with_taint_event(registered: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:
+    """Whoever waits for nodes is told of changed taints too (upstream's work-around for #109437, see Q8)."""
+    of_nodes = [one.event.action for one in registered if one.event.resource is Resource.NODE]
+    waits_for_nodes = any(_NODE_ADD_BIT in action for action in of_nodes)
+    hears_of_taints = any(ActionType.UPDATE_NODE_TAINT in action for action in of_nodes)
+    return (*registered, _TAINT_EVENT) if waits_for_nodes and not hears_of_taints else registered

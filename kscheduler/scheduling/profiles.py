@@ -1,0 +1,120 @@
+"""From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from kscheduler.config.errors import ConfigError, config_error
+from kscheduler.config.expansion import POINTS, Expanded, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSet
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import Registry, implements
+from kscheduler.framework.status import Status, error
+from kscheduler.scheduling.missing_rules import NOT_BUILT
+from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.state.backoff import BackoffPolicy
+from kscheduler.state.hints import HintTable
+from kscheduler.state.queue import QueuePolicy
+
+_POINT_OF = {point.key: point for point in Point}
+
+Profiles = Mapping[str, Profile]
+"""By scheduler name."""
+
+
+def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry, handle: Handle) -> Profiles:
+    """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built."""
+    profiles: dict[str, Profile] = {}
+    expanded: dict[str, Expanded] = {}
+    for settings in configuration.profiles:
+        profile, expanded[settings.scheduler_name] = _build(settings, registry, handle)
+        profiles[profile.name] = profile
+    problems = queue_sort_problems(expanded)
+    if problems:
+        raise ConfigError(problems)
+    return profiles
+
+
+def queue_policy(
+    profiles: Profiles, configuration: KubeSchedulerConfiguration, on_incoming: Callable[[str, str], None]
+) -> QueuePolicy:
+    """What the one queue needs of all profiles."""
+    backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
+    hints = HintTable({name: profile.registrations() for name, profile in profiles.items()})
+    first = next(iter(profiles.values()))
+
+    def pre_enqueue(pod: PodInfo) -> Status:
+        profile = profiles.get(pod.pod.spec.scheduler_name)
+        if profile is None:
+            return error(f"no profile is named {pod.pod.spec.scheduler_name}")
+        return profile.run_pre_enqueue(pod)
+
+    return QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming)
+
+
+def rules_not_built(profile: Profile) -> tuple[str, ...]:
+    """The plugins that the profile asks for and that this version lacks: pods that need them are held."""
+    return tuple(sorted(profile.enabled & NOT_BUILT))
+
+
+def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:
+    plugins = _without_missing(settings.plugins)
+    built = _build_plugins(settings, plugins, registry, handle)
+
+    def takes_part(name: str, point: str) -> bool:
+        return name in built and point in _POINT_OF and implements(built[name], _POINT_OF[point])
+
+    expanded = expand(plugins, takes_part, settings.scheduler_name)
+
+    def at(point: Point) -> tuple[Any, ...]:
+        return tuple(built[enabled.name] for enabled in expanded[point.key])
+
+    weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
+    profile = Profile(
+        name=settings.scheduler_name,
+        enabled=frozenset(plugins_needed(settings.plugins)),
+        queue_sort=at(Point.QUEUE_SORT)[0],
+        pre_enqueue=at(Point.PRE_ENQUEUE),
+        pre_filter=at(Point.PRE_FILTER),
+        filter=at(Point.FILTER),
+        post_filter=at(Point.POST_FILTER),
+        pre_score=at(Point.PRE_SCORE),
+        score=tuple(WeightedScore(plugin, weights[plugin.name]) for plugin in at(Point.SCORE)),
+        reserve=at(Point.RESERVE),
+        permit=at(Point.PERMIT),
+        pre_bind=at(Point.PRE_BIND),
+        bind=at(Point.BIND),
+        post_bind=at(Point.POST_BIND),
+        instances=tuple(built.values()),
+    )
+    return profile, expanded
+
+
+def _build_plugins(
+    settings: KubeSchedulerProfile, plugins: Plugins, registry: Registry, handle: Handle
+) -> dict[str, Plugin]:
+    args = {one.name: one.args for one in settings.plugin_config}
+    built: dict[str, Plugin] = {}
+    for name in plugins_needed(plugins):
+        if name not in registry:
+            continue  # expansion says where it is named
+        try:
+            built[name] = registry.build(name, args.get(name), handle)
+        except ValueError as failure:
+            where = f"profile {settings.scheduler_name}"
+            raise config_error("pluginConfig", f'initializing plugin "{name}": {failure}', where) from failure
+    return built
+
+
+def _without_missing(plugins: Plugins) -> Plugins:
+    """The same sets without the in-tree plugins that are not built: they are known, so naming them is no mistake."""
+
+    def kept(one: PluginSet) -> PluginSet:
+        enabled = tuple(plugin for plugin in one.enabled if plugin.name not in NOT_BUILT)
+        return msgspec.structs.replace(one, enabled=enabled)
+
+    fields = {field: kept(getattr(plugins, field)) for field in (*POINTS.values(), "multi_point")}
+    return msgspec.structs.replace(plugins, **fields)

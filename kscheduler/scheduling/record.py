@@ -1,0 +1,79 @@
+"""What a cycle found out: one record, many readers.
+
+Logs, metrics, Events, conditions and `explain` are folds over it. The arrays are the cycle's own copies; node names are
+frozen by row. A bound pod's record is dropped with its attempt.
+"""
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
+from kscheduler.framework.node_table import Rows, Scores
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Code, Status
+
+_NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
+_NO_SCORES: Scores = np.zeros(0, dtype=np.int64)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginScores:
+    """One plugin's final points: normalised to 0..100 and multiplied by its weight."""
+
+    plugin: str
+    weight: int
+    points: Scores
+    """One per feasible row."""
+
+
+@dataclass(slots=True)
+class SchedulingRecord:
+    """One pass of one pod through the cycle."""
+
+    pod: PodInfo
+    profile: str
+    num_all_nodes: int = 0
+    state: CycleState = field(default_factory=CycleState)
+    status: Status = SUCCESS
+    """Success with a node, a rejection, or an error with its text."""
+    node_name: str = ""
+    node_names: frozenset[str] | None = None
+    """What PreFilter narrowed the search to."""
+    narrowed_by: tuple[str, ...] = ()
+    """The plugins that narrowed it."""
+    feasible: Rows = field(default_factory=lambda: _NO_ROWS)
+    diagnosis: Diagnosis = field(default_factory=Diagnosis)
+    scores: tuple[PluginScores, ...] = ()
+    totals: Scores = field(default_factory=lambda: _NO_SCORES)
+    """One per feasible row; empty where nothing was scored."""
+
+    def narrow(self, names: frozenset[str], plugin: str) -> None:
+        """A PreFilter plugin says that only these nodes can fit."""
+        self.node_names = names if self.node_names is None else self.node_names & names
+        self.narrowed_by = (*self.narrowed_by, plugin)
+
+    @property
+    def message(self) -> str:
+        """Why there is no node, as the condition and the Event have it; empty where there is one."""
+        if self.status.is_success:
+            return ""
+        if self.status.code is Code.ERROR or self.num_all_nodes == 0:
+            return self.status.message
+        return FitError(self.num_all_nodes, self.diagnosis).message
+
+    def feasible_names(self) -> list[str]:
+        """The nodes that passed."""
+        return [self.diagnosis.names[row] for row in self.feasible.tolist()]
+
+    def best_names(self) -> list[str]:
+        """The nodes with the most points; without scores, all that passed."""
+        if not len(self.totals):
+            return self.feasible_names()
+        best = self.feasible[self.totals == self.totals.max()]
+        return [self.diagnosis.names[row] for row in best.tolist()]
+
+
+NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))
+"""Nothing to judge, so no plugin is to blame: the pod backs off as after an error (Q17)."""

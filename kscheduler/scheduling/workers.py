@@ -1,0 +1,142 @@
+"""Workers: each pops, decides, binds, and comes back for the next pod.
+
+The cycle never awaits, so N workers decide one after the other and only their API calls overlap: correct without locks.
+`AdaptiveLimit` says how many may have a pod at a time; the others are parked. A worker that has decided for a few
+milliseconds without awaiting anything (a burst of pods that fit nowhere) yields, so that watches, binds and probes
+never starve. A pod that Permit holds leaves its worker and waits as a task of its own.
+"""
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.attempt import Attempt, Scheduler
+from kscheduler.scheduling.concurrency import AdaptiveLimit
+from kscheduler.state.queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
+
+_log = get_logger(__name__)
+
+SLICE_SECONDS: Final = 0.005
+"""How long deciding may go on without giving the loop a turn."""
+
+
+class Workers:
+    """The tasks that drain the queue."""
+
+    def __init__(
+        self, count: int, queue: SchedulingQueue, scheduler: Scheduler, limit: AdaptiveLimit, clock: Clock
+    ) -> None:
+        self._count = count
+        self._queue = queue
+        self._scheduler = scheduler
+        self._limit = limit
+        self._clock = clock
+        self._working = TaskSet("worker", clock)
+        self._held = TaskSet("permit", clock)
+        self._parked: deque[asyncio.Future[None]] = deque()
+        self._slice_ends = 0.0
+        self._stopping = False
+
+    @property
+    def binding(self) -> int:
+        """How many pods are with a worker."""
+        return self._limit.statistics().in_use
+
+    def wake(self) -> None:
+        """There may be something to do: the queue calls this on every arrival."""
+        while self._parked:
+            parked = self._parked.popleft()
+            if not parked.done():
+                parked.set_result(None)
+                return
+
+    async def run(self) -> None:
+        """Work until cancelled. A worker that is cancelled in the middle of a bind leaves its outcome unknown."""
+        try:
+            for number in range(self._count):
+                self._working.spawn(str(number), self._work())
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._held.cancel_all()
+            await self._working.cancel_all()
+
+    async def keep_flushing(self) -> None:
+        """Let pods go whose back-off is over, each whole second; and the safety net, every 30 s."""
+        next_net = self._clock.monotonic() + FLUSH_UNSCHEDULABLE_SECONDS
+        while True:
+            await self._clock.sleep(1.0 - self._clock.time() % 1.0)
+            self._queue.flush_backoff(self._clock.time())
+            if self._clock.monotonic() >= next_net:
+                self._queue.flush_unschedulable(self._clock.time())
+                next_net += FLUSH_UNSCHEDULABLE_SECONDS
+
+    async def stop(self, drain_seconds: float) -> bool:
+        """Stop popping, cancel what waits for Permit, let the binds that were sent finish. Whether all did in time."""
+        self._stopping = True
+        while self._parked:
+            self.wake()
+        await self._held.cancel_all()
+        return await self._working.drain(drain_seconds)
+
+    async def _work(self) -> None:
+        while not self._stopping:
+            if self._limit.has_room() and self._queue.has_ready():
+                await self._work_on_one()
+            else:
+                await self._park()
+
+    async def _park(self) -> None:
+        parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._parked.append(parked)
+        await parked
+
+    async def _work_on_one(self) -> None:
+        self._limit.begin()
+        try:
+            attempt = self._decide()
+            if self._queue.has_ready():
+                self.wake()
+            if attempt is None:
+                await self._yield_after_a_slice()
+            elif attempt.held is not None:
+                self._held.spawn(attempt.queued.key, self._wait_and_bind(attempt))
+            else:
+                await self._bind(attempt)
+        finally:
+            self._limit.end()
+
+    def _decide(self) -> Attempt | None:
+        queued = self._queue.pop_nowait(self._clock.time())
+        if queued is None:
+            return None
+        try:
+            return self._scheduler.decide(queued)
+        except Exception as failure:  # noqa: BLE001  the worker: one pod must never end it
+            _log.exception("decision_failed", pod=queued.key)
+            self._scheduler.give_up(queued, failure)
+            return None
+
+    async def _bind(self, attempt: Attempt) -> None:
+        began = self._clock.monotonic()
+        try:
+            await self._scheduler.bind(attempt)
+        except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
+            self._scheduler.abandon(attempt, failure)
+        self._limit.answered(self._clock.monotonic() - began)
+
+    async def _wait_and_bind(self, attempt: Attempt) -> None:
+        try:
+            await self._scheduler.wait_and_bind(attempt)
+        except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
+            self._scheduler.abandon(attempt, failure)
+
+    async def _yield_after_a_slice(self) -> None:
+        now = self._clock.monotonic()
+        if now >= self._slice_ends:
+            await asyncio.sleep(0)
+            self._slice_ends = self._clock.monotonic() + SLICE_SECONDS

@@ -1,0 +1,203 @@
+"""The nodes and the pods on them, as the next decision must see them.
+
+The watch tells of a binding a few milliseconds after it was decided. Until then the pod is *assumed*: it counts on its
+node from the moment of the decision, so that the next pod cannot take the same room.
+
+    pod's life here            assume_pod           add_pod (the watch has it)
+              (unknown) ---------------> Assumed -------------------------------> Added --+
+                  |                         |                                       ^  |  | update_pod
+                  |                         | forget_pod                            |  +--+
+                  |  add_pod                v                                       |  remove_pod
+                  +-----------------------------------------------------------------+-----------> (unknown)
+
+Nothing expires: an assumed pod leaves by `forget_pod` (its binding failed for certain) or by what the watch says.
+A pod may arrive before its node, and a node may go before its pods: such pods wait on a ghost NodeInfo, which has no
+row. Pods are told apart by UID, never by name: a StatefulSet makes the same name again and again.
+"""
+
+from dataclasses import dataclass
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.state.anti_affinity import ExistingAntiAffinity
+
+
+@dataclass(slots=True)
+class _PodState:
+    """A pod and where it counts."""
+
+    pod: PodInfo
+    node_name: str
+    assumed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CacheStatistics:
+    """How much the cache holds."""
+
+    nodes: int
+    pods: int
+    assumed_pods: int
+
+
+class Cache:
+    """Nodes, pods and the columns made of them. Implements `framework.handle.ClusterView`."""
+
+    def __init__(self) -> None:
+        self.nodes = NodeTable()
+        self.anti_affinity = ExistingAntiAffinity()
+        self._infos: dict[str, NodeInfo] = {}
+        self._pods: dict[str, _PodState] = {}
+        self._assumed = 0
+
+    def statistics(self) -> CacheStatistics:
+        """Sizes, for metrics."""
+        return CacheStatistics(len(self.nodes), len(self._pods), self._assumed)
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def add_node(self, node: Node) -> None:
+        """A node is there; pods that were seen on it before count at once. Raises `QuantityError`, changing nothing."""
+        name = node.metadata.name
+        info = self._infos.get(name)
+        if info is not None and info.node is not None:
+            self._replace_node(info, info.node, node)
+            return
+        info = info or NodeInfo()
+        info.set_node(node)
+        self._infos[name] = info
+        self.nodes.add(info)
+
+    def update_node(self, node: Node) -> None:
+        """A node has changed. Raises `QuantityError`, changing nothing."""
+        self.add_node(node)
+
+    def remove_node(self, name: str) -> None:
+        """A node is gone; what is still on it is kept until the watch says that the pods are gone too."""
+        info = self._infos.get(name)
+        if info is None or info.node is None:
+            return
+        self.nodes.remove(self.nodes.row_of(name))
+        info.node = None
+        info.allocatable = {}
+        if not info.pods:
+            del self._infos[name]
+
+    def _replace_node(self, info: NodeInfo, previous: Node, node: Node) -> None:
+        info.set_node(node)
+        if _shows_the_same(previous, node):
+            return
+        self.nodes.update(self.nodes.row_of(info.name), previous)
+
+    def node_info(self, name: str) -> NodeInfo | None:
+        """What is known of a node by name, a ghost included."""
+        return self._infos.get(name)
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def assume_pod(self, pod: PodInfo, node_name: str) -> None:
+        """Count a pod on the node it is about to be bound to. Raises `ValueError` when it already counts somewhere."""
+        if pod.uid in self._pods:
+            raise ValueError(f"pod {pod.key} (uid {pod.uid}) is in the cache already and cannot be assumed")
+        self._count_in(_PodState(_readable(pod), node_name, assumed=True))
+        self._assumed += 1
+
+    def forget_pod(self, uid: str) -> None:
+        """Take an assumed pod back: its binding failed for certain. Nothing happens to a confirmed pod."""
+        state = self._pods.get(uid)
+        if state is not None and state.assumed:
+            self._count_out(state)
+
+    def is_assumed(self, uid: str) -> bool:
+        """Whether the pod counts on a node that the watch has not confirmed yet."""
+        state = self._pods.get(uid)
+        return state is not None and state.assumed
+
+    def node_of(self, uid: str) -> str:
+        """The node that a pod counts on, or empty."""
+        state = self._pods.get(uid)
+        return state.node_name if state is not None else ""
+
+    def add_pod(self, pod: Pod) -> str:
+        """The watch shows the pod on a node. Returns the node it was *assumed* on, where that is another one.
+
+        Raises `QuantityError`, changing nothing, where its requests cannot be read.
+        """
+        state = self._pods.get(pod.metadata.uid or pod.key)
+        new = _readable(PodInfo(pod))
+        if state is None:
+            self._count_in(_PodState(new, new.node_name, assumed=False))
+            return ""
+        elsewhere = state.node_name if state.node_name != new.node_name else ""
+        if state.assumed:
+            self._assumed -= 1
+            state.assumed = False
+        if elsewhere or not _takes_the_same(state.pod, new):
+            self._count_out(state)
+            self._count_in(_PodState(new, new.node_name, assumed=False))
+        else:
+            self._swap(state, new)
+        return elsewhere
+
+    def update_pod(self, pod: Pod) -> None:
+        """A pod on a node has changed."""
+        self.add_pod(pod)
+
+    def remove_pod(self, uid: str) -> None:
+        """The pod is gone or has ended; it frees what it took. Unknown pods are passed over."""
+        state = self._pods.get(uid)
+        if state is not None:
+            self._count_out(state)
+
+    def _count_in(self, state: _PodState) -> None:
+        info = self._infos.get(state.node_name)
+        if info is None:
+            info = self._infos[state.node_name] = NodeInfo()
+        info.add_pod(state.pod)
+        self._pods[state.pod.uid] = state
+        self.anti_affinity.add(state.pod)
+        if info.node is not None:
+            self.nodes.add_pod(self.nodes.row_of(state.node_name), state.pod)
+
+    def _count_out(self, state: _PodState) -> None:
+        info = self._infos[state.node_name]
+        info.remove_pod(state.pod)
+        del self._pods[state.pod.uid]
+        self.anti_affinity.remove(state.pod)
+        if state.assumed:
+            self._assumed -= 1
+        if info.node is not None:
+            self.nodes.remove_pod(self.nodes.row_of(state.node_name), state.pod)
+        elif not info.pods:
+            del self._infos[state.node_name]
+
+    def _swap(self, state: _PodState, new: PodInfo) -> None:
+        """A new version that takes the same: no column moves."""
+        self.anti_affinity.remove(state.pod)
+        self.anti_affinity.add(new)
+        state.pod = new
+        self._infos[state.node_name].pods[new.uid] = new
+
+
+def _readable(pod: PodInfo) -> PodInfo:
+    """The pod, with its sums worked out: what cannot be read fails here, before anything is counted."""
+    _ = pod.accounted, pod.nonzero_accounted, pod.host_ports
+    return pod
+
+
+def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
+    same_sums = old.accounted == new.accounted and old.nonzero_accounted == new.nonzero_accounted
+    return same_sums and old.host_ports == new.host_ports
+
+
+def _shows_the_same(old: Node, new: Node) -> bool:
+    """Whether no column would move: a heartbeat changes conditions and the version, nothing else."""
+    before, after = old.status, new.status
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.spec == new.spec
+        and before.allocatable == after.allocatable
+        and before.images == after.images
+    )

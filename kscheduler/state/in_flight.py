@@ -1,0 +1,80 @@
+"""What happened while a pod was being tried, so that nothing is missed.
+
+A pod that is being tried is in no queue, and an event that would let it through could pass it by. So events are kept,
+in order, from the moment the oldest pod in flight was popped; a pod that fails is judged by the events after its own
+marker before it is parked.
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass
+
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.events import ClusterEvent
+
+
+@dataclass(frozen=True, slots=True)
+class SeenEvent:
+    """An event with the objects it was about; `only` limits it to one pod's UID."""
+
+    event: ClusterEvent
+    old: KubeObject | None
+    new: KubeObject | None
+    only: str = ""
+
+
+class InFlight:
+    """Pods that are being tried, and the events since each was popped."""
+
+    def __init__(self) -> None:
+        self._log: OrderedDict[int, SeenEvent | str] = OrderedDict()
+        self._marker: dict[str, int] = {}
+        self._serial = 0
+
+    def __len__(self) -> int:
+        return len(self._marker)
+
+    def __contains__(self, uid: str) -> bool:
+        return uid in self._marker
+
+    @property
+    def events(self) -> int:
+        """How many events are being kept."""
+        return len(self._log) - len(self._marker)
+
+    def begin(self, uid: str) -> None:
+        """A pod has been popped."""
+        self._marker[uid] = self._append(uid)
+
+    def record(self, seen: SeenEvent) -> None:
+        """Something happened; kept only while some pod is in flight."""
+        if self._marker:
+            self._append(seen)
+
+    def since(self, uid: str) -> list[SeenEvent]:
+        """What happened since the pod was popped, that may concern it."""
+        start = self._marker.get(uid)
+        if start is None:
+            return []
+        events: list[SeenEvent] = []
+        for serial in reversed(self._log):
+            if serial <= start:
+                break
+            entry = self._log[serial]
+            if isinstance(entry, SeenEvent) and entry.only in ("", uid):
+                events.append(entry)
+        events.reverse()
+        return events
+
+    def done(self, uid: str) -> None:
+        """The attempt is over; events that no other pod needs are dropped."""
+        serial = self._marker.pop(uid, None)
+        if serial is None:
+            return
+        del self._log[serial]
+        while self._log and isinstance(next(iter(self._log.values())), SeenEvent):
+            self._log.popitem(last=False)
+
+    def _append(self, entry: SeenEvent | str) -> int:
+        self._serial += 1
+        self._log[self._serial] = entry
+        return self._serial
