@@ -43,7 +43,7 @@ bench: $(DEV) ## Measure in process: decisions, decoding, exposition
 bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
 	$(BIN)/python benchmarks/real.py
 
-fuzz: $(DEV) ## Long runs of the property tests
+fuzz: $(DEV) ## Run the property tests for long
 	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/state
 
 clean: ## Remove what was built

@@ -8,6 +8,7 @@ path. A wrong value leaves the field's default in its place, so that the walk ca
 """
 
 import math
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from typing import Any, TypeVar
@@ -17,7 +18,7 @@ from msgspec import inspect
 
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 from kscheduler.config.errors import Problem, shown
-from kscheduler.config.yaml_tree import MAX_DEPTH, Tree
+from kscheduler.config.yaml_tree import MAX_DEPTH, MAX_VALUES, Tree
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -178,16 +179,18 @@ def _described(tree: Tree) -> str:
     return "a list" if isinstance(tree, list) else shown(tree)
 
 
-def too_deep(tree: Tree) -> bool:
-    """Whether a tree (of a caller's own making, say from JSON) is nested more than `MAX_DEPTH` deep."""
-    level = [tree]
+def excess(tree: Tree) -> str:
+    """In what respect a tree (of a caller's own making, say from JSON) is larger than any file may be; "" if in none."""
+    level, values = [tree], 1
     for _ in range(MAX_DEPTH + 1):
         level = [item for node in level for item in _inner(node)]
+        values += len(level)
+        if values > MAX_VALUES:
+            return f"more than {MAX_VALUES:,} values"
         if not level:
-            return False
-    return True
+            return ""
+    return f"nested more than {MAX_DEPTH} deep"
 
 
-def _inner(node: Tree) -> list[Tree]:
-    children = node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()
-    return [item for item in children if isinstance(item, (dict, list))]
+def _inner(node: Tree) -> Iterable[Tree]:
+    return node.values() if isinstance(node, dict) else node if isinstance(node, list) else ()

@@ -11,6 +11,9 @@ from kscheduler.config.durations import Duration
 LONGEST_VALUE_SHOWN = 200
 """Characters of a bad value that a message repeats; a megabyte of somebody's text is no help to anyone."""
 
+MOST_PROBLEMS_SHOWN = 100
+"""Lines of an error's text; all are in `problems`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -30,7 +33,9 @@ class ConfigError(ValueError):
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.where = where
         prefix = f"{where}: " if where else ""
-        super().__init__("\n".join(f"{prefix}{problem}" for problem in self.problems))
+        lines = [f"{prefix}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
+        unshown = len(self.problems) - len(lines)
+        super().__init__("\n".join([*lines, f"{prefix}and {unshown} more"] if unshown else lines))
 
 
 def config_error(path: str, message: str, where: str = "") -> ConfigError:

@@ -8,7 +8,7 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, too_deep
+from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
 from kscheduler.config.errors import ConfigError, Problem, config_error, shown
@@ -24,7 +24,7 @@ from kscheduler.config.types import (
     PluginSet,
 )
 from kscheduler.config.validation import validate
-from kscheduler.config.yaml_tree import MAX_BYTES, MAX_DEPTH, Tree, parse_yaml
+from kscheduler.config.yaml_tree import MAX_BYTES, Tree, parse_yaml
 
 GROUP = API_VERSION.partition("/")[0]
 
@@ -76,8 +76,9 @@ def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> Lo
     """Read a decoded JSON object. Raises `ConfigError` with every problem that was found."""
     if not isinstance(tree, dict):
         raise config_error("", f"not a {KIND} but {'empty' if tree is None else shown(tree)}", where)
-    if too_deep(tree):
-        raise config_error("", f"nested more than {MAX_DEPTH} deep", where)
+    too_much = excess(tree)
+    if too_much:
+        raise config_error("", too_much, where)
     _check_kind(tree, where)
     walk = Walk()
     configuration = decode_struct(tree, KubeSchedulerConfiguration, "", walk, allowed=TYPE_FIELDS)

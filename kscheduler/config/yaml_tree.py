@@ -5,7 +5,8 @@ YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: libyaml's ev
 an explicit stack, and every event that a configuration has no use for ends it with line and column. Plain scalars
 follow the Go library behind kube-scheduler (YAML 1.1 booleans with `yes` and `on`, no base-60 numbers, no dates).
 
-Limits: one document of at most 1 MiB, nested at most 50 deep. JSON is YAML, and read the same way.
+Limits: one document of at most 1 MiB and 20,000 values, nested at most 50 deep, so that no file costs more than about
+a second and 50 MiB. JSON is YAML, and read the same way.
 """
 
 import math
@@ -20,6 +21,8 @@ from kscheduler.config.errors import ConfigError, config_error
 
 MAX_BYTES = 2**20
 MAX_DEPTH = 50
+MAX_VALUES = 20_000
+"""Names, scalars, lists and objects together. A profile with everything written out has about 500."""
 MAX_UINT64 = 2**64 - 1
 
 Tree = Any
@@ -87,8 +90,12 @@ def _place_of(mark: Any) -> str:
 def _fold(events: Iterator[yaml.Event]) -> Tree:
     stack: list[_Open] = []
     documents: list[Tree] = []
+    values = 0
     for event in events:
         _refuse_unwanted(event)
+        values += isinstance(event, yaml.NodeEvent)
+        if values > MAX_VALUES:
+            raise _FaultError(f"more than {MAX_VALUES:,} values", event)
         match event:
             case yaml.ScalarEvent():
                 _place(stack, documents, _scalar(event), event)

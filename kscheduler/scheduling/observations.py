@@ -15,12 +15,18 @@ start, dashboards divide by them, and they stand here at zero.
 
 from bisect import bisect_left
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from enum import StrEnum
+from typing import ClassVar
 
 LabelValues = tuple[str, ...]
 
-AttemptResult = Literal["scheduled", "unschedulable", "error"]
-"""How a scheduling attempt ended: kube-scheduler's `result` label."""
+
+class AttemptResult(StrEnum):
+    """How a scheduling attempt ended: kube-scheduler's `result` label."""
+
+    SCHEDULED = "scheduled"
+    UNSCHEDULABLE = "unschedulable"
+    ERROR = "error"
 
 
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -147,7 +153,7 @@ class Observations:
 
     def attempt(self, result: AttemptResult, profile: str, seconds: float) -> None:
         """A scheduling attempt ended: bound (from the start of its cycle to after the bind), rejected, or failed."""
-        key = (result, profile)
+        key = (result.value, profile)
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
 

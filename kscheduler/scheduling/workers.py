@@ -83,10 +83,13 @@ class Workers:
 
     async def _work(self) -> None:
         while not self._stopping:
-            if self._limit.has_room() and self._queue.has_ready():
-                await self._work_on_one()
-            else:
+            if not (self._limit.has_room() and self._queue.has_ready()):
                 await self._park()
+                continue
+            try:
+                await self._work_on_one()
+            except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
+                _log.exception("worker_failed")
 
     async def _park(self) -> None:
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()

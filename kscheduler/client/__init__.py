@@ -1,0 +1,50 @@
+"""The API server, seen from here: connection, REST verbs, watch decoding, pod writes and Events.
+
+The problem: the generated client costs a hundred times what decoding costs, never times out and retries without end.
+The idea: kubernetes_asyncio finds the server and the credentials, and everything after that is ours: aiohttp for the
+bytes, msgspec for the objects, client-go's manners for retries, and errors that say what the caller may conclude.
+Nothing here knows scheduling.
+"""
+
+from kscheduler.client.connection import Connection, load_connection, load_service_account, plain_connection
+from kscheduler.client.errors import (
+    APIError,
+    ClientError,
+    ConfigurationError,
+    CredentialsError,
+    NetworkError,
+    NotSentError,
+    StalledError,
+    UnknownOutcomeError,
+)
+from kscheduler.client.events import EventRecorder, EventStatistics, ObjectReference, reference_to
+from kscheduler.client.rest import APIClient, LineStream
+from kscheduler.client.rest_statistics import DURATION_BUCKETS, DurationHistogram, RESTStatistics
+from kscheduler.client.writes import UNCHANGED, PodWriter, Unchanged
+
+__all__ = [
+    "DURATION_BUCKETS",
+    "UNCHANGED",
+    "APIClient",
+    "APIError",
+    "ClientError",
+    "ConfigurationError",
+    "Connection",
+    "CredentialsError",
+    "DurationHistogram",
+    "EventRecorder",
+    "EventStatistics",
+    "LineStream",
+    "NetworkError",
+    "NotSentError",
+    "ObjectReference",
+    "PodWriter",
+    "RESTStatistics",
+    "StalledError",
+    "Unchanged",
+    "UnknownOutcomeError",
+    "load_connection",
+    "load_service_account",
+    "plain_connection",
+    "reference_to",
+]

@@ -1,0 +1,194 @@
+"""Where the API server is and how to prove who we are.
+
+kubernetes_asyncio loads the configuration (kubeconfig, in-cluster, exec plugins, OIDC, TLS); its API client, models and
+watch are not used. What comes out is a `Connection`: a URL, credentials that renew themselves, and TLS contexts that
+follow their files. Its description never holds a secret.
+"""
+
+import logging
+import os
+import ssl
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.client.credentials import (
+    Credentials,
+    FixedCredentials,
+    LoaderCredentials,
+    TokenFile,
+    load_with,
+    tls_files_of,
+)
+from kscheduler.client.errors import ConfigurationError, CredentialsError
+from kscheduler.client.kubeconfig import KubeConfig, check_url, read_kubeconfig
+from kscheduler.client.tls import TLSContexts, TLSFiles
+
+_ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
+
+
+class Connection:
+    """How to reach one API server as one identity."""
+
+    def __init__(
+        self,
+        base_url: str,
+        description: str,
+        credentials: Credentials,
+        contexts: TLSContexts | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        """`contexts` None means plain http. The description is for logs."""
+        self.base_url = base_url.rstrip("/")
+        self.description = description
+        self.proxy = proxy
+        self._credentials = credentials
+        self._contexts = contexts
+        self._header = ""
+        self._headers: dict[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"Connection({self.description})"
+
+    async def headers(self) -> Mapping[str, str]:
+        """The headers that authenticate a request; the same object until the credentials change."""
+        header = await self._credentials.authorization()
+        if header != self._header:
+            self._header = header
+            self._headers = {"Authorization": header} if header else {}
+        return self._headers
+
+    async def refresh(self, rejected: Mapping[str, str]) -> bool:
+        """The server answered 401 to these headers: get new ones; whether they differ, so that a retry makes sense."""
+        if await self.headers() is rejected:
+            await self._credentials.renew()
+        return await self.headers() is not rejected
+
+    def ssl_context(self) -> ssl.SSLContext | bool:
+        """The TLS context for a new connection; `True` (the default checks) for plain http."""
+        return True if self._contexts is None else self._contexts.context()
+
+    @property
+    def server_name(self) -> str | None:
+        """The name to expect in the server's certificate, where it differs from the URL's host."""
+        return (self._contexts.files.server_name or None) if self._contexts is not None else None
+
+
+def plain_connection(url: str) -> Connection:
+    """A server that asks for no credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
+    check_url(url, "--master")
+    contexts = TLSContexts(TLSFiles()) if url.startswith("https:") else None
+    return Connection(url, url, FixedCredentials(), contexts)
+
+
+async def load_connection(
+    *,
+    master: str = "",
+    kubeconfig: str = "",
+    context: str = "",
+    allow_exec: bool = True,
+    environ: Mapping[str, str] = os.environ,
+    clock: Clock = REAL_CLOCK,
+) -> Connection:
+    """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, the pod's service account.
+
+    `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL.
+    Raises `ConfigurationError`: one line that names the file and the field.
+    """
+    if master and not kubeconfig:
+        return plain_connection(master)
+    paths = _kubeconfig_paths(kubeconfig, environ)
+    if paths:
+        return await _from_kubeconfig(read_kubeconfig(paths, context), master, allow_exec=allow_exec, clock=clock)
+    if "KUBERNETES_SERVICE_HOST" in environ:
+        return load_service_account(environ, clock)
+    message = (
+        "no API server: there is no --master, no --kubeconfig, $KUBECONFIG is not set, "
+        "~/.kube/config does not exist, and this is not a pod"
+    )
+    raise ConfigurationError(message)
+
+
+def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
+    """An argument must exist. Of several files in $KUBECONFIG kubectl passes over missing ones, not over all."""
+    if kubeconfig:
+        return [kubeconfig]
+    named = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
+    if named:
+        return [path for path in named if Path(path).expanduser().exists()] or named[:1]
+    default = Path(environ["HOME"]) / ".kube" / "config" if environ.get("HOME") else None
+    return [str(default)] if default is not None and default.exists() else []
+
+
+async def _from_kubeconfig(config: KubeConfig, master: str, *, allow_exec: bool, clock: Clock) -> Connection:
+    where = f"kubeconfig {':'.join(config.files)}: context {config.context}"
+    _refuse_what_is_not_supported(config, where, allow_exec=allow_exec)
+    loader, configuration = await _load(config, where)
+    url = master or config.server
+    if master:
+        check_url(master, "--master")
+    contexts = TLSContexts(tls_files_of(configuration), clock) if url.startswith("https:") else None
+    credentials = _credentials(config, loader, configuration, clock)
+    if isinstance(credentials, LoaderCredentials) and contexts is not None:
+        credentials.give_certificates_to(contexts)
+    return Connection(url, f"{url} ({where})", credentials, contexts, configuration.proxy)
+
+
+def _refuse_what_is_not_supported(config: KubeConfig, where: str, *, allow_exec: bool) -> None:
+    if "exec" in config.user and not allow_exec:
+        message = f"{where}: users.exec runs a program of the kubeconfig's choice; it must be allowed explicitly"
+        raise ConfigurationError(message)
+    for field in ("as", "as-uid", "as-groups", "as-user-extra"):
+        if field in config.user:
+            message = f"{where}: users.{field}: impersonation is not supported"
+            raise ConfigurationError(message)
+
+
+async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException
+    from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+
+    # The library logs each error before it raises it; ours is the one line that shall be seen.
+    logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
+    configuration = Configuration()
+    try:
+        loader = KubeConfigLoader(config.tree, active_context=config.context, config_base_path="")
+        await load_with(loader, configuration)
+    except (ConfigException, CredentialsError) as error:
+        message = f"{where}: {error}"
+        raise ConfigurationError(message) from None
+    return loader, configuration
+
+
+def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clock) -> Credentials:
+    user = config.user
+    if "exec" in user or "auth-provider" in user:
+        return LoaderCredentials(loader, configuration, clock)
+    if user.get("tokenFile") and not user.get("token"):
+        return TokenFile(user["tokenFile"], clock)
+    return FixedCredentials(str(configuration.api_key.get("BearerToken", "")).strip())
+
+
+def load_service_account(environ: Mapping[str, str], clock: Clock = REAL_CLOCK, folder: str = _ACCOUNT) -> Connection:
+    """The pod's own service account. Raises `ConfigurationError`."""
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+
+    token, authority = f"{folder}/token", f"{folder}/ca.crt"
+    configuration = Configuration()
+    try:
+        load_incluster_config(
+            configuration,
+            try_refresh_token=False,
+            token_filename=token,
+            cert_filename=authority,
+            environ=dict(environ),
+        )
+    except (ConfigException, OSError) as error:
+        message = f"in-cluster configuration ({token}, {authority}, $KUBERNETES_SERVICE_HOST): {error}"
+        raise ConfigurationError(message) from None
+    contexts = TLSContexts(tls_files_of(configuration), clock)
+    url = configuration.host
+    return Connection(url, f"{url} (service account of this pod)", TokenFile(token, clock), contexts)

@@ -1,0 +1,150 @@
+"""Who we are: the Authorization header, kept fresh.
+
+client-go's rules: a token file is read again each minute less ten seconds of leeway, and at once when the server
+answers 401; exec plugins and OIDC run again when their credentials expire, and once on a 401.
+"""
+
+import asyncio
+from pathlib import Path
+from typing import Any, Protocol
+
+import aiohttp
+
+from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.client.errors import ConfigurationError, CredentialsError
+from kscheduler.client.tls import TLSContexts, TLSFiles
+
+_REREAD_SECONDS = 50.0
+"""A minute less ten seconds of leeway."""
+
+
+class Credentials(Protocol):
+    """What proves our identity."""
+
+    async def authorization(self) -> str:
+        """The Authorization header, or nothing. Raises `CredentialsError`."""
+        ...
+
+    async def renew(self) -> None:
+        """Get new ones: the server has refused the last. Raises `CredentialsError`."""
+        ...
+
+
+class FixedCredentials:
+    """A header that never changes: an inline token, a password, a client certificate, nothing at all."""
+
+    def __init__(self, header: str = "") -> None:
+        self._header = header
+
+    async def authorization(self) -> str:
+        """The header as given."""
+        return self._header
+
+    async def renew(self) -> None:
+        """There is nothing newer."""
+
+
+class TokenFile:
+    """A token in a file that somebody rotates: a service account's, or kubeconfig's `tokenFile`."""
+
+    def __init__(self, path: str, clock: Clock = REAL_CLOCK) -> None:
+        """Raises `ConfigurationError` when there is no token to begin with."""
+        self._path = Path(path)
+        self._clock = clock
+        self._read_at = clock.monotonic()
+        self._header = ""
+        try:
+            self._read()
+        except CredentialsError as error:
+            raise ConfigurationError(str(error)) from None
+
+    async def authorization(self) -> str:
+        """The token read at most 50 seconds ago; while the file cannot be read, the last good one."""
+        if self._clock.monotonic() - self._read_at >= _REREAD_SECONDS:
+            self._read_at = self._clock.monotonic()
+            await self._read_if_possible()
+        return self._header
+
+    async def renew(self) -> None:
+        """Read the file now."""
+        await self._read_if_possible()
+
+    async def _read_if_possible(self) -> None:
+        try:
+            self._read()
+        except CredentialsError:
+            return  # in the middle of a rotation; the server's 401 will tell if the old one is no longer good
+
+    def _read(self) -> None:
+        try:
+            token = self._path.read_text(encoding="ascii").strip()
+        except (OSError, UnicodeDecodeError) as error:
+            message = f"token file {self._path}: {getattr(error, 'strerror', None) or 'not ASCII text'}"
+            raise CredentialsError(message) from None
+        if not token or any(character.isspace() for character in token):
+            message = f"token file {self._path}: {'it is empty' if not token else 'a token has no spaces or line ends'}"
+            raise CredentialsError(message)
+        self._header = f"Bearer {token}"
+        self._read_at = self._clock.monotonic()
+
+
+class LoaderCredentials:
+    """What kubernetes_asyncio's loader gets for us: exec plugins, OIDC and the like."""
+
+    def __init__(self, loader: Any, configuration: Any, clock: Clock = REAL_CLOCK) -> None:
+        """`loader` and `configuration` come from the library, already loaded once."""
+        self._loader = loader
+        self._configuration = configuration
+        self._clock = clock
+        self._contexts: TLSContexts | None = None
+        self._one_at_a_time = asyncio.Lock()
+        self._looked_at = clock.monotonic()
+
+    def give_certificates_to(self, contexts: TLSContexts) -> None:
+        """An exec plugin may return client certificates: this is who wants them."""
+        self._contexts = contexts
+
+    async def authorization(self) -> str:
+        """The loader's header; it is asked again when what it has may expire."""
+        expires = hasattr(self._loader, "exec_plugin_expiry") or bool(self._loader.provider)
+        if expires and self._clock.monotonic() - self._looked_at >= _REREAD_SECONDS:
+            await self._load()
+        return self._header()
+
+    async def renew(self) -> None:
+        """Run the plugin again, whatever it said about expiry."""
+        if hasattr(self._loader, "exec_plugin_expiry"):
+            del self._loader.exec_plugin_expiry
+        await self._load()
+
+    async def _load(self) -> None:
+        async with self._one_at_a_time:
+            self._looked_at = self._clock.monotonic()
+            await load_with(self._loader, self._configuration)
+            if self._contexts is not None:
+                self._contexts.follow(tls_files_of(self._configuration))
+
+    def _header(self) -> str:
+        return str(self._configuration.api_key.get("BearerToken", "")).strip()
+
+
+async def load_with(loader: Any, configuration: Any) -> None:
+    """Let the library's loader fill its configuration; whatever it raises becomes a `CredentialsError`."""
+    from kubernetes_asyncio.config import ConfigException
+
+    try:
+        await loader.load_and_set(configuration)
+    except (ConfigException, OSError, ValueError, KeyError, TypeError, AssertionError, aiohttp.ClientError) as error:
+        message = " ".join(str(error).split()) or type(error).__name__
+        raise CredentialsError(message) from error
+
+
+def tls_files_of(configuration: Any) -> TLSFiles:
+    """The TLS settings in the library's configuration."""
+    return TLSFiles(
+        authority=configuration.ssl_ca_cert or "",
+        certificate=configuration.cert_file or "",
+        key=configuration.key_file or "",
+        verify=bool(configuration.verify_ssl),
+        server_name=configuration.tls_server_name or "",
+    )

@@ -1,0 +1,179 @@
+"""What can go wrong between us and the API server, told apart by what the caller may conclude.
+
+- `APIError`: the server answered and refused. Nothing was applied.
+- `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
+- `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
+- `NetworkError`: a read got no answer. (The two above are kinds of it.)
+"""
+
+from dataclasses import dataclass
+
+import msgspec
+
+
+class ConfigurationError(ValueError):
+    """The connection cannot be configured. One line that names the file, the field and what is wrong."""
+
+
+class ClientError(Exception):
+    """A request did not do what it should."""
+
+
+class NetworkError(ClientError):
+    """No answer came."""
+
+
+class NotSentError(NetworkError):
+    """The request certainly reached no server: refused, unknown host, failed TLS handshake."""
+
+
+class UnknownOutcomeError(NetworkError):
+    """A write was sent and its answer was lost; it may or may not have been applied."""
+
+
+class StalledError(NetworkError):
+    """Nothing came for longer than the time allowed: the connection is half open, or the server hangs."""
+
+
+class CredentialsError(ClientError):
+    """No credentials could be had: the token file is unreadable, the exec plugin failed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """One of `details.causes` of a refusal."""
+
+    reason: str = ""
+    message: str = ""
+    field: str = ""
+
+
+class _WireDetails(msgspec.Struct, rename="camel"):
+    causes: list[Cause] = []
+    retry_after_seconds: float | None = None
+
+
+class Status(msgspec.Struct, rename="camel"):
+    """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
+
+    code: int = 0
+    reason: str = ""
+    message: str = ""
+    details: _WireDetails | None = None
+
+
+_decoder = msgspec.json.Decoder(Status)
+_REASONS = {
+    400: "BadRequest",
+    401: "Unauthorized",
+    403: "Forbidden",
+    404: "NotFound",
+    405: "MethodNotAllowed",
+    409: "Conflict",
+    410: "Gone",
+    413: "RequestEntityTooLarge",
+    422: "Invalid",
+    429: "TooManyRequests",
+    500: "InternalError",
+    503: "ServiceUnavailable",
+    504: "Timeout",
+}
+_LONGEST_TEXT = 512
+
+
+class APIError(ClientError):
+    """The API server refused; the message is the server's."""
+
+    def __init__(
+        self,
+        status: Status,
+        *,
+        method: str = "",
+        path: str = "",
+        retry_after_seconds: float | None = None,
+    ) -> None:
+        self.code = status.code
+        self.reason = status.reason or _REASONS.get(status.code, "")
+        self.message = status.message
+        self.causes = tuple(status.details.causes) if status.details else ()
+        of_body = status.details.retry_after_seconds if status.details else None
+        self.retry_after_seconds = of_body if retry_after_seconds is None else retry_after_seconds
+        self.method = method
+        self.path = path
+        where = f" ({method} {path})" if path else ""
+        super().__init__(f"{status.code} {self.reason}: {self.message}{where}")
+
+    @property
+    def is_conflict(self) -> bool:
+        """409: the object has moved on, or the precondition (uid, resourceVersion) does not hold."""
+        return self.code == 409 and not self.is_already_exists
+
+    @property
+    def is_already_exists(self) -> bool:
+        """409 to a create: the name is taken."""
+        return self.reason == "AlreadyExists"
+
+    @property
+    def is_not_found(self) -> bool:
+        """404."""
+        return self.code == 404
+
+    @property
+    def is_gone(self) -> bool:
+        """410: the resourceVersion is no longer in the history."""
+        return self.code == 410 or self.reason in ("Expired", "Gone")
+
+    @property
+    def is_too_large_resource_version(self) -> bool:
+        """504: the server has not yet seen this resourceVersion."""
+        told = any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
+        return told or "too large resource version" in self.message.lower()
+
+    @property
+    def is_too_many_requests(self) -> bool:
+        """429: certainly not applied."""
+        return self.code == 429
+
+    @property
+    def is_unauthorized(self) -> bool:
+        """401."""
+        return self.code == 401
+
+    @property
+    def is_forbidden(self) -> bool:
+        """403: RBAC, or an admission plugin."""
+        return self.code == 403
+
+    @property
+    def is_invalid(self) -> bool:
+        """422 or 400: the request will never be accepted as it is."""
+        return self.code in (400, 422)
+
+    @property
+    def is_timeout(self) -> bool:
+        """408 or 504: the server gave up; a write may have been applied."""
+        return self.code in (408, 504)
+
+    @property
+    def is_server_error(self) -> bool:
+        """5xx: the server's fault."""
+        return self.code >= 500
+
+
+def status_of(code: int, body: bytes) -> Status:
+    """The Status in a refusal's body; whatever else the body is becomes its message, cut to a line."""
+    try:
+        status = _decoder.decode(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        text = " ".join(body[:_LONGEST_TEXT].decode(errors="replace").split())
+        return Status(code=code, message=text or "no message")
+    if not status.code:
+        status.code = code
+    return status
+
+
+def parse_retry_after(header: str | None) -> float | None:
+    """Seconds of a Retry-After header; Kubernetes sends whole seconds, a date counts as one second."""
+    if header is None:
+        return None
+    return float(header) if header.isascii() and header.isdigit() else 1.0

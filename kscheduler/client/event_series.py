@@ -1,0 +1,78 @@
+"""Which Event is new, which continues a series (pure; client-go's rules for events.k8s.io/v1).
+
+The first occurrence is created. The second turns the Event into a series and is patched at once. Later ones are only
+counted and patched every 30 minutes, and once more when the series has been silent for 6 minutes; then it is over.
+What makes two occurrences the same: regarding (by UID), type, reason, action and controller; not the note.
+Limit: at most `LARGEST` series are remembered, the least recently seen is forgotten first (its next occurrence is new).
+"""
+
+from collections import OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+FINISH_SECONDS = 360.0
+REFRESH_SECONDS = 1800.0
+LARGEST = 16_384
+
+SeriesKey = tuple[str, str, str, str, str]
+"""(uid or key of regarding, type, reason, action, reporting controller)."""
+
+
+@dataclass(slots=True)
+class Series:
+    """One Event on the server and what we know of it."""
+
+    namespace: str
+    name: str
+    count: int
+    last_seen: float
+    """Monotonic seconds."""
+    last_seen_at: float
+    """Wall clock seconds, for the Event's text."""
+    patched_at: float
+    patched_count: int = 1
+
+    def end(self) -> None:
+        """The server no longer has the Event: the next occurrence is a new one."""
+        self.last_seen = float("-inf")
+        self.patched_count = self.count
+
+
+class SeriesBook:
+    """The living series."""
+
+    def __init__(self, largest: int = LARGEST) -> None:
+        self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
+        self._largest = largest
+
+    def __len__(self) -> int:
+        return len(self._series)
+
+    def seen(self, key: SeriesKey, now: float, wall: float) -> tuple[Series | None, bool]:
+        """One more occurrence: the series it belongs to (`None`: it is new) and whether to patch it now."""
+        series = self._series.get(key)
+        if series is None or now - series.last_seen > FINISH_SECONDS:
+            return None, False
+        series.count += 1
+        series.last_seen, series.last_seen_at = now, wall
+        self._series.move_to_end(key)
+        due = series.count == 2 or now - series.patched_at >= REFRESH_SECONDS
+        return series, due
+
+    def begin(self, key: SeriesKey, series: Series) -> None:
+        """A new Event, which may become a series."""
+        self._series[key] = series
+        self._series.move_to_end(key)
+        if len(self._series) > self._largest:
+            self._series.popitem(last=False)
+
+    def finish(self, now: float) -> Iterator[Series]:
+        """Forget what has been silent for six minutes; yields the series whose last count the server lacks."""
+        while self._series:
+            key = next(iter(self._series))
+            series = self._series[key]
+            if now - series.last_seen <= FINISH_SECONDS:
+                return
+            del self._series[key]
+            if series.count > max(series.patched_count, 1):
+                yield series

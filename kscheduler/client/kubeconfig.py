@@ -1,0 +1,222 @@
+"""kubeconfig files, read and merged as kubectl does, checked before anything believes them.
+
+The problem: a broken kubeconfig comes out of client libraries as an AssertionError or a TypeError. The idea: every
+error is one line that names file and field. Several files merge as in kubectl: the first to name a cluster, user,
+context or current-context wins, and relative paths are relative to the file that holds them.
+The result is a plain dict with absolute paths that kubernetes_asyncio turns into credentials.
+"""
+
+import base64
+import binascii
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import yaml
+
+from kscheduler.client.errors import ConfigurationError
+
+_LISTS = (("clusters", "cluster"), ("users", "user"), ("contexts", "context"))
+_CLUSTER_FILES = ("certificate-authority",)
+_USER_FILES = ("client-certificate", "client-key", "tokenFile")
+_DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
+_LARGEST_FILE = 4 * 1024 * 1024
+
+_Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeConfig:
+    """The merged files, and what their current context selects."""
+
+    tree: dict[str, Any]
+    context: str
+    cluster: dict[str, Any]
+    user: dict[str, Any]
+    files: tuple[str, ...]
+
+    @property
+    def server(self) -> str:
+        """The API server's URL without a trailing slash."""
+        return str(self.cluster["server"]).rstrip("/")
+
+
+def read_kubeconfig(paths: Iterable[str], context: str = "") -> KubeConfig:
+    """Read, merge and check; `context` overrides current-context. Raises `ConfigurationError`."""
+    merged: dict[str, Any] = {"apiVersion": "v1", "kind": "Config", "clusters": [], "users": [], "contexts": []}
+    origins: dict[tuple[str, str], str] = {}
+    files = tuple(paths)
+    for path in files:
+        _merge(merged, _read(path), path, origins)
+    if context:
+        merged["current-context"] = context
+    return _select(merged, files, origins)
+
+
+def _read(path: str) -> dict[str, Any]:
+    file = Path(path).expanduser()
+    try:
+        with file.open("rb") as stream:
+            body = stream.read(_LARGEST_FILE + 1)
+    except OSError as error:
+        message = f"kubeconfig {path}: {error.strerror or error}"
+        raise ConfigurationError(message) from None
+    if len(body) > _LARGEST_FILE:
+        message = f"kubeconfig {path}: larger than {_LARGEST_FILE} bytes, this is no kubeconfig"
+        raise ConfigurationError(message)
+    return _parse(path, body)
+
+
+def _parse(path: str, body: bytes) -> dict[str, Any]:
+    try:
+        tree = yaml.load(body, Loader=_Loader)  # noqa: S506  # a safe loader, the fast one where it exists
+    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+        message = f"kubeconfig {path}: {_yaml_problem(error)}"
+        raise ConfigurationError(message) from None
+    if tree is None:
+        message = f"kubeconfig {path}: the file is empty"
+        raise ConfigurationError(message)
+    if not isinstance(tree, dict):
+        message = f"kubeconfig {path}: expected a mapping with clusters, users and contexts, found {_kind(tree)}"
+        raise ConfigurationError(message)
+    return tree
+
+
+def _yaml_problem(error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    problem = str(getattr(error, "problem", None) or error).splitlines()[0]
+    return f"line {mark.line + 1}: {problem}" if mark is not None else f"not YAML: {problem}"
+
+
+def _merge(merged: dict[str, Any], tree: dict[str, Any], path: str, origins: dict[tuple[str, str], str]) -> None:
+    base = Path(path).expanduser().absolute().parent
+    for plural, singular in _LISTS:
+        for index, entry in enumerate(_entries(tree, plural, path)):
+            where = f"kubeconfig {path}: {plural}[{index}]"
+            name, value = _entry(entry, singular, where)
+            if (plural, name) not in origins:
+                origins[plural, name] = where
+                merged[plural].append({"name": name, singular: _absolute(value, base, where)})
+    current = tree.get("current-context")
+    if current and "current-context" not in merged:
+        merged["current-context"] = _string(current, f"kubeconfig {path}: current-context")
+
+
+def _entries(tree: dict[str, Any], plural: str, path: str) -> list[Any]:
+    entries = tree.get(plural)
+    if entries is None:
+        return []
+    if not isinstance(entries, list):
+        message = f"kubeconfig {path}: {plural}: expected a list, found {_kind(entries)}"
+        raise ConfigurationError(message)
+    return entries
+
+
+def _entry(entry: Any, singular: str, where: str) -> tuple[str, dict[str, Any]]:
+    if not isinstance(entry, dict):
+        message = f"{where}: expected a mapping, found {_kind(entry)}"
+        raise ConfigurationError(message)
+    name = _string(entry.get("name"), f"{where}.name")
+    value = entry.get(singular)
+    if value is None and singular == "user":
+        value = {}
+    if not isinstance(value, dict):
+        message = f"{where}.{singular}: expected a mapping, found {_kind(value)}"
+        raise ConfigurationError(message)
+    return name, value
+
+
+def _absolute(value: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
+    """The entry with the paths of its files absolute, and its inline data known to be base64."""
+    value = {key: child for key, child in value.items() if child is not None}
+    for field in (*_CLUSTER_FILES, *_USER_FILES):
+        if value.get(field):
+            value[field] = str(base / Path(_string(value[field], f"{where}.{field}")).expanduser())
+    for field in _DATA:
+        if value.get(field):
+            _check_base64(value[field], f"{where}.{field}")
+    command = value.get("exec", {}).get("command") if isinstance(value.get("exec"), dict) else None
+    if isinstance(command, str) and "/" in command:
+        value["exec"] = {**value["exec"], "command": str(base / command)}
+    return value
+
+
+def _check_base64(value: Any, where: str) -> None:
+    try:
+        base64.b64decode(_string(value, where), validate=True)
+    except (binascii.Error, ValueError):
+        message = f"{where}: not base64"
+        raise ConfigurationError(message) from None
+
+
+def _select(tree: dict[str, Any], files: tuple[str, ...], origins: dict[tuple[str, str], str]) -> KubeConfig:
+    named = f"kubeconfig {':'.join(files)}"
+    current = tree.get("current-context")
+    if not current:
+        message = f"{named}: current-context is not set; set it or name a context"
+        raise ConfigurationError(message)
+    context = _find(tree, "contexts", current, f"{named}: current-context")["context"]
+    where = origins["contexts", current]
+    cluster_name = _string(context.get("cluster"), f"{where}.context.cluster")
+    cluster = _find(tree, "clusters", cluster_name, f"{where}.context.cluster")["cluster"]
+    _check_server(cluster, f"{origins['clusters', cluster_name]}.cluster")
+    user_name = context.get("user")
+    user = _find(tree, "users", user_name, f"{where}.context.user")["user"] if user_name else {}
+    for field in (*_CLUSTER_FILES, *_USER_FILES):
+        origin = origins["clusters", cluster_name] if field in _CLUSTER_FILES else origins.get(("users", user_name), "")
+        _check_file(cluster if field in _CLUSTER_FILES else user, field, origin)
+    return KubeConfig(tree, current, cluster, user, files)
+
+
+def _find(tree: dict[str, Any], plural: str, name: Any, where: str) -> dict[str, Any]:
+    for entry in tree[plural]:
+        if entry["name"] == name:
+            found: dict[str, Any] = entry
+            return found
+    message = f"{where}: there is no entry {name!r} in {plural}"
+    raise ConfigurationError(message)
+
+
+def _check_server(cluster: dict[str, Any], where: str) -> None:
+    check_url(_string(cluster.get("server"), f"{where}.server"), f"{where}.server")
+
+
+def check_url(url: str, where: str) -> None:
+    """Raises `ConfigurationError` unless it is an http or https URL with a host and no query."""
+    try:
+        parts = urlsplit(url)
+        sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        _ = parts.port
+    except ValueError:
+        sound = False
+    if not sound:
+        message = f"{where}: {url!r} is not a URL like https://host:6443"
+        raise ConfigurationError(message)
+
+
+def _check_file(entry: dict[str, Any], field: str, where: str) -> None:
+    """A file that is named must be readable, unless inline data stands in for it."""
+    path = entry.get(field)
+    if not path or entry.get(f"{field}-data"):
+        return
+    try:
+        with Path(path).open("rb"):
+            pass
+    except OSError as error:
+        message = f"{where}: {field}: {path}: {error.strerror or error}"
+        raise ConfigurationError(message) from None
+
+
+def _string(value: Any, where: str) -> str:
+    if not isinstance(value, str) or not value:
+        found = "it is missing" if value in (None, "") else f"found {_kind(value)}"
+        message = f"{where}: expected a string, {found}"
+        raise ConfigurationError(message)
+    return value
+
+
+def _kind(value: Any) -> str:
+    names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
+    return names.get(type(value), f"a {type(value).__name__}")

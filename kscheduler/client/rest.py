@@ -1,0 +1,314 @@
+"""REST verbs on the API server, with client-go's manners.
+
+429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
+means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
+is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
+never take one from a bind. Limits: HTTP/1.1; a Retry-After of more than a minute is the caller's to wait for.
+"""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from types import TracebackType
+from typing import Self
+from urllib.parse import urlencode
+
+import aiohttp
+from yarl import URL
+
+from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
+from kscheduler.client.connection import Connection
+from kscheduler.client.errors import (
+    APIError,
+    NetworkError,
+    NotSentError,
+    StalledError,
+    UnknownOutcomeError,
+    parse_retry_after,
+    status_of,
+)
+from kscheduler.client.lines import LineSplitter
+from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
+from kscheduler.client.transport import CONNECT_SECONDS, USER_AGENT, accepts_connections, open_session
+
+JSON = "application/json"
+STRATEGIC_MERGE = "application/strategic-merge-patch+json"
+MERGE = "application/merge-patch+json"
+
+RETRIES = 10
+_LONGEST_RETRY_AFTER = 60.0
+_RECONNECT_SECONDS = 1.0
+_LARGEST_REFUSAL = 64 * 1024
+_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
+
+
+class APIClient:
+    """One identity's way to one API server. Use it as a context manager, or `close` it."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        max_connections: int = 64,
+        bucket: TokenBucket | None = None,
+        timeout_seconds: float = 30.0,
+        clock: Clock = REAL_CLOCK,
+    ) -> None:
+        """`max_connections` bounds reads and writes on the wire; watches do not count. `bucket` None is unlimited."""
+        self.connection = connection
+        self._bucket = bucket
+        self._clock = clock
+        self._timeout = timeout_seconds
+        self._max_connections = max_connections
+        self._counters = RESTCounters()
+        self._requests: aiohttp.ClientSession | None = None
+        self._watches: aiohttp.ClientSession | None = None
+        self._basic_headers = {"User-Agent": USER_AGENT, "Accept": JSON}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail."""
+        for session in (self._requests, self._watches):
+            if session is not None:
+                await session.close()
+        self._requests = self._watches = None
+
+    def statistics(self) -> RESTStatistics:
+        """What was asked and answered since the start."""
+        return self._counters.statistics()
+
+    async def is_reachable(self) -> bool:
+        """Whether the server accepts TCP connections; always false behind a proxy, which hides it."""
+        url = URL(self.connection.base_url)
+        if self.connection.proxy is not None or url.host is None or url.port is None:
+            return False
+        return await accepts_connections(url.host, url.port)
+
+    async def get(
+        self,
+        path: str,
+        params: Mapping[str, str] | None = None,
+        *,
+        retries: int = RETRIES,
+        timeout_seconds: float | None = None,
+        accept: str = JSON,
+    ) -> bytes:
+        """The body of `path` (already quoted). Raises `APIError`, `NetworkError`."""
+        if params:
+            path = f"{path}?{urlencode(params)}"
+        return await self._request("GET", path, b"", {"Accept": accept}, retries, timeout_seconds)
+
+    async def post(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str = JSON,
+        *,
+        retries: int = RETRIES,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
+        return await self._request("POST", path, body, {"Content-Type": content_type}, retries, timeout_seconds)
+
+    async def put(
+        self, path: str, body: bytes, *, retries: int = RETRIES, timeout_seconds: float | None = None
+    ) -> bytes:
+        """Replace; the body's resourceVersion is the precondition."""
+        return await self._request("PUT", path, body, {"Content-Type": JSON}, retries, timeout_seconds)
+
+    async def patch(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str = STRATEGIC_MERGE,
+        *,
+        retries: int = RETRIES,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        """Change in part."""
+        return await self._request("PATCH", path, body, {"Content-Type": content_type}, retries, timeout_seconds)
+
+    async def delete(
+        self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
+    ) -> bytes:
+        """Delete; the body may be DeleteOptions."""
+        return await self._request("DELETE", path, body, {"Content-Type": JSON}, retries, timeout_seconds)
+
+    async def _request(
+        self, method: str, path: str, body: bytes, extra: dict[str, str], retries: int, timeout_seconds: float | None
+    ) -> bytes:
+        url = URL(self.connection.base_url + path, encoded=True)
+        timeout = self._timeout if timeout_seconds is None else timeout_seconds
+        renewed = False
+        for left in range(retries, -1, -1):
+            if self._bucket is not None:
+                await self._bucket.take()
+            identity = await self.connection.headers()
+            headers = {**self._basic_headers, **extra, **identity}
+            try:
+                return await self._attempt(method, url, path, body, headers, timeout)
+            except APIError as error:
+                if error.is_unauthorized and not renewed:
+                    renewed = True
+                    if await self.connection.refresh(identity):
+                        continue
+                delay = _server_asked_for(error)
+                if delay is None or not left:
+                    raise
+            except StalledError:
+                raise
+            except NetworkError:
+                if method != "GET" or not left:
+                    raise
+                delay = _RECONNECT_SECONDS
+            self._counters.retries += 1
+            await self._clock.sleep(delay)
+        message = f"{method} {path}: the credentials were refused on the last try"
+        raise NetworkError(message)
+
+    async def _attempt(
+        self, method: str, url: URL, path: str, body: bytes, headers: dict[str, str], timeout_seconds: float
+    ) -> bytes:
+        session = self._requests
+        if session is None:
+            session = self._requests = open_session(self._max_connections)
+        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
+        began = time.perf_counter()
+        code = 0
+        try:
+            async with session.request(
+                method,
+                url,
+                data=body or None,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=False,
+                ssl=self.connection.ssl_context(),
+                server_hostname=self.connection.server_name,
+                proxy=self.connection.proxy,
+            ) as response:
+                answer = await response.read()
+                code = response.status
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise network_error(error, method, path) from error
+        finally:
+            self._counters.count(code, method, time.perf_counter() - began)
+        if code < 300:
+            return answer
+        retry_after = parse_retry_after(response.headers.get("Retry-After"))
+        raise APIError(status_of(code, answer), method=method, path=path, retry_after_seconds=retry_after)
+
+    @asynccontextmanager
+    async def stream(
+        self, path: str, params: Mapping[str, str], *, inactivity_seconds: float = 70.0
+    ) -> AsyncIterator["LineStream"]:
+        """Open a watch. Raises `APIError` when it is refused, `NotSentError`, `NetworkError`; no retries but for 401.
+
+        `inactivity_seconds`: with no byte for so long (a bookmark comes each minute) the stream raises `StalledError`.
+        """
+        session = self._watches
+        if session is None:
+            session = self._watches = open_session(0)
+        target = f"{path}?{urlencode(params)}"
+        response = await self._open_watch(session, target, inactivity_seconds)
+        self._counters.watches += 1
+        try:
+            yield LineStream(response, path)
+        finally:
+            self._counters.watches -= 1
+            response.close()
+
+    async def _open_watch(self, session: aiohttp.ClientSession, path: str, inactivity: float) -> aiohttp.ClientResponse:
+        identity = await self.connection.headers()
+        response = await self._try_to_watch(session, path, identity, inactivity)
+        if response.status == 401 and await self.connection.refresh(identity):
+            response.close()
+            response = await self._try_to_watch(session, path, await self.connection.headers(), inactivity)
+        if response.status == 200:
+            return response
+        try:
+            answer = await response.content.read(_LARGEST_REFUSAL)
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise network_error(error, "GET", path) from error
+        finally:
+            response.close()
+        retry_after = parse_retry_after(response.headers.get("Retry-After"))
+        raise APIError(status_of(response.status, answer), method="GET", path=path, retry_after_seconds=retry_after)
+
+    async def _try_to_watch(
+        self, session: aiohttp.ClientSession, path: str, identity: Mapping[str, str], inactivity: float
+    ) -> aiohttp.ClientResponse:
+        began = time.perf_counter()
+        code = 0
+        try:
+            response = await session.get(
+                URL(self.connection.base_url + path, encoded=True),
+                headers={**self._basic_headers, **identity},
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=inactivity),
+                allow_redirects=False,
+                ssl=self.connection.ssl_context(),
+                server_hostname=self.connection.server_name,
+                proxy=self.connection.proxy,
+            )
+            code = response.status
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise network_error(error, "GET", path) from error
+        finally:
+            self._counters.count(code, "GET", time.perf_counter() - began)
+        return response
+
+
+class LineStream:
+    """The lines of a watch, in batches as the network brings them: `async for lines in stream`.
+
+    Ends when the server ends the stream in good order. Raises `StalledError` after the inactivity time and
+    `NetworkError` when the connection breaks.
+    """
+
+    def __init__(self, response: aiohttp.ClientResponse, path: str) -> None:
+        self._response = response
+        self._path = path
+        self._splitter = LineSplitter()
+
+    def __aiter__(self) -> AsyncIterator[list[bytes]]:
+        return self._batches()
+
+    async def _batches(self) -> AsyncIterator[list[bytes]]:
+        content = self._response.content
+        while chunk := await self._read(content):
+            if lines := self._splitter.feed(chunk):
+                yield lines
+
+    async def _read(self, content: aiohttp.StreamReader) -> bytes:
+        try:
+            return await content.readany()
+        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+            raise network_error(error, "GET", self._path) from error
+
+
+def _server_asked_for(error: APIError) -> float | None:
+    """Seconds after which the server wants us back; `None`: it does not."""
+    if not (error.is_too_many_requests or error.is_server_error) or error.retry_after_seconds is None:
+        return None
+    return error.retry_after_seconds if error.retry_after_seconds <= _LONGEST_RETRY_AFTER else None
+
+
+def network_error(error: BaseException, method: str, path: str) -> NetworkError:
+    """What a failure of the transport means for the request."""
+    text = str(error) or type(error).__name__
+    where = f"{method} {path.partition('?')[0]}: {text}"
+    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientSSLError):
+        return NotSentError(where)
+    if method not in ("GET", "HEAD"):
+        return UnknownOutcomeError(where)
+    if isinstance(error, asyncio.TimeoutError):
+        return StalledError(where)
+    return NetworkError(where)

@@ -1,0 +1,136 @@
+"""What a scheduler writes to pods: binding, status, deletion. The bodies are made by hand; binds are the hot path.
+
+Each write carries the pod's UID, so that a pod created again under the same name is never touched by a decision that
+was taken for its predecessor: the API server answers 409.
+"""
+
+from datetime import UTC, datetime
+from enum import Enum
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from kscheduler.aio import REAL_CLOCK, Backoff, Clock
+from kscheduler.api.codec import Decoder
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.client.errors import APIError, NotSentError
+from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
+
+
+class Unchanged(Enum):
+    """The type of `UNCHANGED`."""
+
+    UNCHANGED = "unchanged"
+
+
+UNCHANGED: Final = Unchanged.UNCHANGED
+"""Leave the nominated node as it is; the empty string clears it."""
+
+_encode = msgspec.json.Encoder().encode
+_pods: Decoder[Pod] = Decoder(Pod)
+_STATUS_TRIES = 4
+_BINDING = (
+    b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
+    b'"target":{"kind":"Node","name":%b}}'
+)
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """The pod's URL path."""
+    return f"/api/v1/namespaces/{quote(namespace, safe='')}/pods/{quote(name, safe='')}"
+
+
+def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
+    """The Binding of a pod to a node, valid for this UID only."""
+    return _BINDING % (_encode(name), _encode(namespace), _encode(uid), _encode(node))
+
+
+class PodWriter:
+    """Writes to pods, and reads one uncached when a write's outcome is unknown."""
+
+    def __init__(self, client: APIClient, clock: Clock = REAL_CLOCK) -> None:
+        self._client = client
+        self._clock = clock
+
+    async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
+        """Bind a pod to a node.
+
+        Raises `APIError` (409: bound already, or another pod under this name; 404: gone), `NotSentError` (safe to try
+        again) and `UnknownOutcomeError` (read the pod to know).
+        """
+        await self._client.post(f"{pod_path(namespace, name)}/binding", binding_body(namespace, name, uid, node))
+
+    async def get_pod(self, namespace: str, name: str) -> Pod:
+        """The pod as the API server has it now, not as a cache has it. Raises `APIError`, `UndecodableError`."""
+        return _pods.decode(await self._client.get(pod_path(namespace, name)))
+
+    async def patch_pod_status(
+        self, pod: Pod, condition: Condition | None, nominated_node_name: str | Unchanged = UNCHANGED
+    ) -> bool:
+        """Set a condition and the nominated node; whether anything had to be changed.
+
+        `pod` is what we know of it: UID precondition, previous condition and nomination, generation. Tried four times
+        on conflict, 500, 503 and refused connections, as kube-scheduler does. Raises as `bind`.
+        """
+        now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        body = status_patch(pod, condition, nominated_node_name, now)
+        if body is None:
+            return False
+        path = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}/status"
+        backoff = Backoff(0.01, factor=5.0, cap_seconds=10.0, jitter=0.1, clock=self._clock)
+        for left in range(_STATUS_TRIES - 1, -1, -1):
+            try:
+                await self._client.patch(path, body, STRATEGIC_MERGE)
+            except (APIError, NotSentError) as error:
+                if not left or not _worth_another_try(error):
+                    raise
+                await self._clock.sleep(backoff.next())
+            else:
+                break
+        return True
+
+    async def delete_pod(self, namespace: str, name: str, uid: str, *, grace_period_seconds: int | None = None) -> None:
+        """Delete the pod with this UID; the grace period is the pod's own unless given. Raises as `bind`."""
+        options: dict[str, Any] = {"apiVersion": "v1", "kind": "DeleteOptions", "preconditions": {"uid": uid}}
+        if grace_period_seconds is not None:
+            options["gracePeriodSeconds"] = grace_period_seconds
+        await self._client.delete(pod_path(namespace, name), _encode(options))
+
+
+def _worth_another_try(error: APIError | NotSentError) -> bool:
+    return isinstance(error, NotSentError) or error.is_conflict or error.code in (500, 503)
+
+
+def status_patch(pod: Pod, condition: Condition | None, nominated_node_name: str | Unchanged, now: str) -> bytes | None:
+    """A strategic merge patch of the status (conditions merge by type), or `None` when nothing would change.
+
+    `now` in RFC 3339; lastTransitionTime moves only when the condition's status does (UpdatePodCondition upstream).
+    """
+    status: dict[str, Any] = {}
+    changed = _changed_condition(pod, condition, now) if condition is not None else None
+    if changed is not None:
+        status["conditions"] = [changed]
+    if nominated_node_name is not UNCHANGED and nominated_node_name != pod.status.nominated_node_name:
+        status["nominatedNodeName"] = nominated_node_name or None
+    if not status:
+        return None
+    return _encode({"metadata": {"uid": pod.metadata.uid}, "status": status})
+
+
+def _changed_condition(pod: Pod, condition: Condition, now: str) -> dict[str, Any] | None:
+    previous = next((one for one in pod.status.conditions if one.type == condition.type), None)
+    same_status = previous is not None and previous.status == condition.status
+    generation = condition.observed_generation or pod.metadata.generation or None
+    updated = msgspec.structs.replace(
+        condition,
+        observed_generation=generation,
+        last_transition_time=previous.last_transition_time if previous is not None and same_status else now,
+        last_probe_time=previous.last_probe_time if previous is not None else None,
+    )
+    if updated == previous:
+        return None
+    fields: dict[str, Any] = msgspec.to_builtins(updated)
+    # Defaults are left out of the bytes, but a merge must be told that a reason or message has gone.
+    return {"reason": None, "message": None, "lastProbeTime": None, **fields}

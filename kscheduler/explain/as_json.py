@@ -1,0 +1,67 @@
+"""A decision as one JSON object, with the keys of the recorded decisions (tests/vectors says what each holds)."""
+
+from typing import Any
+
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.whatif.decide import Decision
+
+Tree = dict[str, Any]
+
+_NOTHING: Tree = {
+    "error": None,
+    "preEnqueue": None,
+    "preFilter": None,
+    "preFilterNodes": None,
+    "filter": None,
+    "feasible": None,
+    "scores": None,
+    "best": None,
+    "message": "",
+}
+
+
+def decision_tree(decision: Decision) -> Tree:
+    """The decision as plain dicts and lists, keys always the same."""
+    tree = {"id": decision.scenario.id, **_NOTHING}
+    if decision.error:
+        return {**tree, "error": decision.error, "message": None}
+    if decision.pre_enqueue is not None:
+        return {**tree, "preEnqueue": _status(decision.pre_enqueue)}
+    return {**tree, **_of_record(decision.record)} if decision.record is not None else tree
+
+
+def _of_record(record: SchedulingRecord) -> Tree:
+    if not record.num_all_nodes:
+        return {"feasible": [], "message": record.message}
+    rejected = record.diagnosis.pre_filter
+    feasible = record.feasible_names()
+    return {
+        "preFilter": None if rejected.code is Code.SUCCESS else _status(rejected),
+        "preFilterNodes": None if record.node_names is None or rejected.is_rejected else sorted(record.node_names),
+        "filter": _filter(record.diagnosis),
+        "feasible": sorted(feasible),
+        "scores": _scores(record, feasible) if len(record.totals) else None,
+        "best": sorted(record.best_names()) if feasible else None,
+        "message": record.message,
+    }
+
+
+def _status(status: Status) -> Tree:
+    return {"status": status.code.label, "plugin": status.plugin, "reasons": list(status.reasons)}
+
+
+def _filter(diagnosis: Diagnosis) -> Tree:
+    return {
+        node: {"plugin": status.plugin, "code": status.code.label, "reasons": sorted(status.reasons)}
+        for node, status in sorted(diagnosis.by_node(), key=lambda entry: entry[0])
+    }
+
+
+def _scores(record: SchedulingRecord, feasible: list[str]) -> Tree:
+    """Per node the points of each plugin that did not skip itself, weight included, and their sum."""
+    columns = {one.plugin: one.points.tolist() for one in record.scores}
+    columns["_total"] = record.totals.tolist()
+    by_node = {node: {plugin: points[at] for plugin, points in columns.items()} for at, node in enumerate(feasible)}
+    return dict(sorted(by_node.items()))

@@ -1,0 +1,134 @@
+"""One informer per kind, one task per informer, and the question whether all have synced.
+
+Not every API server has every API. A kind whose resource does not exist is named once in the log and rests; discovery
+is asked every five minutes, and when the resource appears its informer starts. A resting informer counts as synced:
+there is nothing to know.
+"""
+
+import asyncio
+import random
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+import msgspec
+
+from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
+from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.rest import APIClient
+from kscheduler.informers.informer import Informer, InformerStatistics
+from kscheduler.informers.reflector import AbsentError, Reflector
+from kscheduler.informers.transform import Transform
+from kscheduler.logs import get_logger
+
+log = get_logger(__name__)
+
+DISCOVERY_SECONDS = 300.0
+"""How often discovery is asked for a resource that does not exist."""
+
+
+class _Resource(msgspec.Struct):
+    name: str = ""
+
+
+class _ResourceList(msgspec.Struct):
+    resources: list[_Resource] = []
+
+
+_discovery = msgspec.json.Decoder(_ResourceList)
+
+
+class InformerFactory:
+    """Owns the informers of a process."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        kinds: Iterable[Kind] = tuple(KINDS.values()),
+        *,
+        clock: Clock = REAL_CLOCK,
+        rng: random.Random | None = None,
+        transforms: Mapping[str, Transform] | None = None,
+        list_consistency: Literal["consistent", "cache"] = "consistent",
+        watch_list: bool = True,
+    ) -> None:
+        """`transforms` by plural replace the default ones; `list_consistency` is that of the very first list."""
+        self._client = client
+        self._clock = clock
+        self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
+        self._consistent = list_consistency == "consistent"
+        self._watch_list = watch_list
+        self._informers: dict[str, Informer[Any]] = {}
+        for kind in kinds:
+            transform = (transforms or {}).get(kind.plural)
+            self._informers[kind.resource] = Informer(kind, transform=transform, clock=clock)
+
+    def informer(self, kind: Kind) -> Informer[Any]:
+        """The informer of a kind. Raises `KeyError` for a kind that the factory was not given."""
+        return self._informers[kind.resource]
+
+    __getitem__ = informer
+
+    async def run(self) -> None:
+        """Keep all informers true until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for informer in self._informers.values():
+                group.create_task(self._keep(informer), name=f"informer {informer.kind.resource}")
+
+    async def _keep(self, informer: Informer[Any]) -> None:
+        reflector: Reflector[Any] = Reflector(
+            self._client,
+            informer,
+            clock=self._clock,
+            rng=self._rng,
+            consistent=self._consistent,
+            watch_list=self._watch_list,
+        )
+        if informer.kind.group and not await self._exists(informer.kind):
+            await self._rest(informer)
+        while True:
+            try:
+                await reflector.run()
+            except AbsentError:
+                await self._rest(informer)
+                reflector.progress.start_over()
+
+    async def _rest(self, informer: Informer[Any]) -> None:
+        """Until the resource exists. What was stored is gone with its API."""
+        kind = informer.kind
+        log.warning(
+            "the API server has no such resource; its informer rests", resource=kind.resource, version=kind.version
+        )
+        await informer.rest()
+        while True:
+            await self._clock.sleep(DISCOVERY_SECONDS)
+            if await self._exists(kind):
+                break
+        log.info("the resource has appeared", resource=kind.resource, version=kind.version)
+        informer.wake()
+
+    async def _exists(self, kind: Kind) -> bool:
+        """Whether discovery knows the resource. When it cannot be asked, the list itself will tell."""
+        path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        try:
+            body = await self._client.get(path, retries=0)
+            return any(resource.name == kind.plural for resource in _discovery.decode(body).resources)
+        except APIError as error:
+            return not error.is_not_found
+        except (ClientError, msgspec.DecodeError):
+            return True
+
+    async def wait_for_sync(self, timeout_seconds: float) -> tuple[str, ...]:
+        """Wait until every handler has got the first lists; names and problems of the kinds that are not there yet."""
+        await finishes_within(self._all_synced(), timeout_seconds, self._clock)
+        return tuple(
+            f"{one.kind.resource}: {one.problem or 'listing'}" for one in self._informers.values() if not one.has_synced
+        )
+
+    async def _all_synced(self) -> None:
+        for informer in self._informers.values():
+            await informer.wait_until_synced()
+
+    def statistics(self) -> tuple[InformerStatistics, ...]:
+        """A snapshot of each informer."""
+        return tuple(informer.statistics() for informer in self._informers.values())

@@ -1,0 +1,225 @@
+"""What a reflector asks for next, and what an answer means: client-go's rules, without I/O.
+
+    LIST ──listed──> WATCH ──ended, cut, silent, refused, 429──> WATCH (same version, no list)
+     ^                 └──410, other errors──> LIST at the last version seen (never back in time)
+     └─410 or "too large resource version": LIST again without a version (consistent)
+
+WATCH_LIST takes LIST's place where the server can: the objects come as a stream that goes on as the watch.
+A resourceVersion is an opaque string here: compared for equality at most.
+Differences from client-go: the first LIST is consistent (client-go takes any version, which after a change of leader
+can miss the old leader's binds); a watch that ends at once is opened again after the delay without a list.
+"""
+
+import random
+from dataclasses import dataclass
+from enum import Enum
+
+from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, Status
+
+PAGE_SIZE = 500
+VERY_SHORT_SECONDS = 1.0
+_INTERNAL_ERROR_SECONDS = 60.0
+"""For so long a watch that ends in InternalError is opened again before the objects are listed anew."""
+
+
+class Want(Enum):
+    """The three requests of a reflector."""
+
+    LIST = "list"
+    WATCH_LIST = "watch-list"
+    WATCH = "watch"
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What to ask the API server for."""
+
+    want: Want
+    params: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an ended request means for the next one."""
+
+    reason: str
+    """For counters: `ended`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
+    back_off: bool = False
+    at_least_seconds: float = 0.0
+    """What the server asked us to wait."""
+    detail: str = ""
+
+
+class Progress:
+    """Where a reflector stands."""
+
+    def __init__(
+        self, rng: random.Random, *, field_selector: str = "", consistent: bool = True, watch_list: bool = True
+    ) -> None:
+        """`consistent`: the first list shows everything that was written before it; else any cached state will do."""
+        self._rng = rng
+        self._selector = {"fieldSelector": field_selector} if field_selector else {}
+        self._first_version = "" if consistent else "0"
+        self._watch_list = watch_list
+        self._list_plainly = False
+        self._must_list = True
+        self._unavailable = False
+        self._unpaged = False
+        self._from_any = False
+        self._internal_error_since: float | None = None
+        self.resource_version = ""
+        """The last version seen; empty before the first list."""
+        self.list_reason = "start"
+        """Why the objects are to be listed."""
+
+    # --- what to ask --------------------------------------------------------------------------------------------------
+
+    def next_request(self) -> Request:
+        """The request to make now."""
+        if not self._must_list:
+            return Request(Want.WATCH, self._watch_params())
+        if self._watch_list and not self._list_plainly:
+            return Request(Want.WATCH_LIST, self._watch_list_params())
+        return Request(Want.LIST, self.page_params(""))
+
+    def page_params(self, continue_token: str) -> dict[str, str]:
+        """LIST, from the beginning or from a continue token. The watch cache pages nothing above version 0."""
+        if continue_token:
+            return {**self._selector, "limit": str(PAGE_SIZE), "continue": continue_token}
+        version = "" if self._unavailable else self.resource_version or self._first_version
+        params = {**self._selector, "resourceVersion": version} if version else dict(self._selector)
+        if version in ("", "0") and not self._unpaged:
+            params["limit"] = str(PAGE_SIZE)
+        return params
+
+    def _watch_params(self) -> dict[str, str]:
+        self._from_any = self.resource_version in ("", "0")
+        seconds = self._rng.randint(300, 600)
+        return {
+            **self._selector,
+            "watch": "true",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(seconds),
+            "resourceVersion": self.resource_version,
+        }
+
+    def _watch_list_params(self) -> dict[str, str]:
+        params = self._watch_params()
+        params |= {"sendInitialEvents": "true", "resourceVersionMatch": "NotOlderThan"}
+        params["resourceVersion"] = "" if self._unavailable else self.resource_version
+        return params
+
+    # --- what came ----------------------------------------------------------------------------------------------------
+
+    def listed(self, resource_version: str) -> None:
+        """The store has been replaced by the state at this version."""
+        self.resource_version = resource_version
+        self._must_list = self._unavailable = self._unpaged = self._list_plainly = self._from_any = False
+
+    def saw(self, event_type: str, resource_version: str) -> None:
+        """A watch event has been applied. The first ADDED of a watch from any version are in no order of versions."""
+        if not resource_version:
+            return
+        if self._from_any:
+            if event_type == "ADDED":
+                return
+            self._from_any = False
+        self.resource_version = resource_version
+        self._internal_error_since = None
+
+    def watch_list_ignored(self) -> Verdict:
+        """The server took the WatchList for a plain watch: it is too old for it."""
+        self._watch_list = False
+        return Verdict("watch-list unsupported")
+
+    def page_failed(self, error: ClientError) -> Verdict:
+        """A list's second or later page failed; an expired token means to list all at once."""
+        if isinstance(error, APIError) and error.is_gone and not self._unpaged:
+            self._unpaged = True
+            return Verdict("page expired")
+        return self.list_failed(error)
+
+    def list_failed(self, error: ClientError) -> Verdict:
+        """A LIST was refused or broke."""
+        if _version_is_unavailable(error) and not self._unavailable:
+            self._unavailable = True
+            return Verdict("expired")
+        return _backing_off(error)
+
+    def watch_list_failed(self, error: ClientError) -> Verdict:
+        """A WatchList was refused, or broke before its initial events were complete."""
+        if _version_is_unavailable(error) and not self._unavailable:
+            self._unavailable = True
+            return Verdict("expired")
+        if isinstance(error, NotSentError) or (isinstance(error, APIError) and error.is_too_many_requests):
+            return _backing_off(error)
+        if isinstance(error, APIError) and error.is_invalid:
+            return self.watch_list_ignored()
+        self._list_plainly = True
+        return _backing_off(error)
+
+    def watch_broke(self, error: ClientError, seconds: float, events: int) -> Verdict:
+        """A watch got no answer (refused connection), or its stream was cut or fell silent. The version stays good."""
+        if isinstance(error, NotSentError) or (events == 0 and seconds < VERY_SHORT_SECONDS):
+            return _backing_off(error)
+        return Verdict(_reason(error), detail=str(error))
+
+    def watch_refused(self, error: APIError, now: float) -> Verdict:
+        """A watch was refused by the server, or ended in an ERROR event. `now` in monotonic seconds."""
+        if error.is_too_many_requests:
+            return _backing_off(error)
+        if error.code == 500 and self._may_watch_again(now):
+            return _backing_off(error)
+        self._must_list = True
+        verdict = _backing_off(error)
+        self.list_reason = verdict.reason
+        return verdict
+
+    def watch_ended(self, seconds: float, events: int) -> Verdict:
+        """The server ended the stream. With no event within a second the delay applies, or the loop would run hot."""
+        if events == 0 and seconds < VERY_SHORT_SECONDS:
+            return Verdict("very short watch", back_off=True)
+        return Verdict("ended")
+
+    def garbled(self, detail: str) -> Verdict:
+        """Something came that is no watch event: nobody knows what was missed."""
+        self._must_list = True
+        self.list_reason = "garbled"
+        return Verdict("garbled", back_off=True, detail=detail)
+
+    def start_over(self) -> None:
+        """Forget everything: the API had gone away."""
+        self.resource_version = ""
+        self._must_list, self.list_reason = True, "reappeared"
+
+    def _may_watch_again(self, now: float) -> bool:
+        if self._internal_error_since is None:
+            self._internal_error_since = now
+        return now - self._internal_error_since < _INTERNAL_ERROR_SECONDS
+
+
+def error_of(status: Status) -> APIError:
+    """An ERROR event's Status as the error that it is."""
+    return APIError(status, method="WATCH")
+
+
+def _version_is_unavailable(error: ClientError) -> bool:
+    return isinstance(error, APIError) and (error.is_gone or error.is_too_large_resource_version)
+
+
+def _backing_off(error: ClientError) -> Verdict:
+    retry_after = (error.retry_after_seconds or 0.0) if isinstance(error, APIError) else 0.0
+    return Verdict(_reason(error), back_off=True, at_least_seconds=retry_after, detail=str(error))
+
+
+_REASONS = {401: "unauthorized", 403: "forbidden", 404: "not found", 429: "too many requests"}
+
+
+def _reason(error: ClientError) -> str:
+    if isinstance(error, APIError):
+        if error.is_gone:
+            return "expired"
+        return _REASONS.get(error.code) or ("server error" if error.is_server_error else "refused by the server")
+    if isinstance(error, NotSentError):
+        return "refused"
+    return "stalled" if isinstance(error, StalledError) else "broken"

@@ -1,0 +1,285 @@
+"""The I/O of one informer: asks what `Progress` wants and hands over what comes.
+
+A watch has no heartbeat but bookmarks, about one a minute; 70 silent seconds therefore mean that the connection is
+dead, and it is opened again at the version last seen, without a list. Everything that goes wrong is waited out: 0.8 s
+doubling to 30 s, with jitter, at least what Retry-After asks, and forgotten after two good minutes. While a server
+refuses connections, a probe each second looks whether it is back, so that a long outage is not followed by a long wait.
+"""
+
+import asyncio
+import random
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kscheduler.aio import REAL_CLOCK, Backoff, Clock, Slicer
+from kscheduler.api.codec import UndecodableError
+from kscheduler.api.meta import KubeObject
+from kscheduler.client.errors import APIError, ClientError, NetworkError
+from kscheduler.client.rest import APIClient
+from kscheduler.client.watch import (
+    Bookmark,
+    Decoded,
+    Decoder,
+    Garbled,
+    ListDecoder,
+    Undecodable,
+    WatchError,
+    WatchEvent,
+    collector_paused,
+)
+from kscheduler.informers.informer import Informer
+from kscheduler.informers.progress import Progress, Request, Verdict, Want, error_of
+from kscheduler.logs import get_logger
+
+log = get_logger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+INACTIVITY_SECONDS = 70.0
+_LIST_SECONDS = 120.0
+_LARGE_PAGE_BYTES = 2 * 1024 * 1024
+"""A larger page is decoded in slices; one of this size takes a few milliseconds."""
+_SLICE_ITEMS = 200
+_PROBE_SECONDS = 1.0
+_FORBIDDEN_CAP_SECONDS = 60.0
+
+
+class AbsentError(Exception):
+    """The API server does not have this resource."""
+
+
+@dataclass(slots=True)
+class _Initial(Generic[T]):
+    """The initial events of a WatchList: nobody sees them before they are complete."""
+
+    objects: dict[str, T] = field(default_factory=dict)
+    unreadable: dict[str, Undecodable] = field(default_factory=dict)
+
+    def take(self, event: WatchEvent[T] | Undecodable) -> None:
+        """One event before the bookmark that ends the list."""
+        key = event.key if isinstance(event, Undecodable) else event.object.key
+        self.objects.pop(key, None)
+        self.unreadable.pop(key, None)
+        if event.type == "DELETED":
+            return
+        if isinstance(event, Undecodable):
+            self.unreadable[key] = event
+        else:
+            self.objects[key] = event.object
+
+
+@dataclass(slots=True)
+class _Watch(Generic[T]):
+    """One stream from its opening to its end."""
+
+    began: float
+    initial: _Initial[T] | None
+    """The initial events, until they are complete."""
+    events: int = 0
+
+
+class Reflector(Generic[T]):
+    """Keeps one informer true."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        informer: Informer[T],
+        *,
+        clock: Clock = REAL_CLOCK,
+        rng: random.Random | None = None,
+        consistent: bool = True,
+        watch_list: bool = True,
+        inactivity_seconds: float = INACTIVITY_SECONDS,
+    ) -> None:
+        """`consistent` and `watch_list` as in `Progress`; the generator spreads delays and timeouts."""
+        rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
+        kind = informer.kind
+        self.progress = Progress(rng, field_selector=kind.field_selector, consistent=consistent, watch_list=watch_list)
+        self._client = client
+        self._informer = informer
+        self._path = kind.path
+        self._clock = clock
+        self._inactivity = inactivity_seconds
+        self._decoder: Decoder[T] = Decoder(kind)
+        self._lists: ListDecoder[T] = ListDecoder(kind)
+        self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
+        self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
+        self._said = ""
+
+    async def run(self) -> None:
+        """List and watch until cancelled. Raises `AbsentError` when the resource does not exist."""
+        while True:
+            verdict = await self.step()
+            if verdict.reason == "not found":
+                raise AbsentError(verdict.detail)
+            if verdict.back_off:
+                await self._wait(verdict)
+
+    async def step(self) -> Verdict:
+        """One request from beginning to end, and what it means."""
+        request = self.progress.next_request()
+        if request.want is Want.LIST:
+            verdict = await self._list(request)
+        else:
+            verdict = await self._watch(request)
+            restarts = self._informer.restarts
+            restarts[verdict.reason] = restarts.get(verdict.reason, 0) + 1
+        self._note(verdict)
+        return verdict
+
+    # --- list ---------------------------------------------------------------------------------------------------------
+
+    async def _list(self, request: Request) -> Verdict:
+        params, objects, unreadable = request.params, list[T](), list[Undecodable]()
+        first = True
+        while True:
+            try:
+                body = await self._client.get(self._path, params, retries=0, timeout_seconds=_LIST_SECONDS)
+                version, token = await self._read_page(body, objects, unreadable)
+            except ClientError as error:
+                return self.progress.list_failed(error) if first else self.progress.page_failed(error)
+            except UndecodableError as error:
+                return self.progress.garbled(str(error))
+            if not token:
+                break
+            first, params = False, self.progress.page_params(token)
+        await self._replace(objects, unreadable, version)
+        return Verdict("listed")
+
+    async def _read_page(self, body: bytes, objects: list[T], unreadable: list[Undecodable]) -> tuple[str, str]:
+        """Add the page's items; its version and continue token."""
+        if len(body) <= _LARGE_PAGE_BYTES:
+            page = self._lists.decode(body)
+            objects += page.items
+            unreadable += page.undecodable
+            return page.resource_version, page.continue_token
+        unread = self._lists.split(body)
+        for begin in range(0, len(unread.items), _SLICE_ITEMS):
+            self._read_slice(unread.items[begin : begin + _SLICE_ITEMS], objects, unreadable)
+            await asyncio.sleep(0)
+        return unread.resource_version, unread.continue_token
+
+    def _read_slice(self, items: list[msgspec.Raw], objects: list[T], unreadable: list[Undecodable]) -> None:
+        with collector_paused():
+            good, bad = self._lists.decode_items(items)
+        objects += good
+        unreadable += bad
+
+    async def _replace(self, objects: list[T], unreadable: list[Undecodable], version: str) -> None:
+        relists = self._informer.relists
+        relists[self.progress.list_reason] = relists.get(self.progress.list_reason, 0) + 1
+        await self._informer.replace(objects, unreadable)
+        self.progress.listed(version)
+        self._informer.resource_version = version
+        self._informer.heard()
+
+    # --- watch --------------------------------------------------------------------------------------------------------
+
+    async def _watch(self, request: Request) -> Verdict:
+        initial = _Initial[T]() if request.want is Want.WATCH_LIST else None
+        watch = _Watch(self._clock.monotonic(), initial)
+        try:
+            async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
+                async for lines in stream:
+                    if (verdict := await self._consume(watch, lines)) is not None:
+                        return verdict
+        except ClientError as error:
+            return self._failed(watch, error)
+        if watch.initial is not None:
+            return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
+        return self.progress.watch_ended(self._clock.monotonic() - watch.began, watch.events)
+
+    async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> Verdict | None:
+        """Take a batch of lines, in slices; a verdict ends the watch."""
+        slicer = Slicer()
+        for line in lines:
+            watch.events += 1
+            event = self._decoder.feed(line)
+            verdict = self._apply(watch, event) if watch.initial is None else await self._collect(watch, event)
+            if verdict is not None:
+                return verdict
+            if slicer.used_up():
+                await slicer.turn()
+        self._informer.heard()
+        self._informer.resource_version = self.progress.resource_version
+        return None
+
+    def _apply(self, watch: _Watch[T], event: Decoded[T]) -> Verdict | None:
+        match event:
+            case WatchEvent():
+                self._informer.apply(event)
+                self.progress.saw(event.type, event.object.metadata.resource_version)
+            case Bookmark():
+                self.progress.saw("BOOKMARK", event.resource_version)
+            case Undecodable():
+                self._informer.apply_undecodable(event)
+                self.progress.saw(event.type, event.resource_version)
+            case WatchError():
+                return self._failed(watch, error_of(event.status))
+            case Garbled():
+                return self.progress.garbled(event.error)
+        return None
+
+    async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> Verdict | None:
+        """The same while the initial events come: nobody sees them before the bookmark that ends them."""
+        assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
+        match event:
+            case WatchEvent() | Undecodable():
+                watch.initial.take(event)
+            case Bookmark(initial_events_end=True):
+                initial, watch.initial = watch.initial, None
+                await self._replace([*initial.objects.values()], [*initial.unreadable.values()], event.resource_version)
+            case Bookmark():
+                return self.progress.watch_list_ignored()
+            case WatchError():
+                return self._failed(watch, error_of(event.status))
+            case Garbled():
+                return self.progress.garbled(event.error)
+        return None
+
+    def _failed(self, watch: _Watch[T], error: ClientError) -> Verdict:
+        now = self._clock.monotonic()
+        if watch.initial is not None:
+            return self.progress.watch_list_failed(error)
+        if isinstance(error, APIError):
+            return self.progress.watch_refused(error, now)
+        return self.progress.watch_broke(error, now - watch.began, watch.events)
+
+    # --- patience -----------------------------------------------------------------------------------------------------
+
+    async def _wait(self, verdict: Verdict) -> None:
+        backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
+        delay = max(backoff.next(), verdict.at_least_seconds)
+        if verdict.reason == "refused":
+            await self._wait_for_server(delay)
+        else:
+            await self._clock.sleep(delay)
+
+    async def _wait_for_server(self, delay: float) -> None:
+        """At most `delay`, less if the server accepts connections again."""
+        until = self._clock.monotonic() + delay
+        while (left := until - self._clock.monotonic()) > 0:
+            await self._clock.sleep(min(left, _PROBE_SECONDS))
+            if await self._client.is_reachable():
+                self._backoff.reset()
+                return
+
+    def _note(self, verdict: Verdict) -> None:
+        """Say each problem once, until it is over."""
+        if not verdict.back_off:
+            self._said = ""
+            return
+        self._informer.problem = f"{verdict.reason}: {verdict.detail}" if verdict.detail else verdict.reason
+        if verdict.reason == self._said or verdict.reason == "not found":
+            return
+        self._said = verdict.reason
+        resource = self._informer.kind.resource
+        if verdict.reason == "forbidden":
+            log.error("RBAC must grant verbs list and watch", resource=resource, err=verdict.detail)
+        else:
+            log.warning(
+                "list or watch failed; trying again", resource=resource, reason=verdict.reason, err=verdict.detail
+            )

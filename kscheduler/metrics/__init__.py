@@ -1,0 +1,38 @@
+"""The numbers that the service tells Prometheus, under kube-scheduler's names.
+
+The problem: dashboards and alerts know kube-scheduler's series by name, label and bucket; rendering ten thousand lines
+takes longer than a thousand decisions, and must not stop the event loop. The idea: each part of the service is a
+`Source`, a function that copies its numbers on the loop in microseconds; `Exposition` folds the copies into
+prometheus-client's families and renders them in a thread, one rendering at a time, shared by the scrapes that wait.
+
+Limits: the thread still needs Python's interpreter lock, so that a rendering slows the loop a little without stopping
+it. `kubernetes_build_info` is left out on purpose: the KubeVersionMismatch alert counts its values, and ours is not a
+Kubernetes version; `kscheduler_build_info` tells it instead. `leader_election_master_status`, `workqueue_*` and
+`/metrics/resources` come with the parts that they describe.
+"""
+
+from kscheduler.metrics.api_client import EventCounts, InformerCounts, event_source, informer_source, rest_client_source
+from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat
+from kscheduler.metrics.loop_lag import LoopLag
+from kscheduler.metrics.process import build_info_source, process_families
+from kscheduler.metrics.samples import Distributions, Numbers, Source
+from kscheduler.metrics.scheduler import Gauges, scheduler_source
+
+__all__ = [
+    "Distributions",
+    "EventCounts",
+    "Exposed",
+    "Exposition",
+    "Gauges",
+    "InformerCounts",
+    "LoopLag",
+    "Numbers",
+    "Source",
+    "TextFormat",
+    "build_info_source",
+    "event_source",
+    "informer_source",
+    "process_families",
+    "rest_client_source",
+    "scheduler_source",
+]

@@ -1,0 +1,84 @@
+"""How late the event loop is: a heartbeat that should come every 100 ms, and by how much it does not.
+
+The problem: whatever computes too long in one piece delays watches, binds and probes alike, and no request's own timing
+shows it. The idea: a service that sleeps a fixed time and records by how much it overslept.
+
+What liveness may conclude from it, and what not: a loop that is blocked answers no probe at all, and the kubelet's
+timeout is the alarm. `problem` covers the rest: the heartbeat's own task has died, or the loop has just come back from
+a block longer than the limit and serves this very probe first. It says nothing about the API server; a liveness check
+that fails when a dependency does would restart a healthy scheduler into the same outage.
+"""
+
+from collections.abc import Iterable
+
+from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.metrics.samples import Sample, gauge, histograms
+from kscheduler.scheduling.observations import Histograms, Series, exponential_bounds
+
+LAG = Series("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")
+WORST_LAG = Series("kscheduler_loop_lag_worst_seconds", "The longest lag of the last one to two minutes.")
+
+_WINDOW_SECONDS = 60.0
+_BOUNDS = exponential_bounds(0.001, 2, 16)
+"""1 ms to 33 s."""
+
+
+class LoopLag:
+    """A heartbeat and its record. Run it as a service; read it on the same loop."""
+
+    name = "loop-lag"
+
+    def __init__(
+        self, *, interval_seconds: float = 0.1, limit_seconds: float = 30.0, clock: Clock = REAL_CLOCK
+    ) -> None:
+        self._interval = interval_seconds
+        self._limit = limit_seconds
+        self._clock = clock
+        self._lags = Histograms(LAG, _BOUNDS)
+        self._due: float | None = None
+        self._window_start = clock.monotonic()
+        self._worst = self._worst_before = 0.0
+
+    async def run(self) -> None:
+        """Beat until cancelled."""
+        while True:
+            self._due = self._clock.monotonic() + self._interval
+            await self._clock.sleep(self._interval)
+            self._beat(self._clock.monotonic(), self._due)
+
+    def _beat(self, now: float, due: float) -> None:
+        lag = max(now - due, 0.0)
+        self._lags[()].observe(lag)
+        self._roll(now)
+        self._worst = max(self._worst, lag)
+
+    def _roll(self, now: float) -> None:
+        """Two windows, so that a scrape always sees at least the last minute, whoever else scrapes."""
+        if now - self._window_start < _WINDOW_SECONDS:
+            return
+        skipped = now - self._window_start >= 2 * _WINDOW_SECONDS
+        self._worst_before = 0.0 if skipped else self._worst
+        self._worst = 0.0
+        self._window_start = now
+
+    @property
+    def worst_seconds(self) -> float:
+        """The longest lag of the last one to two minutes; a beat that is overdue right now counts."""
+        overdue = 0.0 if self._due is None else self._clock.monotonic() - self._due
+        return max(self._worst, self._worst_before, overdue)
+
+    @property
+    def beats(self) -> int:
+        """How many heartbeats there were."""
+        return self._lags[()].count
+
+    def problem(self) -> str | None:
+        """For liveness: why the loop is not well, or None. A service that has not begun is not ill."""
+        if self._due is None:
+            return None
+        late = self._clock.monotonic() - self._due
+        return f"no heartbeat of the event loop for {late:.1f} s" if late > self._limit else None
+
+    def samples(self) -> Iterable[Sample]:
+        """A `Source`."""
+        return [histograms(self._lags), gauge(WORST_LAG, {(): self.worst_seconds})]

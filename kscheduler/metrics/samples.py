@@ -1,0 +1,113 @@
+"""Copies of numbers, taken on the event loop, and their folding into prometheus-client's families, done elsewhere.
+
+A family with no samples is left out, as Go's client does: a labelled series appears with its first happening.
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+from typing import Literal
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.metrics_core import Metric
+from prometheus_client.utils import floatToGoString
+
+from kscheduler.metrics.pacing import Pace, PacedList
+from kscheduler.scheduling.observations import Counter, Histograms, LabelValues, Series
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """A counter's or a gauge's values at one moment."""
+
+    kind: Literal["counter", "gauge"]
+    series: Series
+    values: Mapping[LabelValues, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """One histogram: counts per bucket, not cumulative, the last without a bound; and the sum of the values."""
+
+    labels: LabelValues
+    counts: Sequence[int]
+    total: float
+
+
+@dataclass(frozen=True, slots=True)
+class Distributions:
+    """The histograms of one series at one moment."""
+
+    series: Series
+    bounds: tuple[float, ...]
+    children: Sequence[Distribution]
+
+
+Sample = Numbers | Distributions
+Source = Callable[[], Iterable[Sample]]
+"""Copies its numbers when called, on the loop: what it returns does not change afterwards."""
+BoundFormat = Callable[[float], str]
+"""How a bucket's bound is written: Go's text format says `1`, OpenMetrics asks for `1.0`."""
+
+
+def go_bound(bound: float) -> str:
+    """A bucket's bound as Go's text format prints it: shortest, whole numbers without a point."""
+    return openmetrics_bound(bound).removesuffix(".0")
+
+
+def openmetrics_bound(bound: float) -> str:
+    """A bucket's bound in OpenMetrics' canonical form, always with a point or an exponent."""
+    return str(floatToGoString(bound))  # type: ignore[no-untyped-call]  # prometheus-client leaves it without types
+
+
+def counter(metric: Counter) -> Numbers:
+    """A copy of a counter."""
+    return Numbers("counter", metric.series, dict(metric))
+
+
+def histograms(metric: Histograms) -> Distributions:
+    """A copy of a series of histograms."""
+    children = [Distribution(labels, child.counts.copy(), child.total) for labels, child in metric.items()]
+    return Distributions(metric.series, metric.bounds, children)
+
+
+def gauge(series: Series, values: Mapping[LabelValues, float]) -> Numbers:
+    """A gauge; `values` must be a copy."""
+    return Numbers("gauge", series, values)
+
+
+def gauge_by(series: Series, values: Mapping[str, float]) -> Numbers:
+    """A gauge with one label."""
+    return Numbers("gauge", series, {(label,): value for label, value in values.items()})
+
+
+def families(samples: Iterable[Sample], bound_format: BoundFormat, pace: Pace) -> Iterable[Metric]:
+    """Prometheus-client's families of all samples that have any, made at a pace that lets the loop go on."""
+    for sample in samples:
+        if isinstance(sample, Numbers):
+            if sample.values:
+                yield _numbers(sample)
+        elif sample.children:
+            family = _distributions(sample, bound_format, pace)
+            family.samples = PacedList(family.samples, pace)
+            yield family
+
+
+def _numbers(sample: Numbers) -> Metric:
+    series = sample.series
+    make = CounterMetricFamily if sample.kind == "counter" else GaugeMetricFamily
+    family = make(series.name, series.help, labels=series.labels)
+    for labels, value in sample.values.items():
+        family.add_metric(labels, value)
+    return family
+
+
+def _distributions(sample: Distributions, bound_format: BoundFormat, pace: Pace) -> Metric:
+    series = sample.series
+    family = HistogramMetricFamily(series.name, series.help, labels=series.labels)
+    bounds = [*(bound_format(bound) for bound in sample.bounds), "+Inf"]
+    for child in sample.children:
+        cumulative = accumulate(child.counts)
+        family.add_metric(child.labels, list(zip(bounds, cumulative, strict=True)), child.total)
+        pace.step()
+    return family

@@ -1,0 +1,70 @@
+"""The scheduler's own series: what `Observations` has counted, and the gauges, which ask their owners."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kscheduler.metrics.samples import Sample, Source, counter, gauge, gauge_by, histograms
+from kscheduler.scheduling.observations import Observations, Series
+
+PENDING_PODS = Series(
+    "scheduler_pending_pods",
+    "Pods without a node: active, backoff (both back-off queues), unschedulable (without the gated), gated.",
+    ("queue",),
+)
+CACHE_SIZE = Series(
+    "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
+)
+UNSCHEDULABLE_PODS = Series(
+    "scheduler_unschedulable_pods", "Waiting pods that a plugin turned down.", ("plugin", "profile")
+)
+INFLIGHT_EVENTS = Series(
+    "scheduler_inflight_events", "Events kept for pods that are being decided or bound.", ("event",)
+)
+GOROUTINES = Series(
+    "scheduler_goroutines", "Concurrent pieces of work (asyncio tasks here), such as binding.", ("operation",)
+)
+
+
+def _nothing() -> Mapping[str, float]:
+    return {}
+
+
+def _nobody() -> Mapping[tuple[str, str], float]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gauges:
+    """Functions that tell a state, called on the loop at each scrape: each must cost no more than its answer is long.
+
+    What has no function given has no series.
+    """
+
+    pending_pods: Callable[[], Mapping[str, float]] = _nothing
+    """By queue: `active`, `backoff`, `unschedulable`, `gated`."""
+    cache_size: Callable[[], Mapping[str, float]] = _nothing
+    """By type: `nodes`, `pods`, `assumed_pods`."""
+    unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _nobody
+    """By (plugin, profile)."""
+    inflight_events: Callable[[], Mapping[str, float]] = _nothing
+    """By event label, and `PodPopped` for the pods themselves."""
+    goroutines: Callable[[], Mapping[str, float]] = _nothing
+    """By operation, such as `binding`."""
+
+
+def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
+    """All `scheduler_*` series, and `kscheduler_*` ones that `Observations` counts."""
+
+    def copy() -> Iterable[Sample]:
+        parked = gauges.unschedulable_pods().items()
+        return [
+            *(counter(metric) for metric in observations.counters),
+            *(histograms(metric) for metric in observations.histograms),
+            gauge_by(PENDING_PODS, gauges.pending_pods()),
+            gauge_by(CACHE_SIZE, gauges.cache_size()),
+            gauge(UNSCHEDULABLE_PODS, {(plugin, profile): pods for (plugin, profile), pods in parked}),
+            gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
+            gauge_by(GOROUTINES, gauges.goroutines()),
+        ]
+
+    return copy

@@ -1,0 +1,18 @@
+"""The HTTP server beside the scheduler: health, metrics, configuration, version.
+
+The problem: probes must be answered from the first moment, scrapes must not slow decisions, and a port that anyone in
+the cluster can reach must not be a way to starve the process. The idea: plain functions tell health, `metrics` renders
+in a thread, and a guard around each connection closes those that are too slow, too many or too large.
+
+Limits: plain HTTP without authentication. TLS with kube-scheduler's delegated authentication and authorisation (token
+and access reviews; only the three health paths open) has an issue of its own; until then bind the server to loopback or
+fence the port with a NetworkPolicy, for `/metrics`, `/configz` and the verbose health texts tell about the cluster and
+anyone may `DELETE /metrics`.
+"""
+
+from kscheduler.server.connections import Limits
+from kscheduler.server.health import Check, Health, ProgressCheck
+from kscheduler.server.routes import Endpoints
+from kscheduler.server.server import Server
+
+__all__ = ["Check", "Endpoints", "Health", "Limits", "ProgressCheck", "Server"]

@@ -1,0 +1,124 @@
+"""Health as named checks, told in the words that kube-apiserver's and kube-scheduler's probes use.
+
+A check is a function that returns None, or the reason why not. What belongs where: `/livez` fails only for what a
+restart would cure, so never because the API server is away; `/readyz` fails while there is nothing to decide from
+(`sched-handler-sync`) and once the process is ending (`shutdown`). A blocked event loop answers no probe, which the
+kubelet's timeout notices; the checks here see what can be dead while the loop lives: see `LoopLag.problem` and
+`ProgressCheck`.
+
+Reasons are withheld without `?verbose`, as upstream, and told with it: more open than upstream, because a person who
+looks at a scheduler that is not ready wants to know why, and the texts name kinds and objects, never contents.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass, field
+
+Check = Callable[[], str | None]
+"""None when all is well, else the reason in one line."""
+
+_MOST_INFORMATION_LINES = 100
+_LONGEST_LINE = 500
+
+
+def ping() -> str | None:
+    """That this is answered at all says that the event loop turns."""
+    return None
+
+
+def _no_information() -> Iterable[str]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Health:
+    """One path's checks, in order; `ping` comes first by itself."""
+
+    name: str
+    """`livez`, `readyz` or `healthz`: the path, and part of the text."""
+    checks: Mapping[str, Check]
+    information: Callable[[], Iterable[str]] = field(default=_no_information)
+    """Lines that verbose output tells besides: undecodable objects, kinds whose API group is absent."""
+
+    def all_checks(self) -> dict[str, Check]:
+        """The checks with `ping` first."""
+        return {"ping": ping, **self.checks}
+
+    def report(self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False) -> tuple[bool, str]:
+        """Whether all checks pass, and the text to answer with."""
+        lines, failed = [], False
+        checks = self.all_checks()
+        for name, check in checks.items():
+            reason = None if name in excluded else check()
+            failed = failed or reason is not None
+            lines.append(_line(name, reason, excluded=name in excluded, verbose=verbose))
+        unknown = sorted(excluded - checks.keys())
+        if unknown:
+            quoted = ",".join(f'"{_one_line(name)}"' for name in unknown)
+            lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
+        if verbose:
+            lines.extend(self._information_lines())
+        if not failed and not verbose:
+            return True, "ok"
+        lines.append(f"{self.name} check {'failed' if failed else 'passed'}")
+        return not failed, "\n".join(lines) + "\n"
+
+    def report_one(self, name: str) -> tuple[bool, str] | None:
+        """Whether one check passes, and the text; None when there is no such check. A named check tells its reason."""
+        check = self.all_checks().get(name)
+        if check is None:
+            return None
+        reason = check()
+        return (True, "ok") if reason is None else (False, f"internal server error: {_one_line(reason)}\n")
+
+    def _information_lines(self) -> Iterable[str]:
+        lines = list(self.information())
+        yield from (f"[i]{_one_line(line)}" for line in lines[:_MOST_INFORMATION_LINES])
+        if len(lines) > _MOST_INFORMATION_LINES:
+            yield f"[i]... and {len(lines) - _MOST_INFORMATION_LINES} more"
+
+
+def _line(name: str, reason: str | None, *, excluded: bool, verbose: bool) -> str:
+    if excluded:
+        return f"[+]{name} excluded: ok"
+    if reason is None:
+        return f"[+]{name} ok"
+    return f"[-]{name} failed: {_one_line(reason) if verbose else 'reason withheld'}"
+
+
+def _one_line(text: str) -> str:
+    """No control characters: a name or an error text must not forge a line, nor move a terminal's cursor."""
+    return "".join(char if char.isprintable() else " " for char in text[:_LONGEST_LINE])
+
+
+class ProgressCheck:
+    """Fails when there was work for a long time and none of it was done: a worker that hangs while the loop lives.
+
+    It looks only when asked, so the limit is kept as exactly as probes come. `has_work` must say False while what holds
+    the work up is elsewhere (every worker awaits the API server), or a restart would be the answer to an outage.
+    """
+
+    def __init__(
+        self,
+        *,
+        done: Callable[[], int],
+        has_work: Callable[[], bool],
+        monotonic: Callable[[], float],
+        limit_seconds: float = 60.0,
+    ) -> None:
+        """`done` counts finished pieces of work and only grows."""
+        self._done = done
+        self._has_work = has_work
+        self._monotonic = monotonic
+        self._limit = limit_seconds
+        self._seen = -1
+        self._since = monotonic()
+
+    def __call__(self) -> str | None:
+        """The `Check`."""
+        done, now = self._done(), self._monotonic()
+        if done != self._seen or not self._has_work():
+            self._seen, self._since = done, now
+            return None
+        stalled = now - self._since
+        return f"work is waiting and none was done for {stalled:.0f} s" if stalled > self._limit else None

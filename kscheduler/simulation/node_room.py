@@ -1,0 +1,170 @@
+"""What a node has left: the simulation's own arithmetic, written apart from the scheduler's to be able to catch it.
+
+Amounts are exact integers in billionths (`api.quantity.nano_value`), so nothing is rounded before it is compared. What
+an auditor must not share with the audited is kept out: nothing of `framework` is imported here, and the sums are plain
+loops over containers.
+
+Limits: requests of the spec only; a resize in flight is not looked at.
+"""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from kscheduler.api.core import Container, Node, Pod, ResourceList
+from kscheduler.api.quantity import nano_value
+
+Amounts = dict[str, int]
+"""Resource name to amount in billionths; `pods` counts pods."""
+HostPort = tuple[str, str, int]
+"""(address, protocol, port); the address `0.0.0.0` means all."""
+
+_WHOLE = 10**9
+_ALL_ADDRESSES = "0.0.0.0"
+_FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
+"""The order in which lacks are named."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """One resource of which a node has too little: cpu in thousandths, everything else in units."""
+
+    resource: str
+    requested: int
+    used: int
+    allocatable: int
+
+
+def needs_of(pod: Pod) -> Amounts:
+    """What a pod takes from its node: containers and sidecars together, or the greediest moment of its start.
+
+    Pod-level requests replace the sum of what they name; overhead comes on top; every pod counts as one of `pods`.
+    """
+    spec = pod.spec
+    running: Amounts = {}
+    peak: Amounts = {}
+    for container in spec.init_containers:
+        own = _request_of(container)
+        _take_larger(peak, _together(running, own))
+        if container.restart_policy == "Always":
+            running = _together(running, own)
+    for container in spec.containers:
+        running = _together(running, _request_of(container))
+    _take_larger(peak, running)
+    if spec.resources is not None:
+        whole = {name: amount for name, amount in spec.resources.requests.items() if _may_be_pod_level(name)}
+        peak.update(_amounts(whole))
+    peak = _together(peak, _amounts(spec.overhead))
+    peak["pods"] = _WHOLE
+    return peak
+
+
+def _request_of(container: Container) -> Amounts:
+    return _amounts(container.resources.requests)
+
+
+def _amounts(resources: ResourceList) -> Amounts:
+    return {name: nano_value(quantity) for name, quantity in resources.items()}
+
+
+def _together(one: Amounts, other: Amounts) -> Amounts:
+    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+
+
+def _take_larger(level: Amounts, other: Amounts) -> None:
+    for name, amount in other.items():
+        level[name] = max(level.get(name, 0), amount)
+
+
+def _may_be_pod_level(name: str) -> bool:
+    return name in ("cpu", "memory") or name.startswith("hugepages-")
+
+
+def _is_counted(name: str) -> bool:
+    """Native resources that nobody hands out (`storage`) are ignored, as kubelets ignore them."""
+    return name in _FIRST or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
+
+
+def host_ports_of(pod: Pod) -> Iterator[HostPort]:
+    """The ports of the node that the pod takes, those of its sidecars included."""
+    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    for container in (*pod.spec.containers, *sidecars):
+        for port in container.ports:
+            if port.host_port > 0:
+                yield port.host_ip or _ALL_ADDRESSES, port.protocol or "TCP", port.host_port
+
+
+def _collide(one: HostPort, other: HostPort) -> bool:
+    same_address = one[0] == other[0] or _ALL_ADDRESSES in (one[0], other[0])
+    return same_address and one[1:] == other[1:]
+
+
+class NodeRoom:
+    """A node's allocatable, and the pods that take from it."""
+
+    def __init__(self, node: Node) -> None:
+        """Raises `QuantityError` where the node's allocatable cannot be read."""
+        self.node = node
+        self.used: Amounts = {}
+        self._allocatable = _amounts(node.status.allocatable)
+        self._pods: dict[str, Amounts] = {}
+        self._ports: dict[str, list[HostPort]] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def set_node(self, node: Node) -> None:
+        """Take a new version of the node."""
+        self._allocatable = _amounts(node.status.allocatable)
+        self.node = node
+
+    def uids(self) -> frozenset[str]:
+        """Who is here."""
+        return frozenset(self._pods)
+
+    def add(self, pod: Pod) -> None:
+        """Count a pod in, whether it fits or not."""
+        uid = pod.metadata.uid
+        self.remove(uid)
+        self._pods[uid] = needs_of(pod)
+        self.used = _together(self.used, self._pods[uid])
+        if ports := list(host_ports_of(pod)):
+            self._ports[uid] = ports
+
+    def remove(self, uid: str) -> None:
+        """Count a pod out, if it is here."""
+        for name, amount in self._pods.pop(uid, {}).items():
+            self.used[name] -= amount
+        self._ports.pop(uid, None)
+
+    def lack_for(self, pod: Pod) -> Lack | None:
+        """The first resource of which one more pod would take too much."""
+        return next(self._lacks(needs_of(pod)), None)
+
+    def overcommitted(self) -> list[Lack]:
+        """The resources of which more is used than there is."""
+        return list(self._lacks({}, self.used))
+
+    def _lacks(self, needs: Amounts, names: Iterable[str] | None = None) -> Iterator[Lack]:
+        for name in sorted(needs if names is None else names, key=_naming_order):
+            asked, used, there = needs.get(name, 0), self.used.get(name, 0), self._allocatable.get(name, 0)
+            matters = _is_counted(name) and (asked > 0 or names is not None)
+            if matters and used + asked > there:
+                yield Lack(name, _shown(name, asked), _shown(name, used), _shown(name, there))
+
+    def collision_for(self, pod: Pod) -> HostPort | None:
+        """A host port of the pod that somebody here has already."""
+        taken = [port for ports in self._ports.values() for port in ports]
+        return next((mine for mine in host_ports_of(pod) for theirs in taken if _collide(mine, theirs)), None)
+
+    def share(self, resource: str) -> float:
+        """Used part of the allocatable amount, 0 to 1 (more when overcommitted; 0 when the node has none)."""
+        there = self._allocatable.get(resource, 0)
+        return self.used.get(resource, 0) / there if there else 0.0
+
+
+def _naming_order(name: str) -> tuple[int, str]:
+    return (_FIRST.index(name) if name in _FIRST else len(_FIRST), name)
+
+
+def _shown(name: str, nanos: int) -> int:
+    return -(-nanos // (10**6 if name == "cpu" else _WHOLE))

@@ -1,0 +1,154 @@
+"""The one table of kinds that the embedded API server serves.
+
+Discovery, routing, OpenAPI, tables and the store all read it; a kind is added by a line here. Objects of two API
+groups may share one collection (`stored_as`): Events are one store with two views.
+"""
+
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Any
+
+ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "update", "watch")
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """One served kind: where it lives, how it is called, what hangs below it."""
+
+    group: str
+    """API group, empty for core."""
+    version: str
+    plural: str
+    """Resource name in URLs."""
+    kind: str
+    namespaced: bool = True
+    short_names: tuple[str, ...] = ()
+    categories: tuple[str, ...] = ()
+    subresources: tuple[str, ...] = ()
+    """`status`, `scale`, `binding`, `eviction`, `log` ... as path segments behind the name."""
+    has_generation: bool = False
+    """Whether `metadata.generation` counts the changes of `spec`."""
+    verbs: tuple[str, ...] = ALL_VERBS
+    stored_as: str = ""
+    """Key of the collection that holds the objects, when another resource of the table owns it."""
+
+    @property
+    def group_version(self) -> str:
+        """`group/version` as `apiVersion` spells it."""
+        return f"{self.group}/{self.version}" if self.group else self.version
+
+    @property
+    def key(self) -> str:
+        """`plural.group`: the name of the collection and of the resource in messages."""
+        return f"{self.plural}.{self.group}" if self.group else self.plural
+
+    @property
+    def collection(self) -> str:
+        """The collection that holds the objects."""
+        return self.stored_as or self.key
+
+    @property
+    def singular(self) -> str:
+        """Lower-case singular as discovery gives it."""
+        return self.kind.lower()
+
+    @property
+    def list_kind(self) -> str:
+        """Kind of a list of these objects."""
+        return f"{self.kind}List"
+
+
+_ALL = ("all",)
+_STATUS = ("status",)
+_SCALED = ("scale", "status")
+_POD_PARTS = ("binding", "ephemeralcontainers", "eviction", "log", "resize", "status")
+
+
+def _namespaced(group_version: str, plural: str, kind: str, **fields: Any) -> Resource:
+    group, _, version = group_version.rpartition("/")
+    return Resource(group, version, plural, kind, **fields)
+
+
+def _cluster(group_version: str, plural: str, kind: str, **fields: Any) -> Resource:
+    return _namespaced(group_version, plural, kind, namespaced=False, **fields)
+
+
+def _workload(group_version: str, plural: str, kind: str, *short: str, scaled: bool = True) -> Resource:
+    parts = _SCALED if scaled else _STATUS
+    fields = {"short_names": short, "categories": _ALL, "subresources": parts, "has_generation": True}
+    return _namespaced(group_version, plural, kind, **fields)
+
+
+_CORE = (
+    _namespaced("v1", "bindings", "Binding", verbs=("create",)),
+    _namespaced("v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    _namespaced("v1", "events", "Event", short_names=("ev",)),
+    _cluster("v1", "namespaces", "Namespace", short_names=("ns",), subresources=("finalize", "status")),
+    _cluster("v1", "nodes", "Node", short_names=("no",), subresources=_STATUS),
+    _namespaced("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=_STATUS),
+    _cluster("v1", "persistentvolumes", "PersistentVolume", short_names=("pv",), subresources=_STATUS),
+    _namespaced(
+        "v1", "pods", "Pod", short_names=("po",), categories=_ALL, subresources=_POD_PARTS, has_generation=True
+    ),
+    _workload("v1", "replicationcontrollers", "ReplicationController", "rc"),
+    _namespaced("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    _namespaced("v1", "services", "Service", short_names=("svc",), categories=_ALL, subresources=_STATUS),
+)
+
+_WORKLOADS = (
+    _workload("apps/v1", "daemonsets", "DaemonSet", "ds", scaled=False),
+    _workload("apps/v1", "deployments", "Deployment", "deploy"),
+    _workload("apps/v1", "replicasets", "ReplicaSet", "rs"),
+    _workload("apps/v1", "statefulsets", "StatefulSet", "sts"),
+    _workload("batch/v1", "jobs", "Job", scaled=False),
+)
+
+_POLICIES = (
+    _namespaced("coordination.k8s.io/v1", "leases", "Lease"),
+    _namespaced("events.k8s.io/v1", "events", "Event", short_names=("ev",), stored_as="events"),
+    _namespaced(
+        "policy/v1",
+        "poddisruptionbudgets",
+        "PodDisruptionBudget",
+        short_names=("pdb",),
+        subresources=_STATUS,
+        has_generation=True,
+    ),
+    _cluster("scheduling.k8s.io/v1", "priorityclasses", "PriorityClass", short_names=("pc",), has_generation=True),
+)
+
+_STORAGE = (
+    _cluster("storage.k8s.io/v1", "csidrivers", "CSIDriver"),
+    _cluster("storage.k8s.io/v1", "csinodes", "CSINode"),
+    _namespaced("storage.k8s.io/v1", "csistoragecapacities", "CSIStorageCapacity"),
+    _cluster("storage.k8s.io/v1", "storageclasses", "StorageClass", short_names=("sc",)),
+    _cluster("storage.k8s.io/v1", "volumeattachments", "VolumeAttachment", subresources=_STATUS),
+)
+
+_DEVICES = (
+    _cluster("resource.k8s.io/v1", "deviceclasses", "DeviceClass", has_generation=True),
+    _namespaced("resource.k8s.io/v1", "resourceclaims", "ResourceClaim", subresources=_STATUS),
+    _namespaced("resource.k8s.io/v1", "resourceclaimtemplates", "ResourceClaimTemplate"),
+    _cluster("resource.k8s.io/v1", "resourceslices", "ResourceSlice", has_generation=True),
+)
+
+RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES)
+"""Every served kind, in the order of discovery."""
+
+BY_KEY = MappingProxyType({resource.key: resource for resource in RESOURCES})
+BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in RESOURCES})
+
+PODS = BY_KEY["pods"]
+NODES = BY_KEY["nodes"]
+NAMESPACES = BY_KEY["namespaces"]
+EVENTS = BY_KEY["events"]
+BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
+PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
+
+
+def group_versions() -> dict[tuple[str, str], list[Resource]]:
+    """Resources by (group, version), core first, in table order."""
+    grouped: dict[tuple[str, str], list[Resource]] = {}
+    for resource in RESOURCES:
+        grouped.setdefault((resource.group, resource.version), []).append(resource)
+    return grouped

@@ -1,0 +1,125 @@
+"""Decide a scenario: the service's own cache, profiles and cycle, over objects instead of a live cluster.
+
+The cycle scores only where there is a choice, as kube-scheduler does. Here a single feasible node gets its points too:
+who asks why wants to see them.
+"""
+
+from dataclasses import dataclass
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.config.errors import ConfigError
+from kscheduler.framework.handle import Handle, WaitingPod
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.status import Code, Status, error
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.cycle import PluginFailure, prioritize, schedule
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import build_profiles
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """What came of a scenario: an error, a pod that is held back, or a record of its cycle."""
+
+    scenario: Scenario
+    error: str = ""
+    """An internal error rather than a decision; the rest is empty then."""
+    pre_enqueue: Status | None = None
+    """Why the pod may not enter the queue."""
+    record: SchedulingRecord | None = None
+    """How the cycle went."""
+
+
+def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
+    """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
+    view = cluster_view(scenario.objects, scenario.pod, scenario.where)
+    pod = _judged(scenario)
+    name = scenario.pod.spec.scheduler_name
+    profile = _profile(scenario, view, registry() if plugins is None else plugins)
+    if profile is None:
+        return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
+    gate = profile.run_pre_enqueue(pod)
+    if gate.is_rejected:
+        return Decision(scenario, pre_enqueue=gate)
+    if not gate.is_success:
+        return Decision(scenario, error=gate.message)
+    record = schedule(profile, pod, view)
+    if record.status.code is Code.ERROR:
+        return Decision(scenario, error=record.status.message)
+    if record.node_name and not len(record.totals):
+        _score_the_only_one(profile, record, view)
+    return Decision(scenario, record=record)
+
+
+def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
+    """The cluster as the scheduler's cache would hold it, without the pod to be judged. Raises `ScenarioError`."""
+    view = Cache()
+    for index, node in enumerate(objects.nodes):
+        _add(view, node, f"{where}: objects.nodes[{index}].status.allocatable")
+    for index, other in enumerate(objects.pods):
+        if other.spec.node_name and not other.is_terminal and other.key != pod.key:
+            _add(view, other, f"{where}: objects.pods[{index}].spec")
+    return view
+
+
+def _add(view: Cache, added: Node | Pod, place: str) -> None:
+    try:
+        if isinstance(added, Node):
+            view.add_node(added)
+        else:
+            view.add_pod(added)
+    except QuantityError as problem:
+        raise ScenarioError(f"{place} ({added.key}): {problem}") from None
+
+
+def _judged(scenario: Scenario) -> PodInfo:
+    """The pod, with what it asks for worked out: what cannot be read is the file's fault, not a plugin's."""
+    pod = PodInfo(scenario.pod)
+    try:
+        _ = pod.requests, pod.nonzero_requests, pod.accounted
+    except QuantityError as problem:
+        raise ScenarioError(f"{scenario.where}: pod.spec ({pod.key}): {problem}") from None
+    return pod
+
+
+def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | None:
+    handle = Handle(view, _NoWriter(), _NobodyWaits())
+    try:
+        profiles = build_profiles(scenario.config.configuration, plugins, handle)
+    except ConfigError as problem:
+        problems = "; ".join(str(one) for one in problem.problems)
+        raise ScenarioError(f"{scenario.where}: config: {problems}") from None
+    return profiles.get(scenario.pod.spec.scheduler_name)
+
+
+def _score_the_only_one(profile: Profile, record: SchedulingRecord, view: Cache) -> None:
+    try:
+        prioritize(profile, record, view.nodes)
+    except PluginFailure:
+        return  # the service would not have asked for these points, so a plugin that cannot give them changes nothing
+
+
+class _NoWriter:
+    """What-if writes nothing: whoever tries is told so."""
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Refuse."""
+        return error(f"what-if binds no pod: {pod.key} stays off {node_name}")
+
+
+class _NobodyWaits:
+    """No pod waits for Permit in a what-if."""
+
+    def get(self, uid: str) -> WaitingPod | None:
+        """None of them."""
+        del uid
+        return None
+
+    def all(self) -> tuple[WaitingPod, ...]:
+        """None at all."""
+        return ()
