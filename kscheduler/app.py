@@ -110,6 +110,7 @@ class App:
         self._loop_lag = LoopLag(clock=self._clock)
         self._exposition = self._build_exposition(connection)
         self.server = Server(self._endpoints())
+        self._exposition.add(self.server.samples)
         self._is_stopping = False
 
     @property
@@ -166,7 +167,7 @@ class App:
             pending_pods=self._pending_pods,
             cache_size=lambda: _numbers(self._cache.statistics()),
             unschedulable_pods=self._queue.rejections,
-            inflight_events=lambda: {"PodPopped": self._queue.statistics().in_flight},
+            inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._workers.binding},
         )
         return Exposition(
@@ -190,6 +191,10 @@ class App:
             "unschedulable": sizes.unschedulable,
             "gated": sizes.gated,
         }
+
+    def _inflight_events(self) -> Mapping[str, float]:
+        sizes = self._queue.statistics()
+        return {"PodPopped": sizes.in_flight, **sizes.in_flight_events}
 
     def _endpoints(self) -> Endpoints:
         progress = ProgressCheck(

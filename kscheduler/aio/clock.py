@@ -8,6 +8,7 @@ Limit: a virtual clock does not move real sockets; what waits for the network wa
 import asyncio
 import heapq
 import itertools
+import math
 import time
 from collections.abc import Coroutine
 from typing import Any, Protocol
@@ -96,9 +97,9 @@ class VirtualClock:
         self._now = end
         await _settle()
 
-    async def next_sleep(self) -> float:
-        """Wait until someone sleeps; seconds until the first one wakes."""
-        while (deadline := self._next_deadline()) is None:
+    async def next_sleep(self, within_seconds: float = math.inf) -> float:
+        """Wait until someone sleeps for no longer than this; seconds until the first one wakes."""
+        while (deadline := self._next_deadline()) is None or deadline - self._now > within_seconds:
             self._someone_sleeps.clear()
             await self._someone_sleeps.wait()
         return deadline - self._now

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.refusal import refuse
 from kscheduler.client.connection import load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
@@ -44,7 +45,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: as kubectl finds it")
     parser.add_argument("--master", metavar="URL", default="", help="the API server, such as http://127.0.0.1:8001")
     parser.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration; default: the default plugins")
-    parser.set_defaults(run=run)
     return parser
 
 
@@ -109,6 +109,5 @@ def _text(decision: Decision, style: Style, *, is_first: bool) -> str:
 
 
 def _complain(problem: str, code: int) -> int:
-    lines = " ".join(printable(line) for line in problem.splitlines())
-    print(f"kscheduler: {lines}", file=sys.stderr)
+    refuse("\n".join(printable(line) for line in problem.splitlines()))
     return code

@@ -5,6 +5,7 @@ watch are not used. What comes out is a `Connection`: a URL, credentials that re
 follow their files. Its description never holds a secret.
 """
 
+import asyncio
 import logging
 import os
 import ssl
@@ -45,6 +46,7 @@ class Connection:
         self.proxy = proxy
         self._credentials = credentials
         self._contexts = contexts
+        self._renewing = asyncio.Lock()
         self._header = ""
         self._headers: dict[str, str] = {}
 
@@ -61,9 +63,10 @@ class Connection:
 
     async def refresh(self, rejected: Mapping[str, str]) -> bool:
         """The server answered 401 to these headers: get new ones; whether they differ, so that a retry makes sense."""
-        if await self.headers() is rejected:
-            await self._credentials.renew()
-        return await self.headers() is not rejected
+        async with self._renewing:  # of many refused requests only the first one renews
+            if await self.headers() is rejected:
+                await self._credentials.renew()
+            return await self.headers() is not rejected
 
     def ssl_context(self) -> ssl.SSLContext | bool:
         """The TLS context for a new connection; `True` (the default checks) for plain http."""

@@ -132,7 +132,7 @@ def _absolute(value: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
     """The entry with the paths of its files absolute, and its inline data known to be base64."""
     value = {key: child for key, child in value.items() if child is not None}
     for field in (*_CLUSTER_FILES, *_USER_FILES):
-        if value.get(field):
+        if value.get(field, "") != "":
             value[field] = str(base / Path(_string(value[field], f"{where}.{field}")).expanduser())
     for field in _DATA:
         if value.get(field):

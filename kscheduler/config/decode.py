@@ -180,7 +180,7 @@ def _described(tree: Tree) -> str:
 
 
 def excess(tree: Tree) -> str:
-    """In what respect a tree (of a caller's own making, say from JSON) is larger than any file may be; "" if in none."""
+    """How a tree (of a caller's own making, say from JSON) is larger than any file may be; empty if it is not."""
     level, values = [tree], 1
     for _ in range(MAX_DEPTH + 1):
         level = [item for node in level for item in _inner(node)]

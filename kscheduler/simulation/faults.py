@@ -6,8 +6,8 @@
     faults.drop_watches() ; faults.stall_watches() ; faults.resume_watches() ; faults.expire_history()
 
 A fault applies to the requests that match its method and path (shell patterns, the path without its query), `count`
-times or for ever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`, `lose_event`,
-`duplicate_event`) match the watch's path and apply to the next event that it sends.
+times or for ever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`,
+`lose_event`, `duplicate_event`) match the watch's path and apply to the next event that it sends.
 
 The same vocabulary is spoken over HTTP as JSON on POST /_faults when the server was started with it enabled:
 `{"add": {"action": "answer", "path": "*", "code": 500}}`, `{"do": "drop_watches"}`, `{"clear": true}`.

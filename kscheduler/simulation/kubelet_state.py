@@ -5,7 +5,7 @@
     a pod with a deletionTimestamp ──> REMOVE (its room is free when it is gone from the API)
 
 A kubelet's own sums (`NodeRoom`) decide, so a scheduler that overbooks a node is found out. A pod whose node is not
-known is passed over and seen again with its node. A pod that already runs when it is first seen is adopted, never judged.
+known is passed over and seen again with its node. A pod that runs when it is first seen is adopted, never judged.
 """
 
 from collections.abc import Callable, Collection

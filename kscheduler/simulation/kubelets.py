@@ -1,8 +1,8 @@
 """Hollow kubelets: one process plays the kubelets of every node, over HTTP, for the embedded and a real API server.
 
 The problem: a scheduler is only half tested while bound pods stay Pending and nobody objects to an overbooked node.
-The idea: informers on pods and nodes feed `KubeletState`, which judges with sums of its own; a few workers write what it
-decides: Running, Failed with the kubelet's reason, Succeeded after a while, and the final delete of terminating pods.
+The idea: informers on pods and nodes feed `KubeletState`, which judges with sums of its own; a few workers write what
+it decides: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
 
 How long a pod runs: the annotation `simulation.kscheduler.io/run-seconds`, else, for a Job's pod, a time drawn from the
 seed and its UID; every other pod runs until it is deleted.

@@ -2,7 +2,8 @@
 
 Two readers with two questions. A kubelet asks `refusal`: what it would reject at admission (resources, required node
 affinity, host ports, NoExecute taints). The demo asks `fits`: whether a scheduler may place the pod there, for which
-NoSchedule taints and cordons count too. Rules that look at other nodes or at volumes (`needs_other_rules`) are not judged here.
+NoSchedule taints and cordons count too. Rules that look at other nodes or at volumes are not judged here, only seen
+(`needs_other_rules`).
 """
 
 from collections.abc import Iterable, Iterator

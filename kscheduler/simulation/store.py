@@ -52,10 +52,9 @@ class Record:
             self._views[view] = _encode(view(self.value))
         return self._views[view]
 
-    def copy(self) -> Object:
-        """A deep copy that may be changed freely."""
-        copied: Object = msgspec.json.decode(self.encoded)
-        return copied
+    def forget_bytes(self) -> None:
+        """Drop the cached bytes: a superseded version is hardly ever sent again, and history would pile them up."""
+        self._encoded = self._views = None
 
 
 class ChangeType(Enum):
@@ -169,6 +168,8 @@ class ObjectStore:
         holder.records[key] = record
         kind = ChangeType.ADDED if previous is None else ChangeType.MODIFIED
         self._publish(holder, Change(kind, key, record, previous))
+        if previous is not None:
+            previous.forget_bytes()
         return record
 
     def remove(self, collection: str, key: Key, final: Object | None = None) -> Record:

@@ -6,7 +6,7 @@ under the same name, gated or being deleted answers 409 (or 404), never silence.
 
 from collections.abc import Mapping
 
-from kscheduler.simulation import defaults
+from kscheduler.simulation import defaults, disruptions
 from kscheduler.simulation.api_errors import (
     Object,
     bad_request,
@@ -98,10 +98,12 @@ def _needs_no_budget(pod: Object) -> bool:
 def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
     for budget in budgets:
-        _check_budget(budget.value)
+        _check_budget(registry, budget.value)
     if dry_run:
         return
     for budget in budgets:
+        if not disruptions.has_status(budget.value):
+            continue  # counted anew at every eviction: there is no number to take one from
         status = dict(budget.value["status"])
         status["disruptionsAllowed"] -= 1
         disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
@@ -120,8 +122,17 @@ def _budgets_of(registry: Registry, pod: Object) -> list[Record]:
     ]
 
 
-def _check_budget(budget: Object) -> None:
+def _selected_pods(registry: Registry, budget: Object) -> list[Object]:
+    namespace, selector = budget["metadata"]["namespace"], (budget.get("spec") or {}).get("selector")
+    pods = registry.store.collection(PODS.collection).records
+    inside = [record.value for key, record in pods.items() if key[0] == namespace]
+    return [pod for pod in inside if labels_match(selector, pod["metadata"].get("labels") or {})]
+
+
+def _check_budget(registry: Registry, budget: Object) -> None:
     name, status = budget["metadata"]["name"], budget.get("status") or {}
+    if not disruptions.has_status(budget):
+        status = disruptions.count_status(budget, _selected_pods(registry, budget))
     refusal = "Cannot evict pod as it would violate the pod's disruption budget."
     if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
         text = f"The disruption budget {name} is still being processed by the server."

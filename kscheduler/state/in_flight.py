@@ -5,7 +5,7 @@ in order, from the moment the oldest pod in flight was popped; a pod that fails 
 marker before it is parked.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from dataclasses import dataclass
 
 from kscheduler.api.meta import KubeObject
@@ -29,17 +29,14 @@ class InFlight:
         self._log: OrderedDict[int, SeenEvent | str] = OrderedDict()
         self._marker: dict[str, int] = {}
         self._serial = 0
+        self.events: Counter[str] = Counter()
+        """How many events are being kept, by label."""
 
     def __len__(self) -> int:
         return len(self._marker)
 
     def __contains__(self, uid: str) -> bool:
         return uid in self._marker
-
-    @property
-    def events(self) -> int:
-        """How many events are being kept."""
-        return len(self._log) - len(self._marker)
 
     def begin(self, uid: str) -> None:
         """A pod has been popped."""
@@ -49,6 +46,7 @@ class InFlight:
         """Something happened; kept only while some pod is in flight."""
         if self._marker:
             self._append(seen)
+            self.events[seen.event.label] += 1
 
     def since(self, uid: str) -> list[SeenEvent]:
         """What happened since the pod was popped, that may concern it."""
@@ -71,8 +69,14 @@ class InFlight:
         if serial is None:
             return
         del self._log[serial]
-        while self._log and isinstance(next(iter(self._log.values())), SeenEvent):
+        while self._log and isinstance(oldest := next(iter(self._log.values())), SeenEvent):
             self._log.popitem(last=False)
+            self._forget(oldest.event.label)
+
+    def _forget(self, label: str) -> None:
+        self.events[label] -= 1
+        if not self.events[label]:
+            del self.events[label]
 
     def _append(self, entry: SeenEvent | str) -> int:
         self._serial += 1

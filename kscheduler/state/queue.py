@@ -18,8 +18,9 @@ correct hint ever needs. Limits: parked pods are asked one by one; judging them 
 
 import math
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from kscheduler.api.core import Pod
@@ -51,7 +52,8 @@ class QueueStatistics:
     unschedulable: int
     gated: int
     in_flight: int
-    in_flight_events: int
+    in_flight_events: Mapping[str, int]
+    """By event label."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,19 +79,19 @@ class SchedulingQueue:
         self._backoff: KeyedHeap[QueuedPodInfo] = KeyedHeap(lambda pod: (pod.backoff_expiration, policy.sort_key(pod)))
         self._error_backoff: KeyedHeap[QueuedPodInfo] = KeyedHeap(lambda pod: pod.backoff_expiration)
         self._unschedulable: dict[str, QueuedPodInfo] = {}
+        self._gated: dict[str, QueuedPodInfo] = {}
         self._in_flight = InFlight()
         self._rejections: Counter[tuple[str, str]] = Counter()
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
-        gated = sum(1 for pod in self._unschedulable.values() if pod.gating_plugin)
         return QueueStatistics(
             active=len(self._active),
             backoff=len(self._backoff) + len(self._error_backoff),
-            unschedulable=len(self._unschedulable) - gated,
-            gated=gated,
+            unschedulable=len(self._unschedulable),
+            gated=len(self._gated),
             in_flight=len(self._in_flight),
-            in_flight_events=self._in_flight.events,
+            in_flight_events=dict(self._in_flight.events),
         )
 
     def rejections(self) -> dict[tuple[str, str], int]:
@@ -98,7 +100,7 @@ class SchedulingQueue:
 
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
-        return iter(self._unschedulable.values())
+        return chain(self._unschedulable.values(), self._gated.values())
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """Where a pod is, and its history."""
@@ -106,8 +108,10 @@ class SchedulingQueue:
             queued = queue.get(key)
             if queued is not None:
                 return name, queued
-        queued = self._unschedulable.get(key)
-        return None if queued is None else (GATED if queued.gating_plugin else UNSCHEDULABLE, queued)
+        for name, parked in ((UNSCHEDULABLE, self._unschedulable), (GATED, self._gated)):
+            if key in parked:
+                return name, parked[key]
+        return None
 
     # --- what the watch says --------------------------------------------------------------------------------------
 
@@ -143,7 +147,7 @@ class SchedulingQueue:
         """Something happened in the cluster: whoever it may help is tried again."""
         if not self._policy.hints.interests_anyone(event):
             return
-        self._move(list(self._unschedulable.values()), event, old, new, now)
+        self._move(list(self.parked()), event, old, new, now)
         self._in_flight.record(SeenEvent(event, old, new))
 
     def activate(self, keys: Collection[str], now: float) -> None:
@@ -199,7 +203,7 @@ class SchedulingQueue:
 
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: whoever has been parked for 5 minutes is tried again."""
-        late = [pod for pod in self._unschedulable.values() if now - pod.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS]
+        late = [pod for pod in self.parked() if now - pod.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS]
         for queued in late:
             queued.was_flushed = True
         self._move(late, events.UNSCHEDULABLE_TIMEOUT, None, None, now)
@@ -251,7 +255,7 @@ class SchedulingQueue:
     ) -> None:
         for event in changes:
             self._move([queued], event, old, queued.pod.pod, now)
-            if queued.key not in self._unschedulable:
+            if not (queued.key in self._unschedulable or queued.key in self._gated):
                 return
 
     def _move(
@@ -269,7 +273,7 @@ class SchedulingQueue:
                 continue
             strategy = hints.strategy(queued, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
-                del self._unschedulable[queued.key]
+                self._unpark(queued.key)
                 self._place(queued, strategy, event.label, now)
 
     def _place(self, queued: QueuedPodInfo, strategy: QueueingStrategy, label: str, now: float) -> None:
@@ -293,7 +297,7 @@ class SchedulingQueue:
             self._policy.on_incoming(BACKOFF, label)
 
     def _park(self, queued: QueuedPodInfo, label: str) -> None:
-        self._unschedulable[queued.key] = queued
+        (self._gated if queued.gating_plugin else self._unschedulable)[queued.key] = queued
         self._policy.on_incoming(UNSCHEDULABLE, label)
 
     def _is_let_in(self, queued: QueuedPodInfo, label: str) -> bool:
@@ -315,7 +319,10 @@ class SchedulingQueue:
             queued = queue.remove(key)
             if queued is not None:
                 return queued
-        return self._unschedulable.pop(key, None)
+        return self._unpark(key)
+
+    def _unpark(self, key: str) -> QueuedPodInfo | None:
+        return self._unschedulable.pop(key, None) or self._gated.pop(key, None)
 
     def _count_rejections(self, queued: QueuedPodInfo, change: int) -> None:
         profile = queued.pod.pod.spec.scheduler_name

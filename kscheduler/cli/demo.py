@@ -1,0 +1,50 @@
+"""`kscheduler demo`: see it schedule a thousand pods."""
+
+import argparse
+import asyncio
+import sys
+from typing import Any
+
+from kscheduler.cli.missing_extra import missing_extra
+from kscheduler.cli.refusal import refuse
+
+_INTERRUPTED = 130
+_DESCRIPTION = """\
+Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes and
+pods; watch them being bound; check the result with arithmetic of its own. Exit code 0 only if every pod that could be
+bound is bound, no node is over its allocatable and no kubelet has rejected a pod."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the flags."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "demo", help="watch a thousand pods being scheduled", description=_DESCRIPTION
+    )
+    parser.add_argument("--nodes", type=int, default=100, metavar="N", help="hollow nodes (default %(default)s)")
+    parser.add_argument("--pods", type=int, default=1000, metavar="N", help="mixed pods (default %(default)s)")
+    parser.add_argument("--keep", action="store_true", help="leave it running afterwards, until Ctrl-C")
+    parser.add_argument("--seed", type=int, default=1, help="makes nodes and pods repeatable (default %(default)s)")
+    parser.add_argument("--port", type=int, default=0, help="of the API server; 0 takes a free one (default)")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play it. 0: all well; 1: not all well; 2: bad flags or not installed; 130: interrupted."""
+    from kscheduler import logs
+
+    if args.nodes < 1 or args.pods < 1:
+        return refuse("--nodes and --pods must be at least 1")
+    try:
+        # The cluster is another process: find out here what it needs.
+        import jsonpatch  # noqa: F401
+
+        from kscheduler.simulation.demo import DemoOptions, play
+    except ModuleNotFoundError as error:
+        return missing_extra("demo", error)
+    logs.configure(verbosity=0)
+    options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
+    try:
+        return asyncio.run(play(options, sys.stdout))
+    except asyncio.CancelledError:
+        print("\ninterrupted; all processes have ended", file=sys.stderr)
+        return _INTERRUPTED

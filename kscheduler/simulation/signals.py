@@ -1,0 +1,43 @@
+"""Ctrl-C and SIGTERM as what they mean: stop, in order.
+
+Within `StopSignals` a signal cancels the task that entered it, so that every `async with` on the way out ends what it
+started. While that task is in `wait`, a signal ends the wait instead: the program has been waiting for just that.
+"""
+
+import asyncio
+import signal
+from types import TracebackType
+from typing import Self
+
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+class StopSignals:
+    """Turns signals into the end of one task; enter it in that task."""
+
+    def __init__(self) -> None:
+        self._task: asyncio.Task[object] | None = None
+        self._waiter: asyncio.Future[None] | None = None
+
+    def __enter__(self) -> Self:
+        self._task = asyncio.current_task()
+        for number in _SIGNALS:
+            asyncio.get_running_loop().add_signal_handler(number, self._stop)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for number in _SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    async def wait(self) -> None:
+        """Return when a signal comes."""
+        self._waiter = asyncio.get_running_loop().create_future()
+        await self._waiter
+
+    def _stop(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+        elif self._task is not None:
+            self._task.cancel()

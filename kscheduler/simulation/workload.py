@@ -1,0 +1,295 @@
+"""Mixed nodes and pods from a seed: the demo's cluster, as plain objects.
+
+The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds of
+nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws sizes,
+images and order. With ten pods per node, or fewer, and at least ten nodes in two or more zones, every pod but the
+intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
+ARM) have these to themselves, the others ask for about 60 % of what there is.
+
+`intent_of` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule`
+for the two pods whose place other pods decide: one spread constraint, one anti-affinity.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from types import MappingProxyType
+from typing import Any, Literal
+
+Object = dict[str, Any]
+Intent = Literal["bound", "never", "rule"]
+
+INTENT = "simulation.kscheduler.io/intent"
+"""Annotation of generated pods; readers use `intent_of`."""
+GPU = "nvidia.com/gpu"
+ZONE = "topology.kubernetes.io/zone"
+ARCH = "kubernetes.io/arch"
+
+_RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
+_SMALLEST_WITH_HOPELESS = 20
+"""Fewer pods than this are all meant to be bound."""
+_MEBI = 2**20
+_IMAGES = tuple(f"registry.example/{name}:1.{number}" for number in range(4) for name in ("web", "api", "model", "db"))
+_CLASSES = (("demo-batch", 100), ("demo-service", 1_000), ("demo-critical", 10_000))
+
+
+# --- nodes ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class NodeShape:
+    """A kind of node."""
+
+    instance_type: str
+    cpu: int
+    gibibytes: int
+    disk: str = "ssd"
+    arch: str = "amd64"
+    gpus: int = 0
+    labels: Mapping[str, str] = MappingProxyType({})
+    taint: tuple[str, str, str] | None = None
+    """(key, value, effect)."""
+
+
+_SMALL = NodeShape("small", 8, 32, "hdd")
+_MEDIUM = NodeShape("medium", 16, 64)
+_LARGE = NodeShape("large", 48, 192)
+_SPOT = NodeShape("medium", 16, 64, "hdd", taint=("spot", "true", "PreferNoSchedule"))
+_GPU = NodeShape("gpu", 32, 128, gpus=8, labels={"accelerator": "gpu"}, taint=(GPU, "present", "NoSchedule"))
+_BATCH = NodeShape("medium", 16, 64, "hdd", labels={"dedicated": "batch"}, taint=("dedicated", "batch", "NoSchedule"))
+_ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSchedule"))
+
+PATTERN = (_MEDIUM, _SMALL, _LARGE, _SMALL, _GPU, _MEDIUM, _BATCH, _SMALL, _ARM, _SPOT)
+"""Every ten nodes are these, in this order."""
+
+
+def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:
+    """`count` nodes, spread over `zones` zones (zone-a, zone-b, ...), in the repeating `PATTERN`."""
+    rng = Random(f"nodes/{seed}")
+    width = max(3, len(str(count - 1)))
+    return [_node(f"node-{i:0{width}}", i, f"zone-{chr(ord('a') + i % zones)}", rng) for i in range(count)]
+
+
+def _node(name: str, index: int, zone: str, rng: Random) -> Object:
+    shape = PATTERN[index % len(PATTERN)]
+    labels = {
+        "kubernetes.io/hostname": name,
+        "kubernetes.io/os": "linux",
+        ARCH: shape.arch,
+        "node.kubernetes.io/instance-type": shape.instance_type,
+        "topology.kubernetes.io/region": "region-1",
+        ZONE: zone,
+        "disktype": shape.disk,
+        **shape.labels,
+    }
+    spec: Object = {"podCIDR": f"10.{64 + index // 256 % 64}.{index % 256}.0/24", "providerID": f"hollow://{name}"}
+    if shape.taint is not None:
+        spec["taints"] = [dict(zip(("key", "value", "effect"), shape.taint, strict=True))]
+    status = _node_status(name, index, shape, rng)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": labels},
+        "spec": spec,
+        "status": status,
+    }
+
+
+def _node_status(name: str, index: int, shape: NodeShape, rng: Random) -> Object:
+    mebibytes = shape.gibibytes * 1024
+    whole: Object = {"cpu": str(shape.cpu), "memory": f"{mebibytes}Mi", "ephemeral-storage": "200Gi", "pods": "110"}
+    # What system and kubelet keep for themselves differs a little from node to node.
+    reserved_cpu, reserved_memory = rng.choice((100, 150, 200)), rng.choice((512, 768, 1024))
+    given = {"cpu": f"{shape.cpu * 1000 - reserved_cpu}m", "memory": f"{mebibytes - reserved_memory}Mi"}
+    if shape.gpus:
+        whole[GPU] = str(shape.gpus)
+    address = f"172.16.{index // 250}.{index % 250 + 1}"
+    kept = rng.sample(_IMAGES, 6)
+    return {
+        "capacity": whole,
+        "allocatable": {**whole, **given, "ephemeral-storage": "180Gi"},
+        "addresses": [{"type": "InternalIP", "address": address}, {"type": "Hostname", "address": name}],
+        "conditions": [_ready()],
+        "images": [{"names": [image], "sizeBytes": rng.randrange(30, 900) * _MEBI} for image in kept],
+        "nodeInfo": _node_info(shape),
+    }
+
+
+def _ready() -> Object:
+    return {"type": "Ready", "status": "True", "reason": "KubeletReady", "message": "hollow kubelet is ready"}
+
+
+def _node_info(shape: NodeShape) -> Object:
+    version, hollow = "v1.36.3", "hollow"
+    software = {"kubeletVersion": version, "kubeProxyVersion": version, "containerRuntimeVersion": "hollow://1.0"}
+    machine = {"machineID": hollow, "systemUUID": hollow, "bootID": hollow, "kernelVersion": hollow, "osImage": hollow}
+    return {**software, **machine, "operatingSystem": "linux", "architecture": shape.arch}
+
+
+def priority_classes() -> list[Object]:
+    """The classes that generated pods name; create them first."""
+    header = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
+    return [{**header, "metadata": {"name": name}, "value": value} for name, value in _CLASSES]
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PodShape:
+    """A kind of pod: how many of a thousand, and its spec without what all pods have."""
+
+    app: str
+    share: int
+    spec: Callable[[Random], Object]
+    intent: Intent = "bound"
+    priority_class: str = "demo-service"
+    run_seconds: tuple[int, int] | None = None
+    """Bounds of how long such a pod runs; `None`: until it is deleted."""
+
+
+def _container(name: str, cpu: str = "", memory: str = "", **more: Any) -> Object:
+    requests = {resource: amount for resource, amount in (("cpu", cpu), ("memory", memory)) if amount}
+    container: Object = {"name": name, "image": "registry.example/api:1.0", **more}
+    return {**container, "resources": {"requests": requests}} if requests else container
+
+
+def _one(cpu: tuple[str, ...], memory: tuple[str, ...], **spec: Any) -> Callable[[Random], Object]:
+    """A spec with one container whose requests and image are drawn."""
+
+    def draw(rng: Random) -> Object:
+        container = _container("main", rng.choice(cpu), rng.choice(memory), image=rng.choice(_IMAGES))
+        return {"containers": [container], **spec}
+
+    return draw
+
+
+def _required(key: str, operator: str, *values: str) -> Object:
+    expression = {"key": key, "operator": operator, **({"values": [*values]} if values else {})}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [expression]}]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _preferred(key: str, value: str) -> Object:
+    preference = {"matchExpressions": [{"key": key, "operator": "In", "values": [value]}]}
+    terms = [{"weight": 50, "preference": preference}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": terms}}
+
+
+def _web(rng: Random) -> Object:
+    main = _container("web", rng.choice(("100m", "200m", "250m")), "256Mi", image=rng.choice(_IMAGES))
+    shipper = _container("log-shipper", "50m", "64Mi", image="registry.example/web:1.3")
+    return {"containers": [main, shipper], "affinity": _preferred("disktype", "ssd")}
+
+
+def _analytics(rng: Random) -> Object:
+    load = _container("load", "6", "8Gi", image=rng.choice(_IMAGES))
+    main = _container("analyse", rng.choice(("4", "5", "6")), rng.choice(("16Gi", "24Gi")), image=rng.choice(_IMAGES))
+    return {"initContainers": [load], "containers": [main]}
+
+
+def _mesh(rng: Random) -> Object:
+    proxy = _container("proxy", "100m", "128Mi", restartPolicy="Always")
+    migrate = _container("migrate", "500m", "256Mi")
+    main = _container("main", rng.choice(("200m", "300m")), "512Mi", image=rng.choice(_IMAGES))
+    return {"initContainers": [proxy, migrate], "containers": [main]}
+
+
+def _exporter(rng: Random) -> Object:
+    port = rng.choice((9100, 9200, 9300, 9400))
+    ports = [{"containerPort": port, "hostPort": port}]
+    return {"containers": [_container("exporter", "100m", "128Mi", ports=ports)]}
+
+
+def _training(rng: Random) -> Object:
+    container = _container("train", "2", "8Gi", image="registry.example/model:1.0")
+    container["resources"]["limits"] = {GPU: rng.choice(("1", "1", "2"))}
+    return {"containers": [container], "tolerations": [_tolerate(GPU)]}
+
+
+def _tolerate(key: str, value: str = "") -> Object:
+    how = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+    return {"key": key, **how, "effect": "NoSchedule"}
+
+
+def _spread() -> Object:
+    return {
+        "maxSkew": 1,
+        "topologyKey": ZONE,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": "spread"}},
+    }
+
+
+def _apart() -> Object:
+    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
+    return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+
+
+_BATCH_PLACE = {"nodeSelector": {"dedicated": "batch"}, "tolerations": [_tolerate("dedicated", "batch")]}
+_ARM_PLACE = {"nodeSelector": {ARCH: "arm64"}, "tolerations": [_tolerate(ARCH, "arm64")]}
+
+SHAPES = (
+    PodShape("web", 286, _web),
+    PodShape("api", 180, _one(("250m", "500m"), ("512Mi", "1Gi"))),
+    PodShape("worker", 120, _one(("500m", "1"), ("1Gi", "2Gi")), priority_class="demo-batch"),
+    PodShape("cache", 60, _one(("250m", "500m"), ("4Gi", "6Gi"), nodeSelector={"disktype": "ssd"})),
+    PodShape("batch", 60, _one(("500m", "1"), ("1Gi", "2Gi"), **_BATCH_PLACE), run_seconds=(3, 8)),
+    PodShape("analytics", 40, _analytics, priority_class="demo-batch"),
+    PodShape("zonal", 40, _one(("250m",), ("512Mi",), nodeSelector={ZONE: "zone-b"})),
+    PodShape("legacy", 40, _one(("500m",), ("1Gi",), affinity=_required(ARCH, "In", "amd64"))),
+    PodShape("database", 30, _one(("3", "4"), ("12Gi", "16Gi"), affinity=_required("disktype", "NotIn", "hdd"))),
+    PodShape("arm", 30, _one(("250m", "500m"), ("512Mi", "1Gi"), **_ARM_PLACE)),
+    PodShape("training", 30, _training, priority_class="demo-critical"),
+    PodShape("exporter", 25, _exporter, priority_class="demo-critical"),
+    PodShape("mesh", 25, _mesh),
+    PodShape("best-effort", 20, _one(("",), ("",)), priority_class="demo-batch"),
+    PodShape("too-big", 4, _one(("500",), ("4Ti",)), "never"),
+    PodShape("nowhere", 4, _one(("100m",), ("64Mi",), nodeSelector={"disktype": "tape"}), "never"),
+    PodShape("gated", 4, _one(("100m",), ("64Mi",), schedulingGates=[{"name": "example.com/approval"}]), "never"),
+    PodShape("spread", 1, _one(("100m",), ("128Mi",), topologySpreadConstraints=[_spread()]), "rule"),
+    PodShape("apart", 1, _one(("100m",), ("128Mi",), affinity=_apart()), "rule"),
+)
+"""All kinds of pods; shares are of a thousand."""
+
+
+def pods(count: int, seed: int = 0, *, namespace: str = "default", scheduler_name: str = "kscheduler") -> list[Object]:
+    """`count` pods in shuffled order. From 20 pods on every hopeless kind is there, and one pod of each `rule` kind."""
+    rng = Random(f"pods/{seed}")
+    kinds = [shape for shape, number in _counts(count).items() for _ in range(number)]
+    rng.shuffle(kinds)
+    width = max(4, len(str(count - 1)))
+    return [
+        _pod(f"{shape.app}-{index:0{width}}", shape, rng, namespace, scheduler_name)
+        for index, shape in enumerate(kinds)
+    ]
+
+
+def _counts(count: int) -> dict[PodShape, int]:
+    """How many pods of each kind: the intended ones share what the hopeless ones leave, by largest remainder."""
+    others = [shape for shape in SHAPES if shape.intent != "bound"] if count >= _SMALLEST_WITH_HOPELESS else []
+    counts = {shape: 1 if shape.intent == "rule" else max(1, count * shape.share // 1000) for shape in others}
+    left = count - sum(counts.values())
+    bound = [shape for shape in SHAPES if shape.intent == "bound"]
+    whole = sum(shape.share for shape in bound)
+    counts.update({shape: left * shape.share // whole for shape in bound})
+    by_remainder = sorted(bound, key=lambda shape: -(left * shape.share % whole))
+    for shape in by_remainder[: count - sum(counts.values())]:
+        counts[shape] += 1
+    return counts
+
+
+def _pod(name: str, shape: PodShape, rng: Random, namespace: str, scheduler_name: str) -> Object:
+    annotations = {INTENT: shape.intent}
+    spec: Object = {"schedulerName": scheduler_name, "priorityClassName": shape.priority_class, **shape.spec(rng)}
+    if shape.run_seconds is not None:
+        annotations[_RUN_SECONDS] = str(rng.randint(*shape.run_seconds))
+        spec["restartPolicy"] = "Never"
+    metadata = {"name": name, "namespace": namespace, "labels": {"app": shape.app}, "annotations": annotations}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+def intent_of(pod: Object) -> Intent:
+    """What a generated pod is meant to become."""
+    intent: Intent = pod["metadata"]["annotations"][INTENT]
+    return intent
