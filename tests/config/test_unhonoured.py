@@ -1,0 +1,64 @@
+"""Settings without effect: what the user set warns with its path, what nobody set is silent."""
+
+import pytest
+
+from kscheduler.config.defaults import IN_TREE_PLUGINS
+from kscheduler.config.loader import default_configuration, load_bytes
+from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+
+def paths(text: str) -> list[str]:
+    return [warning.path for warning in unhonoured(load_bytes((HEAD + text).encode(), "f"))]
+
+
+def test_defaults_that_nobody_wrote_do_not_warn() -> None:
+    assert paths("") == []
+    assert unhonoured(default_configuration()) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("leaderElection: {leaderElect: true}", ["leaderElection.leaderElect"]),
+        ("leaderElection: {leaderElect: false}", []),
+        ("leaderElection: {retryPeriod: 3s}", ["leaderElection.retryPeriod"]),
+        ("extenders: [{urlPrefix: x}]", ["extenders"]),
+        ("extenders: []", []),
+        ("percentageOfNodesToScore: 50", ["percentageOfNodesToScore"]),
+        ("percentageOfNodesToScore: 100", []),
+        ("profiles: [{percentageOfNodesToScore: 50}]", ["profiles[0].percentageOfNodesToScore"]),
+        ("enableProfiling: true", ["enableProfiling"]),
+        ("enableProfiling: false", []),
+        ("clientConnection: {contentType: application/vnd.kubernetes.protobuf}", ["clientConnection.contentType"]),
+        ("clientConnection: {contentType: application/json}", []),
+        ("clientConnection: {qps: 5, burst: 6}", []),
+        ("podInitialBackoffSeconds: 2", []),
+        (
+            "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: VolumeBinding}]}]",
+            ["profiles[0].pluginConfig[1]"],
+        ),
+        (
+            "profiles: [{plugins: {multiPoint: {enabled: [{name: NodeName}, {name: InterPodAffinity, weight: 5}]}}}]",
+            ["profiles[0].plugins.multiPoint.enabled[1]"],
+        ),
+        ("profiles: [{plugins: {multiPoint: {disabled: [{name: InterPodAffinity}]}}}]", []),
+    ],
+)
+def test_a_setting_warns_only_where_it_was_set_and_differs_from_what_is_done(text: str, expected: list[str]) -> None:
+    assert paths(text) == expected
+
+
+def test_a_warning_says_which_field_and_why() -> None:
+    (warning,) = unhonoured(load_bytes((HEAD + "extenders: [{urlPrefix: x}]").encode(), "f"))
+    assert str(warning) == "extenders: has no effect: extenders are not called yet"
+
+
+def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
+    loaded = load_bytes((HEAD + "extenders: [{urlPrefix: x}]").encode(), "f")
+    assert unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "extenders")) == ()
+
+
+def test_unbuilt_plugins_are_in_tree_plugins() -> None:
+    assert UNBUILT_PLUGINS <= IN_TREE_PLUGINS
