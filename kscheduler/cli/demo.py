@@ -10,9 +10,9 @@ from kscheduler.cli.refusal import refuse
 
 _INTERRUPTED = 130
 _DESCRIPTION = """\
-Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes and
-pods; watch them being bound; check the result with arithmetic of its own. Exit code 0 only if every pod that could be
-bound is bound, no node is over its allocatable and no kubelet has rejected a pod."""
+Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes
+and pods; watch them being bound; check the result with arithmetic of its own. Exit code 0 only if every pod that could
+be bound is bound, no node is over its allocatable and no kubelet has rejected a pod."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:

@@ -43,12 +43,14 @@ class Diagnosis:
     pre_filter: Status = SUCCESS
     """A rejection for all nodes at once, if there was one."""
     rejections: list[Rejection] = field(default_factory=list)
+    narrowed_by: frozenset[str] = frozenset()
+    """The plugins whose PreFilter named the only nodes that can fit."""
 
     @property
     def plugins(self) -> frozenset[str]:
-        """The plugins that turned a node (or the pod) down: whose events may change the outcome."""
+        """The plugins that turned a node (or the pod) down, or narrowed the search: their events may change it."""
         by_node = {rejection.plugin for rejection in self.rejections if rejection.plugin}
-        return frozenset(by_node | ({self.pre_filter.plugin} if self.pre_filter.plugin else set()))
+        return self.narrowed_by | by_node | ({self.pre_filter.plugin} if self.pre_filter.plugin else set())
 
     def by_node(self) -> Iterator[tuple[str, Status]]:
         """Every rejected node's name with its status."""

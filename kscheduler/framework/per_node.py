@@ -71,8 +71,12 @@ class PerNodeScore(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """Call the function for each row."""
         del cycle
-        points = (int(self._function(pod, nodes.info(row))) for row in rows.tolist())
-        return np.clip(np.fromiter(points, dtype=np.int64, count=len(rows)), MIN_NODE_SCORE, MAX_NODE_SCORE)
+        points = (_clamped(self._function(pod, nodes.info(row))) for row in rows.tolist())
+        return np.fromiter(points, dtype=np.int64, count=len(rows))
+
+
+def _clamped(points: float) -> int:
+    return int(max(MIN_NODE_SCORE, min(points, MAX_NODE_SCORE)))
 
 
 class PerNodeFactory:

@@ -3,6 +3,7 @@
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins.default_binder import DefaultBinder
+from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_name import NodeName
@@ -23,6 +24,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    DynamicResources,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,

@@ -1,10 +1,11 @@
 """One attempt to place one pod: decide, set aside, bind, or say why not.
 
 `decide` is synchronous: from the pop to the reservation nothing else happens, so N workers are one decision-maker.
-What follows talks to the API server: `bind` for a pod that may go at once, `wait_and_bind` for one that Permit holds.
+What follows talks to the API server: `bind`, for a pod that Permit holds after `await_permit`.
 
-    decide    cycle -> assume -> Reserve -> Permit        (Unreserve in reverse and forget, if any of them says no)
-    bind      PreBind -> Bind -> PostBind                  (Unreserve in reverse and forget, if any of them fails)
+    decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
+    await_permit    the verdict of the plugins that asked to wait                                      (likewise)
+    bind            PreBind -> Bind -> PostBind            (Unreserve in reverse and forget, if any of them fails)
 """
 
 import asyncio
@@ -129,9 +130,9 @@ class Scheduler:
             try:
                 status = plugin.reserve(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(f'running Reserve plugin "{plugin.name}": {failure}')
+                status = error(str(failure))
             if not status.is_success:
-                return status.by(plugin.name)
+                return _no_of("Reserve", plugin.name, status)
         return SUCCESS
 
     def _permit(self, attempt: Attempt) -> Status:
@@ -139,7 +140,7 @@ class Scheduler:
         for plugin in attempt.profile.permit:
             status = self._ask_permit(plugin, attempt, timeouts)
             if status.code is not Code.WAIT and not status.is_success:
-                return status.by(plugin.name)
+                return _no_of("Permit", plugin.name, status)
         if timeouts:
             now = self._around.clock.monotonic()
             deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
@@ -151,29 +152,27 @@ class Scheduler:
         try:
             result = plugin.permit(attempt.record.state, attempt.queued.pod, attempt.node_name)
         except Exception as failure:  # noqa: BLE001  a plugin call
-            return error(f'running Permit plugin "{plugin.name}": {failure}')
+            return error(str(failure))
         if result.status.code is Code.WAIT:
             timeouts[plugin.name] = min(result.timeout_seconds, MAX_PERMIT_SECONDS)
         return result.status
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    async def wait_and_bind(self, attempt: Attempt) -> None:
-        """Await what Permit says, then bind. For pods whose attempt is `held`."""
+    async def await_permit(self, attempt: Attempt) -> bool:
+        """Whether Permit lets the pod go on to be bound; if not, the attempt is over, and has been dealt with."""
         held = attempt.held
         if held is None:
-            await self.bind(attempt)
-            return
+            return True
         began = self._around.clock.monotonic()
         try:
             verdict = await self._verdict(held)
         finally:
             self._around.waiting.release(held.pod.uid)
         self._around.observations.permit_wait(verdict.code.label, self._around.clock.monotonic() - began)
-        if verdict.is_success:
-            await self.bind(attempt)
-        else:
+        if not verdict.is_success:
             self._abandon(attempt, verdict)
+        return verdict.is_success
 
     async def _verdict(self, held: HeldPod) -> Status:
         decided = asyncio.Event()
@@ -195,6 +194,7 @@ class Scheduler:
         """PreBind, Bind, PostBind; on a failure the node is given back and the pod requeued."""
         pod = attempt.queued.pod
         self._around.queue.done(pod.uid)
+        self._around.failures.withdraw(pod.uid)
         status = await self._pre_bind(attempt)
         if status.is_success:
             status = await self._run_bind(attempt)
@@ -264,7 +264,8 @@ class Scheduler:
         around, pod = self._around, attempt.queued.pod
         self._give_back(attempt)
         self._fail(attempt.queued, failure_of_status(status), attempt.profile, attempt.started)
-        around.queue.move_all(events.ASSIGNED_POD_DELETE, pod.pod, None, around.clock.time())
+        spared = pod.uid if status.is_rejected else ""  # a pod that was turned down is no reason to try it again
+        around.queue.move_all(events.ASSIGNED_POD_DELETE, pod.pod, None, around.clock.time(), spared)
 
     def _give_back(self, attempt: Attempt) -> None:
         pod = attempt.queued.pod
@@ -285,3 +286,10 @@ class Scheduler:
         elif verbose(LEVEL_DECISIONS):
             _log.info("pod_not_scheduled", pod=queued.key, message=failure.message)
         around.failures.handle(queued, failure, around.clock.time())
+
+
+def _no_of(point: str, plugin: str, status: Status) -> Status:
+    """A plugin's rejection as it is, anything else as an error that names point and plugin."""
+    if status.is_rejected:
+        return status.by(plugin)
+    return error(f'running {point} plugin "{plugin}": {status.message}', plugin=plugin)

@@ -5,7 +5,7 @@ is either certain or it is not:
 
     201                          bound
     409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
-    404, 400, 403, 422, ...      refused for certain
+    404, 400, 403, 422, ...      refused for certain, unless an earlier try is in doubt: then read the pod
     connection refused, DNS      certainly not applied: try again
     timeout, reset, 5xx          unknown: read the pod; without a node yet, send the same Binding again. The server
                                  applies it at most once, so the second answer settles the first.
@@ -62,28 +62,34 @@ class BindingWriter:
         meta = pod.metadata
         backoff = Backoff(0.1, cap_seconds=10.0, jitter=0.5, rng=random.Random(meta.uid), clock=self._clock)  # noqa: S311
         server_errors = 0
+        doubt = False
         while True:
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
                 _log.info("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
-            except (UnknownOutcomeError, APIError) as failure:
+            except ClientError as failure:
+                doubt = doubt or _leaves_doubt(failure)
                 server_errors += isinstance(failure, APIError) and failure.is_server_error
-                status = await self._judge(pod, node_name, failure, last=server_errors >= MOST_SERVER_ERRORS)
+                last = server_errors >= MOST_SERVER_ERRORS
+                status = await self._judge(pod, node_name, failure, doubt=doubt, last=last)
                 if status is not None:
                     return status
             else:
                 return SUCCESS
             await self._clock.sleep(backoff.next())
 
-    async def _judge(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:
-        """What a failure means; `None` when it has to be tried again."""
-        if isinstance(failure, APIError):
-            if failure.is_too_many_requests:
-                self._on_throttled()
-                return None
-            if not (failure.is_conflict or failure.is_server_error):
-                return error(str(failure))
+    async def _judge(
+        self, pod: Pod, node_name: str, failure: ClientError, *, doubt: bool, last: bool
+    ) -> Status | None:
+        """What a failure means; `None` when it has to be tried again. `doubt`: some try may have been applied."""
+        is_conflict = isinstance(failure, APIError) and failure.is_conflict
+        if isinstance(failure, APIError) and failure.is_too_many_requests:
+            self._on_throttled()
+            return None
+        if not (doubt or is_conflict):
+            return error(str(failure))
+        last = last or not _leaves_doubt(failure)
         self._observations.bind_conflict()
         status = await self._settle(pod, node_name, failure, last=last)
         if status is not None:
@@ -107,5 +113,11 @@ class BindingWriter:
             return SUCCESS
         if found.spec.node_name:
             return error(f"pod {pod.key} is on node {found.spec.node_name} already")
-        refused = last or (isinstance(failure, APIError) and failure.is_conflict)
-        return error(str(failure)) if refused else None
+        return error(str(failure)) if last else None
+
+
+def _leaves_doubt(failure: ClientError) -> bool:
+    """Whether the Binding may have been applied all the same."""
+    if isinstance(failure, APIError):
+        return failure.is_server_error or failure.is_timeout
+    return isinstance(failure, UnknownOutcomeError)

@@ -148,6 +148,7 @@ def _pre_filter(
 
 
 def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
+    plugins = sorted(set(plugins))
     if len(plugins) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}", plugin=plugins[0])
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously", plugin=plugins[-1])
@@ -161,7 +162,7 @@ def _narrowed(record: SchedulingRecord, nodes: NodeTable) -> Rows:
     inside = nodes.rows_of(record.node_names)
     outside = np.setdiff1d(rows, inside, assume_unique=True)
     if len(outside):
-        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(record.narrowed_by)}]")
+        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(record.narrowed_by))}]")
         codes = np.full(len(outside), -1, dtype=np.int64)
         record.diagnosis.rejections.append(Rejection("", outside, codes, lambda _: status))
     return inside
@@ -177,7 +178,7 @@ def _run_filters(
         if not len(rows):
             break
         try:
-            codes = plugin.filter(state, record.pod, nodes, rows)
+            codes = _one_per_row(plugin.filter(state, record.pod, nodes, rows), rows)
         except Exception as error:
             raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
         watch.evaluated("Filter", plugin.name)
@@ -189,6 +190,13 @@ def _run_filters(
             record.diagnosis.rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
             rows = rows[~rejected]
     return rows
+
+
+def _one_per_row(answer: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
+    """What a plugin answered, if it has the shape of the question; inside its `try`, so that the error names it."""
+    if answer is not None and answer.shape != rows.shape:
+        raise ValueError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
+    return answer
 
 
 # --- Score ------------------------------------------------------------------------------------------------------------

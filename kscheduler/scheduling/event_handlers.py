@@ -90,10 +90,7 @@ class PodHandler(_Timed):
         """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
         uid = PodInfo(obj).uid
         self._queue.delete(obj.key)
-        held = self._waiting.get(uid)
-        if held is not None:
-            held.reject("", "removed")
-            return
+        self._let_go(uid)
         if self._cache.node_of(uid):
             with self.measured(events.ASSIGNED_POD_DELETE.label):
                 self._cache.remove_pod(uid)
@@ -113,9 +110,17 @@ class PodHandler(_Timed):
     def _still_pending(self, old: Pod, new: Pod) -> None:
         info = PodInfo(new)
         if self._cache.is_assumed(info.uid):
+            if new.metadata.deletion_timestamp is not None:
+                self._let_go(info.uid)
             return
         with self.measured("UnschedulablePodUpdate"):
             self._queue.update(old, info, self._clock.time())
+
+    def _let_go(self, uid: str) -> None:
+        """Nobody needs to wait any more for Permit to decide on the pod."""
+        held = self._waiting.get(uid)
+        if held is not None:
+            held.reject("", "removed")
 
 
 class NodeHandler(_Timed):
@@ -135,6 +140,9 @@ class NodeHandler(_Timed):
 
     def on_update(self, old: Node, new: Node) -> None:
         """A node has changed. A heartbeat moves nobody (but may bring new images, which only the cache counts)."""
+        if not self._cache.has_node(new.metadata.name):  # so far it could not be read: to the scheduler it is new
+            self.on_add(new, initial=False)
+            return
         event = node_update_event(old, new)
         if self._is_taken_over(new, self._cache.update_node) and event is not None:
             with self.measured(event.label):

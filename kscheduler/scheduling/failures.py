@@ -54,8 +54,9 @@ def failure_of_status(status: Status) -> Failure:
     only_row = np.zeros(1, dtype=np.intp)
     rejection = Rejection(status.plugin, only_row, np.ones(1, dtype=np.int64), lambda _: status)
     message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
-    pending = frozenset((status.plugin,)) if status.code is Code.PENDING else frozenset[str]()
-    return Failure(message, UNSCHEDULABLE, frozenset((status.plugin,)) - pending, pending)
+    by = frozenset((status.plugin,)) - {""}  # nobody in particular: the pod was removed while it waited
+    pending = by if status.code is Code.PENDING else frozenset[str]()
+    return Failure(message, UNSCHEDULABLE, by - pending, pending)
 
 
 class FailureSink(Protocol):
@@ -63,6 +64,10 @@ class FailureSink(Protocol):
 
     def report(self, pod: Pod, condition: Condition, note: str) -> None:
         """Patch the condition if it changed, and record the Event."""
+        ...
+
+    def withdraw(self, uid: str) -> None:
+        """Leave unsaid what was not sent yet about this pod."""
         ...
 
 
@@ -87,6 +92,10 @@ class FailureHandler:
         queued.pending_plugins = failure.pending
         self._queue.requeue(queued, now)
         self._sink.report(current, _condition(failure), failure.message)
+
+    def withdraw(self, uid: str) -> None:
+        """The pod is about to be bound: a late word of an earlier failure must not overwrite that."""
+        self._sink.withdraw(uid)
 
 
 def _condition(failure: Failure) -> Condition:

@@ -41,7 +41,8 @@ def _is_shared_disk(volume: Volume) -> bool:
 
 
 def _is_migrated_disk(volume: Volume) -> bool:
-    return any(disk is not None for disk in (volume.azure_disk, volume.cinder, volume.portworx_volume))
+    counted = (volume.gce_persistent_disk, volume.aws_elastic_block_store, volume.azure_disk, volume.cinder)
+    return any(disk is not None for disk in (*counted, volume.portworx_volume))
 
 
 def _needs_node_features(pod: Pod) -> bool:
@@ -54,6 +55,10 @@ MISSING_RULES = (
     MissingRule("VolumeRestrictions", "spec.volumes", lambda pod: any(map(_is_shared_disk, pod.spec.volumes))),
     MissingRule("NodeVolumeLimits", "spec.volumes", lambda pod: any(map(_is_migrated_disk, pod.spec.volumes))),
     MissingRule("VolumeBinding", "spec.volumes", _has_claims),
+    # Where a profile does without VolumeBinding, these still judge claims.
+    MissingRule("VolumeRestrictions", "spec.volumes", _has_claims),
+    MissingRule("NodeVolumeLimits", "spec.volumes", _has_claims),
+    MissingRule("VolumeZone", "spec.volumes", _has_claims),
     MissingRule(
         "PodTopologySpread", "spec.topologySpreadConstraints", lambda pod: bool(pod.spec.topology_spread_constraints)
     ),
@@ -63,9 +68,11 @@ MISSING_RULES = (
     MissingRule("GangScheduling", "spec.schedulingGroup", lambda pod: pod.spec.scheduling_group is not None),
 )
 
-NOT_BUILT = frozenset({rule.plugin for rule in MISSING_RULES} | {"VolumeZone", "DefaultPreemption"})
-"""In-tree plugins that a configuration may name and that this version does not have. VolumeZone judges only pods whose
-claims VolumeBinding holds already; preemption makes room, and without it a pod merely waits."""
+NOT_BUILT = frozenset(
+    {rule.plugin for rule in MISSING_RULES if rule.plugin != "DynamicResources"} | {"DefaultPreemption"}
+)
+"""In-tree plugins that a configuration may name and that this version does not have. Preemption makes
+room, and without it a pod merely waits; of DynamicResources the part for pods without claims is built."""
 
 _ALWAYS_ASKED = frozenset({"GangScheduling"})
 """Behind a feature gate that is off, where kube-scheduler would place the members one by one."""

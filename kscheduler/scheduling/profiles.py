@@ -13,7 +13,7 @@ from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.missing_rules import NOT_BUILT
+from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.hints import HintTable
@@ -57,7 +57,7 @@ def queue_policy(
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:
     """The plugins that the profile asks for and that this version lacks: pods that need them are held."""
-    return tuple(sorted(profile.enabled & NOT_BUILT))
+    return tuple(sorted(profile.enabled & (NOT_BUILT | {rule.plugin for rule in MISSING_RULES})))
 
 
 def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:

@@ -53,6 +53,7 @@ class SchedulingRecord:
         """A PreFilter plugin says that only these nodes can fit."""
         self.node_names = names if self.node_names is None else self.node_names & names
         self.narrowed_by = (*self.narrowed_by, plugin)
+        self.diagnosis.narrowed_by |= {plugin}
 
     @property
     def message(self) -> str:

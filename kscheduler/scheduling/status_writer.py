@@ -35,6 +35,7 @@ class StatusWriter:
         self._pods = pods
         self._recorder = recorder
         self._pending: OrderedDict[str, tuple[Pod, Condition]] = OrderedDict()
+        self._sending: set[str] = set()
         self._arrived = asyncio.Event()
 
     def __len__(self) -> int:
@@ -56,6 +57,10 @@ class StatusWriter:
         else:
             self._pending.pop(pod.metadata.uid, None)
 
+    def withdraw(self, uid: str) -> None:
+        """Leave unsaid what was not sent yet about this pod: it is about to be bound."""
+        self._pending.pop(uid, None)
+
     async def run(self) -> None:
         """Send until cancelled."""
         async with asyncio.TaskGroup() as group:
@@ -64,11 +69,20 @@ class StatusWriter:
 
     async def _send_all(self) -> None:
         while True:
-            while not self._pending:
+            while (uid := self._next()) is None:
                 self._arrived.clear()
                 await self._arrived.wait()
-            _, (pod, condition) = self._pending.popitem(last=False)
-            await self._send(pod, condition)
+            pod, condition = self._pending.pop(uid)
+            self._sending.add(uid)
+            try:
+                await self._send(pod, condition)
+            finally:
+                self._sending.discard(uid)
+                self._arrived.set()
+
+    def _next(self) -> str | None:
+        """The oldest pod that no worker is writing about: two patches of one pod could overtake each other."""
+        return next((uid for uid in self._pending if uid not in self._sending), None)
 
     async def _send(self, pod: Pod, condition: Condition) -> None:
         try:

@@ -102,12 +102,12 @@ class Workers:
             attempt = self._decide()
             if self._queue.has_ready():
                 self.wake()
-            if attempt is None:
-                await self._yield_after_a_slice()
-            elif attempt.held is not None:
-                self._held.spawn(attempt.queued.key, self._wait_and_bind(attempt))
-            else:
+            if attempt is not None and attempt.held is None:
                 await self._bind(attempt)
+                return
+            if attempt is not None:
+                self._held.spawn(attempt.queued.key, self._await_permit(attempt))
+            await self._yield_after_a_slice()
         finally:
             self._limit.end()
 
@@ -131,12 +131,22 @@ class Workers:
             self._scheduler.abandon(attempt, failure)
         self._limit.answered(self._clock.monotonic() - began)
 
-    async def _wait_and_bind(self, attempt: Attempt) -> None:
+    async def _await_permit(self, attempt: Attempt) -> None:
         try:
-            await self._scheduler.wait_and_bind(attempt)
+            if await self._scheduler.await_permit(attempt):
+                self._working.spawn(attempt.queued.key, self._bind_released(attempt))
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
-            _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
+            _log.exception("permit_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
+
+    async def _bind_released(self, attempt: Attempt) -> None:
+        """Bind a pod that Permit let go: a task among the workers, which a stop drains and does not cancel."""
+        self._limit.begin()
+        try:
+            await self._bind(attempt)
+        finally:
+            self._limit.end()
+            self.wake()
 
     async def _yield_after_a_slice(self) -> None:
         now = self._clock.monotonic()

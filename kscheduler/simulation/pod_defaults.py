@@ -13,6 +13,20 @@ from kscheduler.simulation.api_errors import Object
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 _TOLERATION_SECONDS = 300
 _AFFINITY_TERMS = ("podAffinity", "podAntiAffinity")
+_LISTS = (
+    "containers",
+    "initContainers",
+    "imagePullSecrets",
+    "readinessGates",
+    "resourceClaims",
+    "schedulingGates",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+)
+_MAPS = ("affinity", "nodeSelector", "overhead", "resources", "securityContext")
+_TEXTS = ("nodeName", "priorityClassName", "restartPolicy", "schedulerName", "serviceAccountName")
+_TYPES: dict[str, type] = dict.fromkeys(_LISTS, list) | dict.fromkeys(_MAPS, dict) | dict.fromkeys(_TEXTS, str)
 _REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 _PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 
@@ -24,8 +38,19 @@ def containers_of(spec: Object, *, with_init: bool = True) -> Iterator[Object]:
     yield from spec.get("containers") or ()
 
 
+def check_types(spec: Object) -> None:
+    """Refuse fields of another JSON type than theirs before anything walks through them. Raises TypeError."""
+    for name, expected in _TYPES.items():
+        value = spec.get(name)
+        if value is not None and not isinstance(value, expected):
+            raise TypeError(
+                f"cannot unmarshal {type(value).__name__} into field spec.{name} of type {expected.__name__}"
+            )
+
+
 def default_pod_spec(spec: Object) -> None:
     """Fill the fields of a pod spec (a template's as well) that have defaults."""
+    check_types(spec)
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")

@@ -1,7 +1,7 @@
 """Mixed nodes and pods from a seed: the demo's cluster, as plain objects.
 
-The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds of
-nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws sizes,
+The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds
+of nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws sizes,
 images and order. With ten pods per node, or fewer, and at least ten nodes in two or more zones, every pod but the
 intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
 ARM) have these to themselves, the others ask for about 60 % of what there is.
@@ -10,10 +10,9 @@ ARM) have these to themselves, the others ask for about 60 % of what there is.
 for the two pods whose place other pods decide: one spread constraint, one anti-affinity.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
-from types import MappingProxyType
 from typing import Any, Literal
 
 Object = dict[str, Any]
@@ -46,7 +45,8 @@ class NodeShape:
     disk: str = "ssd"
     arch: str = "amd64"
     gpus: int = 0
-    labels: Mapping[str, str] = MappingProxyType({})
+    label: tuple[str, str] | None = None
+    """(key, value) of a label of its own."""
     taint: tuple[str, str, str] | None = None
     """(key, value, effect)."""
 
@@ -55,8 +55,8 @@ _SMALL = NodeShape("small", 8, 32, "hdd")
 _MEDIUM = NodeShape("medium", 16, 64)
 _LARGE = NodeShape("large", 48, 192)
 _SPOT = NodeShape("medium", 16, 64, "hdd", taint=("spot", "true", "PreferNoSchedule"))
-_GPU = NodeShape("gpu", 32, 128, gpus=8, labels={"accelerator": "gpu"}, taint=(GPU, "present", "NoSchedule"))
-_BATCH = NodeShape("medium", 16, 64, "hdd", labels={"dedicated": "batch"}, taint=("dedicated", "batch", "NoSchedule"))
+_GPU = NodeShape("gpu", 32, 128, gpus=8, label=("accelerator", "gpu"), taint=(GPU, "present", "NoSchedule"))
+_BATCH = NodeShape("medium", 16, 64, "hdd", label=("dedicated", "batch"), taint=("dedicated", "batch", "NoSchedule"))
 _ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSchedule"))
 
 PATTERN = (_MEDIUM, _SMALL, _LARGE, _SMALL, _GPU, _MEDIUM, _BATCH, _SMALL, _ARM, _SPOT)
@@ -80,8 +80,9 @@ def _node(name: str, index: int, zone: str, rng: Random) -> Object:
         "topology.kubernetes.io/region": "region-1",
         ZONE: zone,
         "disktype": shape.disk,
-        **shape.labels,
     }
+    if shape.label is not None:
+        labels[shape.label[0]] = shape.label[1]
     spec: Object = {"podCIDR": f"10.{64 + index // 256 % 64}.{index % 256}.0/24", "providerID": f"hollow://{name}"}
     if shape.taint is not None:
         spec["taints"] = [dict(zip(("key", "value", "effect"), shape.taint, strict=True))]
@@ -203,7 +204,9 @@ def _exporter(rng: Random) -> Object:
 
 def _training(rng: Random) -> Object:
     container = _container("train", "2", "8Gi", image="registry.example/model:1.0")
-    container["resources"]["limits"] = {GPU: rng.choice(("1", "1", "2"))}
+    gpus = rng.choice(("1", "1", "2"))
+    container["resources"]["requests"][GPU] = gpus
+    container["resources"]["limits"] = {GPU: gpus}
     return {"containers": [container], "tolerations": [_tolerate(GPU)]}
 
 
@@ -280,7 +283,7 @@ def _counts(count: int) -> dict[PodShape, int]:
 
 
 def _pod(name: str, shape: PodShape, rng: Random, namespace: str, scheduler_name: str) -> Object:
-    annotations = {INTENT: shape.intent}
+    annotations: Object = {INTENT: shape.intent}
     spec: Object = {"schedulerName": scheduler_name, "priorityClassName": shape.priority_class, **shape.spec(rng)}
     if shape.run_seconds is not None:
         annotations[_RUN_SECONDS] = str(rng.randint(*shape.run_seconds))

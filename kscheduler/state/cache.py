@@ -91,6 +91,10 @@ class Cache:
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
 
+    def has_node(self, name: str) -> bool:
+        """Whether the node is there; a ghost is not."""
+        return self.nodes.row_of(name) >= 0
+
     def node_info(self, name: str) -> NodeInfo | None:
         """What is known of a node by name, a ghost included."""
         return self._infos.get(name)

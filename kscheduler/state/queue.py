@@ -143,11 +143,14 @@ class SchedulingQueue:
         if queued is not None:
             self._count_rejections(queued, -1)
 
-    def move_all(self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float) -> None:
-        """Something happened in the cluster: whoever it may help is tried again."""
+    def move_all(
+        self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float, spared: str = ""
+    ) -> None:
+        """Something happened in the cluster: whoever it may help is tried again, except the pod with UID `spared`."""
         if not self._policy.hints.interests_anyone(event):
             return
-        self._move(list(self.parked()), event, old, new, now)
+        parked = [queued for queued in self.parked() if queued.pod.uid != spared]
+        self._move(parked, event, old, new, now)
         self._in_flight.record(SeenEvent(event, old, new))
 
     def activate(self, keys: Collection[str], now: float) -> None:
@@ -166,9 +169,9 @@ class SchedulingQueue:
             queued = self._active.pop() or self._early_from_backoff(now)
             if queued is None:
                 return None
+            self._count_rejections(queued, -1)
             if queued.pod.uid in self._in_flight:
                 continue
-            self._count_rejections(queued, -1)
             queued.attempts += 1
             queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
             self._in_flight.begin(queued.pod.uid)
@@ -204,9 +207,9 @@ class SchedulingQueue:
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: whoever has been parked for 5 minutes is tried again."""
         late = [pod for pod in self.parked() if now - pod.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS]
-        for queued in late:
-            queued.was_flushed = True
         self._move(late, events.UNSCHEDULABLE_TIMEOUT, None, None, now)
+        for queued in late:
+            queued.was_flushed = queued.key not in self._unschedulable  # one that is still gated was not rescued
 
     def seconds_to_next_flush(self, now: float) -> float | None:
         """Until `flush_backoff` has something to do; `None` when nothing backs off."""

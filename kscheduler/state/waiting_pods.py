@@ -7,6 +7,7 @@ otherwise the last plugin's permission lets it go.
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
+from kscheduler.config.durations import format_duration, seconds
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
 
@@ -43,7 +44,7 @@ class HeldPod:
         """Turn it down if a plugin's time is over."""
         for plugin, deadline in self.deadlines.items():
             if deadline <= now:
-                after = f"{self.timeouts[plugin]:g}s"
+                after = format_duration(seconds(self.timeouts[plugin]))
                 self.reject(plugin, f"rejected due to timeout after waiting {after} at plugin {plugin}")
                 return
 

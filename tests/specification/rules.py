@@ -1,0 +1,160 @@
+"""The in-tree filters for one pod and one node, as plainly as they can be said: the executable specification.
+
+A verdict is `None` where the node passes, else whether preemption could help and the set of reasons.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from kscheduler.api.core import (
+    ContainerPort,
+    Node,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    Pod,
+    Taint,
+    Toleration,
+)
+from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
+from tests.specification.requests_by_hand import allocatable_of, request_of, requested_on
+
+Verdict = tuple[bool, frozenset[str]] | None
+"""(preemption might help, reasons)."""
+
+SCALARS = ("example.com/fpga", "example.com/gpu", "hugepages-2Mi")
+RESOURCES = ("cpu", "memory", "ephemeral-storage", *SCALARS)
+
+
+@dataclass(frozen=True)
+class Place:
+    """A node with the pods on it."""
+
+    node: Node
+    pods: tuple[Pod, ...]
+
+
+Rule = Callable[[Pod, Place], Verdict]
+
+
+def hopeless(reason: str) -> Verdict:
+    return False, frozenset((reason,))
+
+
+def node_unschedulable(pod: Pod, place: Place) -> Verdict:
+    cordoned = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+    if place.node.spec.unschedulable and not tolerated(cordoned, pod.spec.tolerations):
+        return hopeless("node(s) were unschedulable")
+    return None
+
+
+def node_name(pod: Pod, place: Place) -> Verdict:
+    if pod.spec.node_name not in ("", place.node.metadata.name):
+        return hopeless("node(s) didn't match the requested node name")
+    return None
+
+
+def taint_toleration(pod: Pod, place: Place) -> Verdict:
+    for taint in place.node.spec.taints:
+        if taint.effect != "PreferNoSchedule" and not tolerated(taint, pod.spec.tolerations):
+            return hopeless("node(s) had untolerated taint(s)")
+    return None
+
+
+def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+    for one in tolerations:
+        same_effect = one.effect in ("", taint.effect)
+        same_key = one.key in ("", taint.key)
+        is_equal = one.operator in ("", "Equal") and one.value == taint.value
+        if same_effect and same_key and (is_equal or one.operator == "Exists"):
+            return True
+    return False
+
+
+def node_affinity(args: NodeAffinityArgs) -> Rule:
+    added = args.added_affinity.required_during_scheduling_ignored_during_execution if args.added_affinity else None
+
+    def rule(pod: Pod, place: Place) -> Verdict:
+        if added is not None and not any(term_matches(term, place.node) for term in added.node_selector_terms):
+            return hopeless("node(s) didn't match scheduler-enforced node affinity")
+        if not _wants(pod, place.node):
+            return hopeless("node(s) didn't match Pod's node affinity/selector")
+        return None
+
+    return rule
+
+
+def _wants(pod: Pod, node: Node) -> bool:
+    if any(node.metadata.labels.get(key) != value for key, value in pod.spec.node_selector.items()):
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity else None
+    return required is None or any(term_matches(term, node) for term in required.node_selector_terms)
+
+
+def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
+    if not term.match_expressions and not term.match_fields:
+        return False
+    by_label = all(requirement_holds(one, node.metadata.labels.get(one.key)) for one in term.match_expressions)
+    return by_label and all(requirement_holds(one, node.metadata.name) for one in term.match_fields)
+
+
+def requirement_holds(one: NodeSelectorRequirement, value: str | None) -> bool:
+    if one.operator == "In":
+        return value in one.values
+    if one.operator == "NotIn":
+        return value not in one.values
+    if one.operator == "Exists":
+        return value is not None
+    if one.operator == "DoesNotExist":
+        return value is None
+    try:
+        number, bound = int(value or ""), int(one.values[0])
+    except ValueError:
+        return False
+    return number > bound if one.operator == "Gt" else number < bound
+
+
+def node_ports(pod: Pod, place: Place) -> Verdict:
+    for other in place.pods:
+        for wanted in host_ports(pod):
+            for taken in host_ports(other):
+                if ports_conflict(wanted, taken):
+                    return True, frozenset(("node(s) didn't have free ports for the requested pod ports",))
+    return None
+
+
+def host_ports(pod: Pod) -> Sequence[ContainerPort]:
+    sidecars = [one for one in pod.spec.init_containers if one.restart_policy == "Always"]
+    return [port for one in (*pod.spec.containers, *sidecars) for port in one.ports if port.host_port]
+
+
+def ports_conflict(one: ContainerPort, other: ContainerPort) -> bool:
+    if one.host_port != other.host_port or (one.protocol or "TCP") != (other.protocol or "TCP"):
+        return False
+    addresses = {one.host_ip or "0.0.0.0", other.host_ip or "0.0.0.0"}
+    return len(addresses) == 1 or "0.0.0.0" in addresses
+
+
+def node_resources_fit(args: NodeResourcesFitArgs) -> Rule:
+    def rule(pod: Pod, place: Place) -> Verdict:
+        reasons = set()
+        might_help = True
+        if len(place.pods) + 1 > allocatable_of(place.node, "pods"):
+            reasons.add("Too many pods")
+        for resource in RESOURCES:
+            request = request_of(pod, resource)
+            capacity = allocatable_of(place.node, resource)
+            if request == 0 or _ignored(resource, args):
+                continue
+            if request > capacity - requested_on(place.pods, resource):
+                reasons.add(f"Insufficient {resource}")
+                might_help = might_help and request <= capacity
+        return (might_help, frozenset(reasons)) if reasons else None
+
+    return rule
+
+
+def _ignored(resource: str, args: NodeResourcesFitArgs) -> bool:
+    is_extended = "/" in resource
+    prefix = resource.split("/", maxsplit=1)[0]
+    return is_extended and (resource in args.ignored_resources or prefix in args.ignored_resource_groups)
