@@ -8,7 +8,7 @@ from typing import Any
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes
 and pods; watch them being bound; check the result with arithmetic of its own. Exit code 0 only if every pod that could
@@ -39,6 +39,7 @@ def run(args: argparse.Namespace) -> int:
         import jsonpatch  # noqa: F401
 
         from kscheduler.simulation.demo import DemoOptions, play
+        from kscheduler.simulation.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
     logs.configure(verbosity=0)
@@ -48,3 +49,6 @@ def run(args: argparse.Namespace) -> int:
     except asyncio.CancelledError:
         print("\ninterrupted; all processes have ended", file=sys.stderr)
         return _INTERRUPTED
+    except DemoFailedError as error:
+        print(f"kscheduler demo: {error}", file=sys.stderr)
+        return _FAILED

@@ -60,7 +60,7 @@ class BindingWriter:
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
         meta = pod.metadata
-        backoff = Backoff(0.1, cap_seconds=10.0, jitter=0.5, rng=random.Random(meta.uid), clock=self._clock)  # noqa: S311
+        backoff: Backoff | None = None
         server_errors = 0
         doubt = False
         while True:
@@ -77,11 +77,14 @@ class BindingWriter:
                     return status
             else:
                 return SUCCESS
+            backoff = backoff or self._backoff(meta.uid)
             await self._clock.sleep(backoff.next())
 
-    async def _judge(
-        self, pod: Pod, node_name: str, failure: ClientError, *, doubt: bool, last: bool
-    ) -> Status | None:
+    def _backoff(self, seed: str) -> Backoff:
+        """Jittered, and the same for the same pod: what one run did can be done again."""
+        return Backoff(0.1, cap_seconds=10.0, jitter=0.5, rng=random.Random(seed), clock=self._clock)  # noqa: S311
+
+    async def _judge(self, pod: Pod, node_name: str, failure: ClientError, *, doubt: bool, last: bool) -> Status | None:
         """What a failure means; `None` when it has to be tried again. `doubt`: some try may have been applied."""
         is_conflict = isinstance(failure, APIError) and failure.is_conflict
         if isinstance(failure, APIError) and failure.is_too_many_requests:

@@ -1,8 +1,8 @@
 """Mixed nodes and pods from a seed: the demo's cluster, as plain objects.
 
 The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds
-of nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws sizes,
-images and order. With ten pods per node, or fewer, and at least ten nodes in two or more zones, every pod but the
+of nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws
+sizes, images and order. With ten pods per node, or fewer, and at least ten nodes in two or more zones, every pod but the
 intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
 ARM) have these to themselves, the others ask for about 60 % of what there is.
 

@@ -28,9 +28,16 @@ class HintTable:
 
     def __init__(self, registrations: Mapping[str, Registrations]) -> None:
         self._registrations = registrations
+        self._interesting: dict[ClusterEvent, bool] = {}
 
     def interests_anyone(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile registered the event."""
+        known = self._interesting.get(event)
+        if known is None:
+            known = self._interesting[event] = self._is_registered(event)
+        return known
+
+    def _is_registered(self, event: ClusterEvent) -> bool:
         if event.resource is Resource.WILDCARD:
             return True
         return any(

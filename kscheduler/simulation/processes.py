@@ -1,0 +1,80 @@
+"""A program run by the demo: its output in a file, its unexpected end an error that shows why, nothing left behind."""
+
+import asyncio
+import signal
+from collections import deque
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_STOP_SECONDS = 12.0
+"""After SIGTERM; the scheduler may take 10 s to finish the binds that it has sent."""
+_POLL_SECONDS = 0.02
+_TAIL_LINES = 12
+
+
+class DemoFailedError(Exception):
+    """The demo cannot go on; the message says why and shows the end of the log."""
+
+
+class ChildProcess:
+    """One program. `run` and `stop` make it a service."""
+
+    def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._command = command
+        self._process: asyncio.subprocess.Process | None = None
+        self._stopping = False
+
+    async def run(self) -> None:
+        """Start it and keep watch until cancelled. Raises `DemoFailedError` when it ends by itself."""
+        with self.log.open("wb") as output:
+            # A session of its own: Ctrl-C reaches only the demo, which ends its programs in order.
+            self._process = process = await asyncio.create_subprocess_exec(
+                *self._command, stdin=asyncio.subprocess.DEVNULL, stdout=output, stderr=output, start_new_session=True
+            )
+        try:
+            code = await process.wait()
+            if self._stopping:
+                await asyncio.get_running_loop().create_future()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+        raise DemoFailedError(f"{self.name} ended by itself with exit code {code}; {self.tail()}")
+
+    async def stop(self) -> None:
+        """SIGTERM, and SIGKILL when that does not help."""
+        self._stopping = True
+        process = self._process
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            async with asyncio.timeout(_STOP_SECONDS):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+    def lines(self) -> list[str]:
+        """What it has written so far."""
+        return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
+
+    def tail(self) -> str:
+        """The end of its output, for messages."""
+        last = deque(self.lines(), maxlen=_TAIL_LINES)
+        return "the end of its log:\n" + "\n".join(f"  | {line}" for line in last) if last else "its log is empty"
+
+    async def wait_for(self, what: str, probe: Callable[[], T | None], seconds: float) -> T:
+        """What `probe` finds, asked until it finds something. Raises `DemoFailedError` after `seconds`."""
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + seconds
+        while (found := probe()) is None:
+            if clock() > deadline:
+                raise DemoFailedError(f"{self.name}: not within {seconds:.0f} s: {what}; {self.tail()}")
+            await asyncio.sleep(_POLL_SECONDS)
+        return found

@@ -1,0 +1,89 @@
+"""How the demo shows that it moves: bars at a terminal that rich knows, else a plain line each second."""
+
+import importlib.util
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Protocol, TextIO
+
+if TYPE_CHECKING:  # rich is optional
+    from rich.progress import Progress
+
+_PLAIN_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Where the demo is."""
+
+    seconds: float
+    """Since the first pod was sent."""
+    pods: int
+    created: int
+    bound: int
+    running: int
+    """Or ended: what a kubelet has taken on."""
+
+
+class Display(Protocol):
+    """Shows snapshots; called about ten times a second."""
+
+    def show(self, snapshot: Snapshot) -> None:
+        """The newest state."""
+
+
+class PlainDisplay:
+    """A line per second, for logs and pipes."""
+
+    def __init__(self, out: TextIO) -> None:
+        self._out = out
+        self._last: Snapshot | None = None
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Write a line if it is time, or if everything has been bound since the last one."""
+        last = self._last
+        if last is not None and snapshot.seconds - last.seconds < _PLAIN_SECONDS:
+            return
+        since = snapshot.seconds - (last.seconds if last else 0.0)
+        rate = (snapshot.bound - (last.bound if last else 0)) / since if since > 0 else 0.0
+        self._last = snapshot
+        counts = f"created {snapshot.created:6,}   bound {snapshot.bound:6,}   running {snapshot.running:6,}"
+        self._out.write(f"  {snapshot.seconds:5.1f} s   {counts}   {rate:6,.0f} pods/s\n")
+        self._out.flush()
+
+
+def display(out: TextIO) -> AbstractContextManager[Display]:
+    """The best display for this stream, to be entered while pods are on their way."""
+    if out.isatty() and importlib.util.find_spec("rich") is not None:
+        return _bars(out)
+    return nullcontext(PlainDisplay(out))
+
+
+@contextmanager
+def _bars(out: TextIO) -> Iterator[Display]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    columns = (
+        TextColumn("  {task.description:8}"),
+        BarColumn(48),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[note]}"),
+    )
+    with Progress(*columns, console=Console(file=out), refresh_per_second=10) as progress:
+        yield _Bars(progress)
+
+
+class _Bars:
+    """One bar per stage of a pod's way."""
+
+    def __init__(self, progress: "Progress") -> None:
+        self._progress = progress
+        self._tasks = {name: progress.add_task(name, total=None, note="") for name in ("created", "bound", "running")}
+
+    def show(self, snapshot: Snapshot) -> None:
+        """Move the bars."""
+        rate = snapshot.bound / snapshot.seconds if snapshot.seconds > 0 else 0.0
+        for name, task in self._tasks.items():
+            note = f"{rate:,.0f} pods/s" if name == "bound" else ""
+            self._progress.update(task, completed=getattr(snapshot, name), total=snapshot.pods, note=note)
