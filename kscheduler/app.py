@@ -8,6 +8,7 @@ Probes are answered from the first moment, and `/readyz` tells what is still mis
 """
 
 import asyncio
+import gc
 import os
 import signal
 import socket
@@ -254,6 +255,7 @@ class App:
             )
             async with running(*services):
                 if await self._synced(stop):
+                    gc.freeze()  # what the first lists brought lives long: the collector need not walk it again
                     await self._schedule(stop)
                 self._is_stopping = True
 

@@ -21,6 +21,7 @@ from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
 from kscheduler.client.connection import Connection
 from kscheduler.client.errors import (
     APIError,
+    ClientError,
     NetworkError,
     NotSentError,
     StalledError,
@@ -40,7 +41,6 @@ RETRIES = 10
 _LONGEST_RETRY_AFTER = 60.0
 _RECONNECT_SECONDS = 1.0
 _LARGEST_REFUSAL = 64 * 1024
-_NO_TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS)
 
 
 class APIClient:
@@ -147,32 +147,35 @@ class APIClient:
     ) -> bytes:
         url = URL(self.connection.base_url + path, encoded=True)
         timeout = self._timeout if timeout_seconds is None else timeout_seconds
-        renewed = False
-        for left in range(retries, -1, -1):
-            if self._bucket is not None:
-                await self._bucket.take()
-            identity = await self.connection.headers()
-            headers = {**self._basic_headers, **extra, **identity}
+        while True:
             try:
-                return await self._attempt(method, url, path, body, headers, timeout)
-            except APIError as error:
-                if error.is_unauthorized and not renewed:
-                    renewed = True
-                    if await self.connection.refresh(identity):
-                        continue
-                delay = _server_asked_for(error)
-                if delay is None or not left:
+                return await self._authenticated(method, url, path, body, extra, timeout)
+            except ClientError as error:
+                delay = _worth_waiting(method, error)
+                if delay is None or not retries:
                     raise
-            except StalledError:
-                raise
-            except NetworkError:
-                if method != "GET" or not left:
-                    raise
-                delay = _RECONNECT_SECONDS
+            retries -= 1
             self._counters.retries += 1
             await self._clock.sleep(delay)
-        message = f"{method} {path}: the credentials were refused on the last try"
-        raise NetworkError(message)
+
+    async def _authenticated(
+        self, method: str, url: URL, path: str, body: bytes, extra: dict[str, str], timeout_seconds: float
+    ) -> bytes:
+        """One attempt, and a second one with new credentials if the server refuses the old."""
+        identity = await self._admitted()
+        try:
+            return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
+        except APIError as error:
+            if not error.is_unauthorized or not await self.connection.refresh(identity):
+                raise
+        identity = await self._admitted()
+        return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
+
+    async def _admitted(self) -> Mapping[str, str]:
+        """Wait for the rate limit; the headers that authenticate."""
+        if self._bucket is not None:
+            await self._bucket.take()
+        return await self.connection.headers()
 
     async def _attempt(
         self, method: str, url: URL, path: str, body: bytes, headers: dict[str, str], timeout_seconds: float
@@ -188,7 +191,7 @@ class APIClient:
                 method,
                 url,
                 data=body or None,
-                headers=headers,
+                headers={**self._basic_headers, **headers},
                 timeout=timeout,
                 allow_redirects=False,
                 ssl=self.connection.ssl_context(),
@@ -294,11 +297,14 @@ class LineStream:
             raise network_error(error, "GET", self._path) from error
 
 
-def _server_asked_for(error: APIError) -> float | None:
-    """Seconds after which the server wants us back; `None`: it does not."""
-    if not (error.is_too_many_requests or error.is_server_error) or error.retry_after_seconds is None:
-        return None
-    return error.retry_after_seconds if error.retry_after_seconds <= _LONGEST_RETRY_AFTER else None
+def _worth_waiting(method: str, error: ClientError) -> float | None:
+    """Seconds after which the same request may be sent again; `None`: it may not."""
+    if isinstance(error, APIError):
+        asked = error.retry_after_seconds
+        refused_for_now = error.is_too_many_requests or error.is_server_error
+        return asked if refused_for_now and asked is not None and asked <= _LONGEST_RETRY_AFTER else None
+    repeatable = method == "GET" and isinstance(error, NetworkError) and not isinstance(error, StalledError)
+    return _RECONNECT_SECONDS if repeatable else None
 
 
 def network_error(error: BaseException, method: str, path: str) -> NetworkError:

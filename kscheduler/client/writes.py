@@ -58,9 +58,11 @@ class PodWriter:
         """Bind a pod to a node.
 
         Raises `APIError` (409: bound already, or another pod under this name; 404: gone), `NotSentError` (safe to try
-        again) and `UnknownOutcomeError` (read the pod to know).
+        again) and `UnknownOutcomeError` (read the pod to know). Nothing is tried again here, not even after a 429: the
+        caller slows down for all pods, not for this one.
         """
-        await self._client.post(f"{pod_path(namespace, name)}/binding", binding_body(namespace, name, uid, node))
+        path = f"{pod_path(namespace, name)}/binding"
+        await self._client.post(path, binding_body(namespace, name, uid, node), retries=0)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """The pod as the API server has it now, not as a cache has it. Raises `APIError`, `UndecodableError`."""

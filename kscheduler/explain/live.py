@@ -8,13 +8,11 @@ from msgspec.structs import replace
 from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS, Kind
-from kscheduler.api.quantity import QuantityError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import ListDecoder
 from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.framework.node_info import allocatable_amounts
-from kscheduler.framework.pod_info import PodInfo
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.whatif.unreadable import unreadable_quantity
 
 _PAGE = 500
 _RETRIES = 2
@@ -64,7 +62,7 @@ async def _list(client: APIClient, kind: Kind, decoder: ListDecoder[T]) -> tuple
         page = decoder.decode(await client.get(kind.path, params, retries=_RETRIES))
         notes.extend(f"{kind.plural} {one.key} is left out: {one.error}" for one in page.undecodable)
         for found in page.items:
-            problem = _problem(found)
+            problem = unreadable_quantity(found)
             if problem:
                 notes.append(f"{kind.plural} {found.key} is left out: {problem}")
             else:
@@ -72,15 +70,3 @@ async def _list(client: APIClient, kind: Kind, decoder: ListDecoder[T]) -> tuple
         if not page.continue_token:
             return objects, notes
         params["continue"] = page.continue_token
-
-
-def _problem(found: Node | Pod) -> str:
-    """Why the scheduler's cache would not take the object; empty when it would."""
-    try:
-        if isinstance(found, Node):
-            allocatable_amounts(found.status.allocatable)
-        else:
-            _ = PodInfo(found).accounted, PodInfo(found).nonzero_accounted
-    except QuantityError as problem:
-        return str(problem)
-    return ""

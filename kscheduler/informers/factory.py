@@ -84,12 +84,14 @@ class InformerFactory:
             consistent=self._consistent,
             watch_list=self._watch_list,
         )
-        if informer.kind.group and not await self._exists(informer.kind):
+        if not await self._exists(informer.kind):
             await self._rest(informer)
         while True:
             try:
                 await reflector.run()
             except AbsentError:
+                if await self._exists(informer.kind):
+                    continue  # a proxy or a starting server said so; its word must not empty the store
                 await self._rest(informer)
                 reflector.progress.start_over()
 
@@ -108,8 +110,10 @@ class InformerFactory:
         informer.wake()
 
     async def _exists(self, kind: Kind) -> bool:
-        """Whether discovery knows the resource. When it cannot be asked, the list itself will tell."""
-        path = f"/apis/{kind.group}/{kind.version}" if kind.group else f"/api/{kind.version}"
+        """Whether discovery knows the resource; the core API always exists. When in doubt it does."""
+        if not kind.group:
+            return True
+        path = f"/apis/{kind.group}/{kind.version}"
         try:
             body = await self._client.get(path, retries=0)
             return any(resource.name == kind.plural for resource in _discovery.decode(body).resources)

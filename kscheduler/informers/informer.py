@@ -6,7 +6,7 @@ addition, which client-go hides and a scheduler must not miss.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -112,14 +112,15 @@ class Informer(Generic[T]):
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
-    async def replace(self, objects: Iterable[T], unreadable: Iterable[Undecodable]) -> None:
+    async def replace(self, objects: Iterable[T], unreadable: Sequence[Undecodable]) -> None:
         """The state of the server is exactly this. Works in slices of 5 ms.
 
         Additions come before deletions: between two slices a node must look fuller than it is, never emptier.
         """
         initial = not self._synced.is_set()
         vanished = set(self.store.keys())
-        self._undecodable.clear()
+        listed_bad = {bad.key for bad in unreadable}
+        self._undecodable = {key: bad for key, bad in self._undecodable.items() if key in listed_bad}
         slicer = Slicer()
         for obj in objects:
             vanished.discard(obj.key)

@@ -47,7 +47,7 @@ _FORBIDDEN_CAP_SECONDS = 60.0
 
 
 class AbsentError(Exception):
-    """The API server does not have this resource."""
+    """The API server answers 404: it may not have this resource. Whether that is so, discovery knows."""
 
 
 @dataclass(slots=True)
@@ -110,13 +110,13 @@ class Reflector(Generic[T]):
         self._said = ""
 
     async def run(self) -> None:
-        """List and watch until cancelled. Raises `AbsentError` when the resource does not exist."""
+        """List and watch until cancelled. Raises `AbsentError` after a 404 and its delay; may be called again."""
         while True:
             verdict = await self.step()
-            if verdict.reason == "not found":
-                raise AbsentError(verdict.detail)
             if verdict.back_off:
                 await self._wait(verdict)
+            if verdict.reason == "not found":
+                raise AbsentError(verdict.detail)
 
     async def step(self) -> Verdict:
         """One request from beginning to end, and what it means."""

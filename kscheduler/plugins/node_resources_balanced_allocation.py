@@ -50,8 +50,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         requests = zip(self._resources, self._requests(pod), strict=True)
         found = (usage(nodes, rows, name, request, nonzero=False) for name, request in requests)
         usages = [one for one in found if one is not None]
-        with_pod = _evenness(usages, [one.requested_with_pod for one in usages], len(rows))
-        without_pod = _evenness(usages, [one.requested for one in usages], len(rows))
+        with_pod = evenness(usages, [one.requested_with_pod for one in usages], len(rows))
+        without_pod = evenness(usages, [one.requested for one in usages], len(rows))
         return _HALF + (_HALF + with_pod - without_pod) // 2
 
     def _requests(self, pod: PodInfo) -> tuple[int, ...]:
@@ -59,7 +59,7 @@ class NodeResourcesBalancedAllocation(Plugin):
         return tuple(pod.accounted.get(name, 0) for name in self._resources)
 
 
-def _evenness(usages: Sequence[Usage], requested: Sequence[Amounts], size: int) -> Scores:
+def evenness(usages: Sequence[Usage], requested: Sequence[Amounts], size: int) -> Scores:
     """(1 - standard deviation of the used fractions) * 100, cut to an integer: 50 (far apart) to 100 (even)."""
     fractions = [
         np.minimum(amount / np.maximum(one.allocatable, 1), 1.0) for one, amount in zip(usages, requested, strict=True)

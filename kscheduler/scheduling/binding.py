@@ -7,6 +7,7 @@ is either certain or it is not:
     409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
     404, 400, 403, 422, ...      refused for certain, unless an earlier try is in doubt: then read the pod
     connection refused, DNS      certainly not applied: try again
+    429                          certainly not applied: try again when the server wants, with fewer at a time
     timeout, reset, 5xx          unknown: read the pod; without a node yet, send the same Binding again. The server
                                  applies it at most once, so the second answer settles the first.
 
@@ -64,11 +65,13 @@ class BindingWriter:
         server_errors = 0
         doubt = False
         while True:
+            asked = 0.0
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
                 _log.info("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
             except ClientError as failure:
+                asked = _seconds_asked_for(failure)
                 doubt = doubt or _leaves_doubt(failure)
                 server_errors += isinstance(failure, APIError) and failure.is_server_error
                 last = server_errors >= MOST_SERVER_ERRORS
@@ -78,7 +81,7 @@ class BindingWriter:
             else:
                 return SUCCESS
             backoff = backoff or self._backoff(meta.uid)
-            await self._clock.sleep(backoff.next())
+            await self._clock.sleep(max(backoff.next(), asked))
 
     def _backoff(self, seed: str) -> Backoff:
         """Jittered, and the same for the same pod: what one run did can be done again."""
@@ -117,6 +120,11 @@ class BindingWriter:
         if found.spec.node_name:
             return error(f"pod {pod.key} is on node {found.spec.node_name} already")
         return error(str(failure)) if last else None
+
+
+def _seconds_asked_for(failure: ClientError) -> float:
+    """The server's Retry-After, or none."""
+    return (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

@@ -4,7 +4,7 @@ It is a product, not a mock: one versioned object store, the verbs and admission
 with history, and faults as vocabulary. Entry point: `kscheduler.simulation.apiserver.EmbeddedAPIServer`.
 
     resources                 the one table of served kinds
-    store, history, selection objects, resource versions, what a watch sees
+    store, watching, listing  objects, resource versions, history, what a watch sees
     registry, deletion        what a verb means: defaults, validation, finalizers, garbage
     patches, strategic_merge, server_side_apply
     handlers, watch_stream    HTTP

@@ -264,17 +264,16 @@ async def _follow(
     """Until all that can be bound is bound and the last words are said, or until nothing moves any more."""
     began = moved = time.monotonic()
     bound = 0
-    while True:
+    ended = False
+    while not ended:
         await asyncio.sleep(_TICK_SECONDS)
         now = time.monotonic()
-        shown.show(_snapshot(total, observer, now - began))
         if len(observer.bound_at) != bound or not creation.done():
             bound, moved = len(observer.bound_at), now
         all_bound = creation.done() and expected <= observer.bound_at.keys()
-        if now - moved > (_LAST_WORDS_SECONDS if all_bound else _STALLED_SECONDS):
-            return
-        if all_bound and observer.taken >= observer.bound_at.keys() and not observer.unexplained:
-            return
+        all_said = all_bound and observer.taken >= observer.bound_at.keys() and not observer.unexplained
+        ended = all_said or now - moved > (_LAST_WORDS_SECONDS if all_bound else _STALLED_SECONDS)
+        shown.show(_snapshot(total, observer, now - began), last=ended)
 
 
 def _snapshot(total: int, observer: _Observer, seconds: float) -> Snapshot:

@@ -4,6 +4,7 @@ The scheduler's reasons are shown and never trusted: whether a pending pod could
 every node, whether a node is overcommitted by adding up what is on it.
 """
 
+import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,7 +16,7 @@ from kscheduler.simulation.node_room import NodeRoom
 
 _SHOWN_NODES = 3
 _SHOWN_NAMES = 5
-_LONGEST_REASON = 110
+_TEXT_WIDTH = 105
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,10 +184,11 @@ def _pending_lines(outcome: Outcome) -> Iterator[str]:
         return
     yield "  pending because"
     for group in outcome.pending:
-        reason = group.reason or "(nobody has said why)"
-        cut = reason if len(reason) <= _LONGEST_REASON else f"{reason[: _LONGEST_REASON - 3]}..."
         kinds = Counter(key.rpartition("/")[2].rpartition("-")[0] for key in group.pods)
-        yield f"    {len(group.pods):4,} x {', '.join(kinds)}: {cut}"
+        text = f"{', '.join(kinds)}: {group.reason or '(nobody has said why)'}"
+        first, *rest = textwrap.wrap(text, _TEXT_WIDTH)
+        yield f"    {len(group.pods):4,} x {first}"
+        yield from (f"           {line}" for line in rest)
     yield ""
 
 

@@ -136,6 +136,10 @@ class HollowKubelets:
             waiting=self._tasks.qsize(),
         )
 
+    async def settle(self) -> None:
+        """Return when every report that is due has been answered."""
+        await self._tasks.join()
+
     async def run(self) -> None:
         """Play until cancelled."""
         self._pods.store.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
@@ -186,13 +190,16 @@ class HollowKubelets:
     async def _work(self) -> None:
         while True:
             task = await self._tasks.get()
-            if not await self._done(task):
+            if await self._done(task):
+                self._tasks.task_done()
+            else:
                 self._later.spawn(task.pod.key, self._try_again(task))
 
     async def _try_again(self, task: Task) -> None:
         await REAL_CLOCK.sleep(_RETRY_SECONDS)
         if task.deed is Deed.REMOVE or task.deed is Deed.REJECT or self._state.holds(task.pod.metadata.uid):
             self._tasks.put_nowait(task)
+        self._tasks.task_done()
 
     async def _done(self, task: Task) -> bool:
         """Do it; false when it must be tried again. A refusal is final: the pod is gone, replaced or has ended."""

@@ -25,6 +25,7 @@ from kscheduler.simulation.api_errors import (
     Object,
     bad_request,
     not_found,
+    precondition_failed,
     stale_resource_version,
     unsupported_media_type,
 )
@@ -129,9 +130,11 @@ def _check_identity(path: ResourcePath, current: Object, patched: Object) -> Non
     for field in ("name", "namespace"):
         if after.get(field, before.get(field)) != before.get(field):
             raise bad_request(f"metadata.{field}: the {field} of the object does not match the {field} on the URL")
-    for field in ("resourceVersion", "uid"):
-        if after.get(field) and after[field] != before[field]:
-            raise stale_resource_version(path.resource.plural, path.resource.group, path.name)
+    resource = path.resource
+    if after.get("uid") and after["uid"] != before["uid"]:
+        raise precondition_failed(resource.plural, resource.group, before, "UID", after["uid"], before["uid"])
+    if after.get("resourceVersion") and after["resourceVersion"] != before["resourceVersion"]:
+        raise stale_resource_version(resource.plural, resource.group, path.name)
 
 
 def _apply(

@@ -28,8 +28,8 @@ class Snapshot:
 class Display(Protocol):
     """Shows snapshots; called about ten times a second."""
 
-    def show(self, snapshot: Snapshot) -> None:
-        """The newest state."""
+    def show(self, snapshot: Snapshot, *, last: bool = False) -> None:
+        """The newest state; `last` when no more will come."""
 
 
 class PlainDisplay:
@@ -37,16 +37,15 @@ class PlainDisplay:
 
     def __init__(self, out: TextIO) -> None:
         self._out = out
-        self._last: Snapshot | None = None
+        self._shown = Snapshot(0.0, 0, 0, 0, 0)
 
-    def show(self, snapshot: Snapshot) -> None:
-        """Write a line if it is time, or if everything has been bound since the last one."""
-        last = self._last
-        if last is not None and snapshot.seconds - last.seconds < _PLAIN_SECONDS:
+    def show(self, snapshot: Snapshot, *, last: bool = False) -> None:
+        """Write a line if it is time for one; the last state always."""
+        since = snapshot.seconds - self._shown.seconds
+        if since < _PLAIN_SECONDS and not last:
             return
-        since = snapshot.seconds - (last.seconds if last else 0.0)
-        rate = (snapshot.bound - (last.bound if last else 0)) / since if since > 0 else 0.0
-        self._last = snapshot
+        rate = (snapshot.bound - self._shown.bound) / since if since > 0 else 0.0
+        self._shown = snapshot
         counts = f"created {snapshot.created:6,}   bound {snapshot.bound:6,}   running {snapshot.running:6,}"
         self._out.write(f"  {snapshot.seconds:5.1f} s   {counts}   {rate:6,.0f} pods/s\n")
         self._out.flush()
@@ -81,8 +80,9 @@ class _Bars:
         self._progress = progress
         self._tasks = {name: progress.add_task(name, total=None, note="") for name in ("created", "bound", "running")}
 
-    def show(self, snapshot: Snapshot) -> None:
+    def show(self, snapshot: Snapshot, *, last: bool = False) -> None:
         """Move the bars."""
+        del last
         rate = snapshot.bound / snapshot.seconds if snapshot.seconds > 0 else 0.0
         for name, task in self._tasks.items():
             note = f"{rate:,.0f} pods/s" if name == "bound" else ""

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.api.quantity import QuantityError
+from kscheduler.simulation import event_validation, pod_validation
 from kscheduler.simulation import field_rules as rules
-from kscheduler.simulation import pod_validation
 from kscheduler.simulation.api_errors import ApiError, Cause, Object, bad_request, invalid
 from kscheduler.simulation.resources import Resource
 
@@ -104,6 +104,26 @@ def _priority_class(value: Object) -> list[Cause]:
     return rules.enumerated("preemptionPolicy", value.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
 
 
+def _lease(value: Object) -> list[Cause]:
+    spec = value.get("spec") or {}
+    causes: list[Cause] = []
+    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
+        causes.append(
+            rules.bad_value("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
+        )
+    if (spec.get("leaseTransitions") or 0) < 0:
+        why = "must be greater than or equal to 0"
+        causes.append(rules.bad_value("spec.leaseTransitions", spec["leaseTransitions"], why))
+    return causes
+
+
+def _budget(value: Object) -> list[Cause]:
+    spec = value.get("spec") or {}
+    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
+        return [rules.bad_value("spec", "", "minAvailable and maxUnavailable cannot be both set")]
+    return []
+
+
 def _workload(value: Object) -> list[Cause]:
     spec = value.get("spec") or {}
     template = spec.get("template") or {}
@@ -115,6 +135,10 @@ _CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
     {
         "pods": pod_validation.validate_pod,
         "nodes": _node,
+        "events": event_validation.validate_core_event,
+        "events.events.k8s.io": event_validation.validate_event,
+        "leases.coordination.k8s.io": _lease,
+        "poddisruptionbudgets.policy": _budget,
         "priorityclasses.scheduling.k8s.io": _priority_class,
         "daemonsets.apps": _workload,
         "deployments.apps": _workload,

@@ -10,7 +10,7 @@ from datetime import datetime
 from aiohttp import web
 
 from kscheduler.simulation import event_views
-from kscheduler.simulation.api_errors import ApiError, bad_request, invalid
+from kscheduler.simulation.api_errors import ApiError, bad_request, invalid, too_large_resource_version
 from kscheduler.simulation.faults import Faults
 from kscheduler.simulation.field_rules import forbidden_field
 from kscheduler.simulation.listing import list_page, parse_version
@@ -97,8 +97,11 @@ class Watches:
         if watch.initial_events or watch.resource_version in {"", "0"}:
             self._present_state(watch, watcher)
             return
-        collection = self._registry.store.collection(watch.resource.collection)
-        for change in collection.changes_since(parse_version(watch.resource_version)):
+        store, version = self._registry.store, parse_version(watch.resource_version)
+        if version > store.version:
+            # A client of an earlier life of this server would otherwise wait for ever on versions that never come.
+            raise too_large_resource_version(version, store.version)
+        for change in store.collection(watch.resource.collection).changes_since(version):
             watcher.deliver(change)
 
     def _present_state(self, watch: WatchRequest, watcher: Watcher) -> None:

@@ -20,6 +20,7 @@ from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
+from kscheduler.whatif.unreadable import unreadable_quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +61,10 @@ def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
     """The cluster as the scheduler's cache would hold it, without the pod to be judged. Raises `ScenarioError`."""
     view = Cache()
     for index, node in enumerate(objects.nodes):
-        _add(view, node, f"{where}: objects.nodes[{index}].status.allocatable")
+        _add(view, node, f"{where}: objects.nodes[{index}]")
     for index, other in enumerate(objects.pods):
         if other.spec.node_name and not other.is_terminal and other.key != pod.key:
-            _add(view, other, f"{where}: objects.pods[{index}].spec")
+            _add(view, other, f"{where}: objects.pods[{index}]")
     return view
 
 
@@ -74,7 +75,7 @@ def _add(view: Cache, added: Node | Pod, place: str) -> None:
         else:
             view.add_pod(added)
     except QuantityError as problem:
-        raise ScenarioError(f"{place} ({added.key}): {problem}") from None
+        raise ScenarioError(f"{place}.{unreadable_quantity(added) or problem} ({added.key})") from None
 
 
 def _judged(scenario: Scenario) -> PodInfo:
@@ -83,7 +84,8 @@ def _judged(scenario: Scenario) -> PodInfo:
     try:
         _ = pod.requests, pod.nonzero_requests, pod.accounted
     except QuantityError as problem:
-        raise ScenarioError(f"{scenario.where}: pod.spec ({pod.key}): {problem}") from None
+        told = unreadable_quantity(scenario.pod) or problem
+        raise ScenarioError(f"{scenario.where}: pod.{told} ({pod.key})") from None
     return pod
 
 

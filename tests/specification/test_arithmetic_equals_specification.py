@@ -6,9 +6,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.framework.resource_scoring import Usage, by_shape, percent, points_by_utilization
-from kscheduler.plugins.node_resources_balanced_allocation import _evenness
+from kscheduler.plugins.node_resources_balanced_allocation import evenness
+from tests.specification import scores
 from tests.specification.requests_by_hand import MOST
-from tests.specification.scores import cut, evenness, line_through
+from tests.specification.scores import cut, line_through
 
 examples = settings(max_examples=200, deadline=None)
 
@@ -71,4 +72,4 @@ def test_the_mean_over_a_shape_leaves_out_what_earns_nothing_and_rounds_halves_u
 def test_evenness_counts_the_resources_that_a_node_has(numbers: list[tuple[int, int]]) -> None:
     columns = [Usage(np.array([capacity]), np.array([used]), 0) for capacity, used in numbers]
     fractions = [min(1.0, float(used) / float(capacity)) for capacity, used in numbers if capacity]
-    assert _evenness(columns, [one.requested for one in columns], 1).tolist() == [evenness(fractions)]
+    assert evenness(columns, [one.requested for one in columns], 1).tolist() == [scores.evenness(fractions)]

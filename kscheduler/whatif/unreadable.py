@@ -1,0 +1,35 @@
+"""Which quantity of an object cannot be read: errors must name the field, and a sum does not know its terms' places."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.quantity import QuantityError, nano_value
+
+_LISTS = frozenset(("requests", "overhead", "allocatable", "allocatedResources"))
+"""Fields that hold amounts by resource name and that the scheduler reads."""
+
+
+def unreadable_quantity(found: Node | Pod) -> str:
+    """`path: what is wrong` of the first quantity that cannot be read; empty where all can."""
+    return next(_problems(msgspec.to_builtins(found), ""), "")
+
+
+def _problems(tree: Any, path: str) -> Iterator[str]:
+    if isinstance(tree, dict):
+        for name, child in tree.items():
+            place = f"{path}.{name}" if path else name
+            yield from _problems_of_amounts(child, place) if name in _LISTS else _problems(child, place)
+    elif isinstance(tree, (list, tuple)):
+        for position, child in enumerate(tree):
+            yield from _problems(child, f"{path}[{position}]")
+
+
+def _problems_of_amounts(amounts: Any, path: str) -> Iterator[str]:
+    for name, quantity in amounts.items():
+        try:
+            nano_value(quantity)
+        except QuantityError as problem:
+            yield f"{path}.{name}: {problem}"

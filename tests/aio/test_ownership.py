@@ -1,0 +1,121 @@
+"""Services and supervised tasks."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from kscheduler.aio import Service, ServiceEndedError, Slicer, TaskSet, VirtualClock, running
+
+
+async def for_ever() -> None:
+    await asyncio.Event().wait()
+
+
+async def test_services_stop_in_reverse_order_before_they_are_cancelled() -> None:
+    story: list[str] = []
+
+    def service(name: str) -> Service:
+        async def run() -> None:
+            story.append(f"start {name}")
+            try:
+                await for_ever()
+            finally:
+                story.append(f"end {name}")
+
+        async def stop() -> None:
+            story.append(f"stop {name}")
+
+        return Service(name, run, stop)
+
+    async with running(service("a"), service("b")):
+        await asyncio.sleep(0)
+        story.append("body")
+    assert story == ["start a", "start b", "body", "stop b", "end b", "stop a", "end a"]
+
+
+async def test_a_service_that_returns_early_ends_everything() -> None:
+    async def returns() -> None:
+        await asyncio.sleep(0)
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Service("good", for_ever), Service("early", returns)):
+            await for_ever()
+    assert caught.group_contains(ServiceEndedError, match="early ended by itself")
+
+
+async def test_a_failing_service_ends_the_body_and_its_error_comes_out() -> None:
+    async def fails() -> None:
+        raise LookupError("broken")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Service("bad", fails)):
+            await for_ever()
+    assert caught.group_contains(LookupError, match="broken")
+
+
+async def test_a_stop_that_fails_does_not_keep_others_from_stopping() -> None:
+    stopped = asyncio.Event()
+
+    async def good() -> None:
+        stopped.set()
+
+    async def bad() -> None:
+        raise LookupError("cannot stop")
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Service("first", for_ever, good), Service("second", for_ever, bad)):
+            await asyncio.sleep(0)
+    assert stopped.is_set()
+    assert caught.group_contains(LookupError)
+
+
+async def test_the_failure_of_one_task_never_touches_its_siblings() -> None:
+    tasks, failures, go = TaskSet("pods"), list[tuple[str, str]](), asyncio.Event()
+
+    async def fails() -> None:
+        raise LookupError("this pod only")
+
+    sibling = tasks.spawn("b", go.wait())
+    tasks.spawn("a", fails(), lambda name, error: failures.append((name, str(error))))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    assert failures == [("a", "this pod only")]
+    assert not sibling.done()
+    go.set()
+    assert await tasks.drain(5.0)
+    assert (tasks.statistics().running, tasks.statistics().failed, tasks.statistics().started) == (0, 1, 2)
+
+
+async def test_draining_is_bounded_in_time_and_cancels_nothing() -> None:
+    clock = VirtualClock()
+    tasks = TaskSet("pods", clock)
+    tasks.spawn("slow", for_ever())
+    draining = asyncio.create_task(tasks.drain(10.0))
+    await clock.run_to_next()
+    assert await draining is False
+    assert tasks.statistics().running == 1
+    await tasks.cancel_all()
+    assert (tasks.statistics().running, tasks.statistics().cancelled) == (0, 1)
+
+
+async def test_a_failure_that_nobody_handles_reaches_the_loops_handler() -> None:
+    seen: list[dict[str, Any]] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _loop, context: seen.append(context))
+
+    async def fails() -> None:
+        raise LookupError
+
+    tasks = TaskSet("pods")
+    tasks.spawn("x", fails())
+    await tasks.drain(5.0)
+    assert [context["message"] for context in seen] == ["task pods/x failed"]
+
+
+async def test_a_slice_is_used_up_after_its_time_and_a_turn_begins_a_new_one() -> None:
+    slicer = Slicer(seconds=0.0)
+    assert slicer.used_up()
+    patient = Slicer(seconds=60.0)
+    assert not patient.used_up()
+    await patient.turn()
+    assert not patient.used_up()

@@ -1,0 +1,97 @@
+"""A small HTTP server whose every answer is written by the test."""
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from aiohttp import web
+
+Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+@dataclass
+class Asked:
+    method: str
+    path: str
+    query: dict[str, str]
+    headers: dict[str, str]
+    body: bytes
+
+
+@dataclass
+class ScriptedServer:
+    """Answers requests with `answers` in turn, the last one for ever; remembers what was asked."""
+
+    url: str = ""
+    answers: list[Answer] = field(default_factory=list)
+    asked: list[Asked] = field(default_factory=list)
+    arrived: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        body = await request.read()
+        self.asked.append(Asked(request.method, request.path, dict(request.query), dict(request.headers), body))
+        self.arrived.set()
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        return await answer(request)
+
+
+def reply(body: str | bytes = b"{}", status: int = 200, **headers: str) -> Answer:
+    async def answer(_request: web.Request) -> web.StreamResponse:
+        named = {key.replace("_", "-"): value for key, value in headers.items()}
+        raw = body.encode() if isinstance(body, str) else body
+        return web.Response(body=raw, status=status, headers=named, content_type="application/json")
+
+    return answer
+
+
+def lines(*chunks: str | bytes, then: Callable[[], Awaitable[object]] | None = None, cut: bool = False) -> Answer:
+    """Stream chunks, wait for `then`, and end the stream in good order, or cut the connection."""
+
+    async def answer(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        response.enable_chunked_encoding()
+        await response.prepare(request)
+        for chunk in chunks:
+            await response.write(chunk.encode() if isinstance(chunk, str) else chunk)
+        if then is not None:
+            await then()
+        if cut:
+            drop(request)
+        return response
+
+    return answer
+
+
+def drop(request: web.Request) -> None:
+    assert request.transport is not None
+    request.transport.abort()
+
+
+async def vanish(request: web.Request) -> web.StreamResponse:
+    """Read the request and reset the connection."""
+    drop(request)
+    return web.Response()
+
+
+async def stall(_request: web.Request) -> web.StreamResponse:
+    """Never answer."""
+    await asyncio.Event().wait()
+    return web.Response()
+
+
+@asynccontextmanager
+async def scripted_server(*answers: Answer, tls: ssl.SSLContext | None = None) -> AsyncIterator[ScriptedServer]:
+    server = ScriptedServer(answers=list(answers))
+    app = web.Application(client_max_size=1 << 26)
+    app.router.add_route("*", "/{path:.*}", server.handle)
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.05)
+    await runner.setup()
+    site = web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls)
+    await site.start()
+    server.url = f"{'https' if tls else 'http'}://127.0.0.1:{runner.addresses[0][1]}"
+    try:
+        yield server
+    finally:
+        await runner.cleanup()

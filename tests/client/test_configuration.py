@@ -1,0 +1,205 @@
+"""Where the server is: good configurations connect, bad ones give one line that names file and field."""
+
+import asyncio
+import stat
+from pathlib import Path
+
+import pytest
+
+from kscheduler.aio import VirtualClock
+from kscheduler.client import (
+    APIClient,
+    ConfigurationError,
+    Connection,
+    load_connection,
+    load_service_account,
+    plain_connection,
+)
+from tests.client.scripted import reply, scripted_server
+
+GOOD = """
+apiVersion: v1
+kind: Config
+current-context: dev
+contexts: [{name: dev, context: {cluster: c, user: u}}]
+clusters: [{name: c, cluster: {server: "http://127.0.0.1:8001/"}}]
+users: [{name: u, user: {token: secret-token}}]
+"""
+
+
+def write(folder: Path, text: str, name: str = "config") -> str:
+    file = folder / name
+    file.write_text(text)
+    return str(file)
+
+
+async def load(path: str, **more: object) -> Connection:
+    return await load_connection(kubeconfig=path, **more)  # type: ignore[arg-type]
+
+
+async def test_a_kubeconfig_gives_url_and_token_and_a_description_without_secrets(tmp_path: Path) -> None:
+    connection = await load(write(tmp_path, GOOD))
+    assert connection.base_url == "http://127.0.0.1:8001"
+    assert await connection.headers() == {"Authorization": "Bearer secret-token"}
+    assert "secret" not in f"{connection.description} {connection!r}"
+
+
+async def test_headers_are_the_same_object_until_they_change(tmp_path: Path) -> None:
+    connection = await load(write(tmp_path, GOOD))
+    assert await connection.headers() is await connection.headers()
+
+
+BROKEN = [
+    pytest.param("a: [", "line 2", id="bad YAML"),
+    pytest.param("a: b\n c: d\n", "line 2", id="bad YAML on a later line"),
+    pytest.param("", "the file is empty", id="empty"),
+    pytest.param("- a", "expected a mapping with clusters", id="a list"),
+    pytest.param("clusters: []", "current-context is not set", id="no context"),
+    pytest.param("current-context: dev", "no entry 'dev' in contexts", id="missing context"),
+    pytest.param(
+        GOOD.replace("cluster: c,", "cluster: x,"),
+        "contexts[0].context.cluster: there is no entry 'x'",
+        id="missing cluster",
+    ),
+    pytest.param(
+        GOOD.replace("user: u}", "user: x}"), "contexts[0].context.user: there is no entry 'x'", id="missing user"
+    ),
+    pytest.param(GOOD.replace("user: u}", "user: 7}"), "there is no entry 7 in users", id="user is a number"),
+    pytest.param(
+        GOOD.replace('"http://127.0.0.1:8001/"', "7"),
+        "clusters[0].cluster.server: expected a string",
+        id="server is a number",
+    ),
+    pytest.param(GOOD.replace("http://127.0.0.1:8001/", "127.0.0.1:8001"), "is not a URL", id="no URL"),
+    pytest.param(GOOD.replace("http://127.0.0.1:8001/", "https://h:99999"), "is not a URL", id="bad port"),
+    pytest.param("clusters: 7", "clusters: expected a list", id="clusters is no list"),
+    pytest.param("clusters: [7]", "clusters[0]: expected a mapping", id="cluster is a number"),
+    pytest.param("clusters: [{cluster: {}}]", "clusters[0].name: expected a string, it is missing", id="no name"),
+    pytest.param(
+        "clusters: [{name: a, cluster: []}]", "clusters[0].cluster: expected a mapping", id="cluster is a list"
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "client-certificate: no.pem"),
+        "client-certificate",
+        id="no certificate file",
+    ),
+    pytest.param(GOOD.replace("token: secret-token", "tokenFile: no"), "tokenFile", id="no token file"),
+    pytest.param(
+        GOOD.replace("token: secret-token", "client-key-data: '%%'"),
+        "users[0].client-key-data: not base64",
+        id="not base64",
+    ),
+    pytest.param(
+        GOOD.replace("http:", "https:").replace('8001/"', '8001/", certificate-authority: config'),
+        "certificate-authority",
+        id="authority is no PEM",
+    ),
+    pytest.param(GOOD.replace("token: secret-token", "as: root"), "users.as: impersonation", id="impersonation"),
+    pytest.param(
+        GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: ./missing}"),
+        "missing",
+        id="exec plugin missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), BROKEN)
+async def test_a_broken_kubeconfig_gives_one_line_that_names_file_and_field(
+    tmp_path: Path, text: str, expected: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    path = write(tmp_path, text)
+    with pytest.raises(ConfigurationError) as caught:
+        await load(path)
+    message = str(caught.value)
+    assert expected in message
+    assert path in message
+    assert "\n" not in message
+    assert "secret" not in message
+    assert capfd.readouterr() == ("", "")
+
+
+async def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"kubeconfig .*/none: No such file"):
+        await load(str(tmp_path / "none"))
+    with pytest.raises(ConfigurationError, match=r"/none: No such file"):
+        await load_connection(environ={"KUBECONFIG": str(tmp_path / "none")})
+
+
+async def test_nothing_at_all_says_what_was_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="no API server"):
+        await load_connection(environ={"HOME": str(tmp_path)})
+
+
+async def test_of_several_files_the_first_to_name_something_wins(tmp_path: Path) -> None:
+    first = write(tmp_path, "current-context: dev\nusers: [{name: u, user: {token: first}}]", "1")
+    second = write(tmp_path, GOOD.replace("current-context: dev", "current-context: other"), "2")
+    missing = str(tmp_path / "missing")
+    connection = await load_connection(environ={"KUBECONFIG": f"{missing}:{first}:{second}"})
+    assert await connection.headers() == {"Authorization": "Bearer first"}
+
+
+async def test_relative_paths_are_relative_to_their_file(tmp_path: Path) -> None:
+    (tmp_path / "sub").mkdir()
+    (tmp_path / "sub" / "token").write_text("from-file\n")
+    path = write(tmp_path / "sub", GOOD.replace("token: secret-token", "tokenFile: token"))
+    assert await (await load(path)).headers() == {"Authorization": "Bearer from-file"}
+
+
+async def test_master_alone_needs_no_credentials_and_beside_a_kubeconfig_replaces_the_url(tmp_path: Path) -> None:
+    alone = await load_connection(master="http://127.0.0.1:9")
+    assert (alone.base_url, await alone.headers()) == ("http://127.0.0.1:9", {})
+    both = await load(write(tmp_path, GOOD), master="http://127.0.0.1:9")
+    assert both.base_url == "http://127.0.0.1:9"
+    assert await both.headers() == {"Authorization": "Bearer secret-token"}
+
+
+@pytest.mark.parametrize("url", ["127.0.0.1:8001", "ftp://x", "http://", "http://h:port"])
+def test_a_master_that_is_no_url_is_refused(url: str) -> None:
+    with pytest.raises(ConfigurationError, match="--master"):
+        plain_connection(url)
+
+
+def exec_plugin(folder: Path) -> str:
+    """A plugin whose token counts its runs."""
+    script = folder / "plugin"
+    script.write_text(
+        "#!/bin/sh\n"
+        f"echo x >> {folder}/runs\n"
+        f"runs=$(wc -l < {folder}/runs)\n"
+        'echo "{\\"apiVersion\\":\\"client.authentication.k8s.io/v1\\",\\"kind\\":\\"ExecCredential\\",'
+        '\\"status\\":{\\"token\\":\\"run-$(echo $runs)\\"}}"\n'
+    )
+    script.chmod(script.stat().st_mode | stat.S_IXUSR)
+    plugin = "exec: {apiVersion: client.authentication.k8s.io/v1, command: ./plugin}"
+    return GOOD.replace("token: secret-token", plugin)
+
+
+async def test_an_exec_plugin_is_run_again_when_the_server_refuses_its_token(tmp_path: Path) -> None:
+    text = exec_plugin(tmp_path)
+    refusal = reply(b'{"code":401}', 401)
+    async with scripted_server(reply(b"{}"), refusal, reply(b"ok")) as server:
+        connection = await load(write(tmp_path, text), master=server.url)
+        async with APIClient(connection) as client:
+            await client.get("/1")
+            assert await client.get("/2") == b"ok"
+        tokens = [asked.headers["Authorization"] for asked in server.asked]
+    assert tokens == ["Bearer run-1", "Bearer run-1", "Bearer run-2"]
+
+
+async def test_an_exec_plugin_must_be_allowed(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="allowed explicitly"):
+        await load(write(tmp_path, exec_plugin(tmp_path)), allow_exec=False)
+    assert not (tmp_path / "runs").exists()
+
+
+async def test_many_refused_requests_renew_the_credentials_once(tmp_path: Path) -> None:
+    connection = await load(write(tmp_path, exec_plugin(tmp_path)))
+    rejected = await connection.headers()
+    assert all(await asyncio.gather(*(connection.refresh(rejected) for _ in range(5))))
+    assert await connection.headers() == {"Authorization": "Bearer run-2"}
+
+
+def test_a_service_account_that_is_not_there_is_named(tmp_path: Path) -> None:
+    environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+    with pytest.raises(ConfigurationError, match=r"in-cluster configuration .*/token"):
+        load_service_account(environ, VirtualClock(), str(tmp_path))

@@ -1,0 +1,164 @@
+"""Watch lines and list bodies: every answer is a value, whatever the server sends."""
+
+import json
+import random
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.api.codec import UndecodableError
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.client.lines import LineSplitter, LineTooLongError
+from kscheduler.client.watch import (
+    Bookmark,
+    Decoded,
+    Decoder,
+    Garbled,
+    ListDecoder,
+    Undecodable,
+    WatchError,
+    WatchEvent,
+)
+
+POD = {
+    "apiVersion": "v1",
+    "kind": "Pod",
+    "metadata": {"name": "a", "namespace": "ns", "uid": "u", "resourceVersion": "7", "managedFields": [{}]},
+    "spec": {"schedulerName": "kscheduler", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]},
+    "status": {"phase": "Pending"},
+}
+STATUS = {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired", "message": "too old"}
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=20,
+)
+
+
+def feed(kind: Kind, raw: bytes) -> Decoded[Any]:
+    decoder: Decoder[Any] = Decoder(kind)
+    return decoder.feed(raw)
+
+
+def pod_lists() -> ListDecoder[Pod]:
+    return ListDecoder(PODS)
+
+
+def line(kind: str, obj: Any) -> bytes:
+    return json.dumps({"type": kind, "object": obj}).encode()
+
+
+@pytest.mark.parametrize("kind", ["ADDED", "MODIFIED", "DELETED"])
+def test_an_event_is_its_type_and_its_typed_object(kind: str) -> None:
+    event = feed(PODS, line(kind, POD))
+    assert isinstance(event, WatchEvent)
+    assert (event.type, event.object.key, event.object.metadata.resource_version) == (kind, "ns/a", "7")
+
+
+def test_nulls_are_nothing() -> None:
+    event = feed(PODS, line("ADDED", {**POD, "spec": {"containers": None, "tolerations": None}}))
+    assert isinstance(event, WatchEvent)
+
+
+@pytest.mark.parametrize(
+    ("annotations", "ends"),
+    [pytest.param({}, False, id="ordinary"), pytest.param({"k8s.io/initial-events-end": "true"}, True, id="ends")],
+)
+def test_a_bookmark_tells_its_version_and_whether_the_initial_events_are_complete(
+    annotations: dict[str, str], ends: bool
+) -> None:
+    bookmark = {"kind": "Pod", "metadata": {"resourceVersion": "9", "annotations": annotations}, "spec": {}}
+    assert feed(PODS, line("BOOKMARK", bookmark)) == Bookmark("9", ends)
+
+
+@pytest.mark.parametrize("kind", [PODS, NODES, NAMESPACES], ids=lambda kind: kind.plural)
+def test_an_error_event_is_a_status_whatever_the_kind(kind: Kind) -> None:
+    event = feed(kind, line("ERROR", STATUS))
+    assert isinstance(event, WatchError)
+    assert (event.status.code, event.status.reason) == (410, "Expired")
+
+
+def test_what_cannot_be_read_keeps_its_identity() -> None:
+    bad = {**POD, "spec": {"nodeName": "n1", "priority": "high"}}
+    event = feed(PODS, line("MODIFIED", bad))
+    assert isinstance(event, Undecodable)
+    assert (event.key, event.uid, event.resource_version, event.node_name) == ("ns/a", "u", "7", "n1")
+    assert "spec.priority" in event.error
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        pytest.param(b"<html>", id="html"),
+        pytest.param(b'{"type":"ADDED","object":{"metadata"', id="cut"),
+        pytest.param(b"[]", id="array"),
+        pytest.param(b'{"type":"ADDED"}', id="no object"),
+        pytest.param(b'{"type":"STRANGE","object":{}}', id="unknown type"),
+        pytest.param(b'{"type":"ADDED","object":"\xff\xfe"}', id="not UTF-8"),
+        pytest.param(b"[" * 100_000, id="deep"),
+    ],
+)
+def test_a_line_that_is_no_event_is_garbled(raw: bytes) -> None:
+    assert isinstance(feed(PODS, raw), Garbled)
+
+
+@given(st.binary(max_size=200), st.integers(min_value=0, max_value=400), st.integers())
+def test_mutilated_lines_never_raise(noise: bytes, position: int, seed: int) -> None:
+    raw = bytearray(line("ADDED", POD))
+    raw[position : position + random.Random(seed).randint(0, 20)] = noise
+    feed(PODS, bytes(raw))
+
+
+@given(json_values, json_values, json_values)
+def test_objects_of_any_shape_never_raise(metadata: Any, spec: Any, status: Any) -> None:
+    event = feed(PODS, line("ADDED", {"metadata": metadata, "spec": spec, "status": status}))
+    assert isinstance(event, WatchEvent | Undecodable)
+
+
+@given(st.lists(json_values, max_size=6), st.integers(min_value=0, max_value=6))
+def test_a_list_gives_every_good_item_whatever_lies_beside_it(others: list[Any], place: int) -> None:
+    items = [*others[:place], POD, *others[place:]]
+    body = json.dumps({"metadata": {"resourceVersion": "5"}, "items": items}).encode()
+    page = pod_lists().decode(body)
+    assert "ns/a" in [one.key for one in page.items]
+    nulls = sum(item is None for item in others)
+    assert len(page.items) + len(page.undecodable) >= len(items) - nulls
+    assert page.resource_version == "5"
+
+
+def test_split_and_whole_decoding_agree() -> None:
+    body = json.dumps({"metadata": {"resourceVersion": "5", "continue": "t"}, "items": [POD] * 3}).encode()
+    decoder = pod_lists()
+    whole, unread = decoder.decode(body), decoder.split(body)
+    items, bad = decoder.decode_items(unread.items)
+    assert (items, bad) == (whole.items, [])
+    assert (
+        (unread.resource_version, unread.continue_token) == ("5", "t") == (whole.resource_version, whole.continue_token)
+    )
+
+
+@pytest.mark.parametrize("body", [b"<html>", b"[]", b'{"items":7}', b""], ids=["html", "array", "no list", "empty"])
+def test_a_body_that_is_no_list_is_refused(body: bytes) -> None:
+    with pytest.raises(UndecodableError):
+        pod_lists().decode(body)
+
+
+@given(st.lists(st.binary(max_size=30)), st.integers(min_value=1, max_value=9))
+def test_lines_come_out_whole_however_the_network_cuts_them(parts: list[bytes], size: int) -> None:
+    text = b"\n".join(parts)
+    splitter = LineSplitter()
+    got = [one for begin in range(0, len(text), size) for one in splitter.feed(text[begin : begin + size])]
+    *complete, rest = text.split(b"\n")
+    assert got == [one for one in complete if one]
+    assert splitter.pending == len(rest)
+
+
+def test_a_line_without_end_is_given_up() -> None:
+    splitter = LineSplitter(longest=100)
+    splitter.feed(b"x" * 60)
+    with pytest.raises(LineTooLongError):
+        splitter.feed(b"x" * 60)

@@ -1,0 +1,182 @@
+"""The Event recorder: bounded, deduplicated, never in anybody's way."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.aio import Service, VirtualClock, running
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.client import APIClient, EventRecorder, plain_connection
+from kscheduler.client.event_series import Series, SeriesBook
+from kscheduler.client.events import truncated
+from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
+
+
+def pod(name: str = "a") -> Pod:
+    return Pod(metadata=ObjectMeta(name=name, namespace="ns", uid=f"u-{name}", resource_version="3"))
+
+
+def failed(recorder: EventRecorder, of: Pod, note: str = "0/1 nodes are available") -> None:
+    recorder.record(
+        of,
+        type="Warning",
+        reason="FailedScheduling",
+        action="Scheduling",
+        note=note,
+        reporting_controller="kscheduler",
+    )
+
+
+@asynccontextmanager
+async def recording(
+    *answers: Answer, queue_size: int = 1000
+) -> AsyncIterator[tuple[EventRecorder, ScriptedServer, VirtualClock]]:
+    clock = VirtualClock()
+    async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
+        recorder = EventRecorder(client, reporting_instance="kscheduler-host", clock=clock, queue_size=queue_size)
+        async with running(Service("events", recorder.run)):
+            yield recorder, server, clock
+
+
+async def sent(recorder: EventRecorder) -> None:
+    assert await recorder.flush(3600.0)
+
+
+async def test_an_event_has_every_field_that_kubectl_shows() -> None:
+    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+        failed(recorder, pod())
+        await sent(recorder)
+        assert server.asked[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
+        event = json.loads(server.asked[0].body)
+    assert event.pop("metadata")["name"].startswith("a.")
+    assert event == {
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "eventTime": "2026-09-21T14:13:20.000000Z",
+        "reportingController": "kscheduler",
+        "reportingInstance": "kscheduler-host",
+        "action": "Scheduling",
+        "reason": "FailedScheduling",
+        "type": "Warning",
+        "note": "0/1 nodes are available",
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": "ns",
+            "name": "a",
+            "uid": "u-a",
+            "resourceVersion": "3",
+        },
+    }
+
+
+async def test_repetitions_become_one_series_that_is_patched_once_and_at_its_end() -> None:
+    async with recording(reply(b"{}")) as (recorder, server, clock):
+        for _ in range(5):
+            failed(recorder, pod())
+            await sent(recorder)
+        failed(recorder, pod("b"))
+        await sent(recorder)
+        assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]
+        assert json.loads(server.asked[1].body)["series"]["count"] == 2
+        assert server.asked[1].path.endswith(json.loads(server.asked[0].body)["metadata"]["name"])
+        await clock.advance(430.0)
+        await sent(recorder)
+        assert json.loads(server.asked[3].body)["series"]["count"] == 5
+        assert recorder.statistics().series == 0
+        failed(recorder, pod())
+        await sent(recorder)
+        assert server.asked[4].method == "POST"
+
+
+async def test_a_full_queue_drops_and_counts() -> None:
+    async with recording(stall, queue_size=10) as (recorder, _, _clock):
+        for number in range(25):
+            failed(recorder, pod(str(number)))
+        assert recorder.statistics().dropped == 15
+        assert recorder.statistics().queued == 10
+
+
+async def test_flushing_is_bounded_in_time() -> None:
+    async with recording(stall) as (recorder, _, clock):
+        failed(recorder, pod())
+        flushing = asyncio.create_task(recorder.flush(5.0))
+        await clock.advance(await clock.next_sleep(within_seconds=5.0))
+        assert await flushing is False
+
+
+async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sent() -> None:
+    async with recording(reply(b'{"message":"namespace is terminating"}', 403), reply(b"{}", 201)) as (
+        recorder,
+        _,
+        _clock,
+    ):
+        failed(recorder, pod("a"))
+        await sent(recorder)
+        failed(recorder, pod("b"))
+        await sent(recorder)
+        assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
+
+
+async def test_a_server_in_trouble_is_asked_again_with_patience() -> None:
+    async with recording(reply(b"{}", 500), reply(b"{}", 201)) as (recorder, _, clock):
+        failed(recorder, pod())
+        flushing = asyncio.create_task(recorder.flush(3600.0))
+        await clock.advance(await clock.next_sleep(within_seconds=2.0))
+        assert await flushing
+        assert recorder.statistics().sent == 1
+
+
+async def test_an_event_that_has_expired_on_the_server_begins_anew() -> None:
+    async with recording(reply(b"{}", 201), reply(b"{}", 404), reply(b"{}", 201)) as (recorder, server, _):
+        for _number in range(3):
+            failed(recorder, pod())
+            await sent(recorder)
+        assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]
+
+
+@given(st.text())
+def test_a_note_has_at_most_1024_bytes_and_stays_text(note: str) -> None:
+    cut = truncated(note * 100)
+    assert len(cut.encode()) <= 1024
+    assert cut == note * 100 or cut.endswith(" ...")
+
+
+def test_a_long_note_is_cut_as_kube_scheduler_cuts_it() -> None:
+    assert truncated("x" * 1025) == "x" * 1020 + " ..."
+    assert truncated("x" * 1024) == "x" * 1024
+
+
+def test_the_book_never_outgrows_its_limit() -> None:
+    book = SeriesBook(largest=3)
+    for number in range(10):
+        book.begin((str(number), "", "", "", ""), Series("ns", "n", 1, 0.0, 0.0, 0.0))
+    assert len(book) == 3
+    assert book.seen(("9", "", "", "", ""), 1.0, 1.0)[0] is not None
+    assert book.seen(("0", "", "", "", ""), 1.0, 1.0)[0] is None
+
+
+def test_a_series_is_refreshed_every_half_hour() -> None:
+    book, key = SeriesBook(), ("u", "", "", "", "")
+    book.begin(key, Series("ns", "n", 1, 0.0, 0.0, 0.0))
+    due = []
+    for minute in range(1, 65):
+        series, now_due = book.seen(key, minute * 60.0, minute * 60.0)
+        assert series is not None
+        if now_due:
+            due.append(minute)
+            series.patched_at = minute * 60.0
+    assert due == [1, 31, 61]
+
+
+@pytest.mark.parametrize("silent", [359.0, 361.0])
+def test_a_series_ends_after_six_silent_minutes(silent: float) -> None:
+    book, key = SeriesBook(), ("u", "", "", "", "")
+    book.begin(key, Series("ns", "n", 7, 0.0, 0.0, 0.0))
+    assert len(list(book.finish(silent))) == (1 if silent > 360 else 0)

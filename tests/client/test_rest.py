@@ -1,0 +1,272 @@
+"""REST manners: what is retried, what is not, and what an error lets the caller conclude."""
+
+import asyncio
+import socket
+from pathlib import Path
+
+import pytest
+
+from kscheduler.aio import TokenBucket, VirtualClock
+from kscheduler.client import (
+    APIClient,
+    APIError,
+    Connection,
+    NetworkError,
+    NotSentError,
+    StalledError,
+    UnknownOutcomeError,
+    plain_connection,
+)
+from kscheduler.client.credentials import TokenFile
+from kscheduler.client.rest import network_error
+from tests.client.scripted import lines, reply, scripted_server, stall, vanish
+
+STATUS = '{"kind":"Status","code":%d,"reason":"%s","message":"%s"}'
+
+
+def closed_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+async def test_a_request_carries_body_type_and_user_agent_and_little_else() -> None:
+    async with (
+        scripted_server(reply(b'{"ok":1}', status=201)) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        assert await client.post("/api/v1/x?dryRun=All", b'{"a":1}') == b'{"ok":1}'
+        asked = server.asked[0]
+        assert (asked.method, asked.path, asked.query, asked.body) == (
+            "POST",
+            "/api/v1/x",
+            {"dryRun": "All"},
+            b'{"a":1}',
+        )
+        assert asked.headers["Content-Type"] == "application/json"
+        assert asked.headers["User-Agent"].startswith("kscheduler/")
+        assert set(asked.headers) == {"Host", "User-Agent", "Accept", "Content-Type", "Content-Length"}
+
+
+async def test_a_refusal_tells_code_reason_message_causes() -> None:
+    body = STATUS % (422, "Invalid", "no") + ""
+    body = body[:-1] + ',"details":{"causes":[{"reason":"FieldValueRequired","message":"m","field":"spec.x"}]}}'
+    async with scripted_server(reply(body, status=422)) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(APIError) as caught:
+            await client.put("/api/v1/x", b"{}")
+    error = caught.value
+    assert (error.code, error.reason, error.message, error.causes[0].field) == (422, "Invalid", "no", "spec.x")
+    assert error.is_invalid
+    assert not error.is_conflict
+
+
+@pytest.mark.parametrize(
+    ("code", "reason", "predicate"),
+    [
+        pytest.param(409, "Conflict", "is_conflict", id="conflict"),
+        pytest.param(409, "AlreadyExists", "is_already_exists", id="already exists"),
+        pytest.param(404, "NotFound", "is_not_found", id="not found"),
+        pytest.param(410, "Expired", "is_gone", id="gone"),
+        pytest.param(403, "Forbidden", "is_forbidden", id="forbidden"),
+        pytest.param(500, "InternalError", "is_server_error", id="server error"),
+        pytest.param(504, "Timeout", "is_timeout", id="timeout"),
+    ],
+)
+async def test_a_refusal_without_retry_after_is_not_retried(code: int, reason: str, predicate: str) -> None:
+    async with scripted_server(reply(STATUS % (code, reason, "x"), code)) as server:
+        async with APIClient(plain_connection(server.url)) as client:
+            with pytest.raises(APIError) as caught:
+                await client.post("/x", b"{}")
+        assert len(server.asked) == 1
+    assert getattr(caught.value, predicate)
+
+
+async def test_a_refusal_that_is_no_status_becomes_one_line() -> None:
+    page = reply(b"<html>\n<b>Bad\nGateway</b>", 502)
+    async with scripted_server(page) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(APIError, match=r"502 : <html> <b>Bad Gateway</b> \(POST /x\)"):
+            await client.post("/x", b"{}")
+
+
+@pytest.mark.parametrize("code", [pytest.param(429, id="throttled"), pytest.param(503, id="unavailable")])
+async def test_retry_after_is_honoured_to_the_second_even_for_writes(code: int) -> None:
+    clock = VirtualClock()
+    busy = reply(STATUS % (code, "", "busy"), code, Retry_After="7")
+    async with (
+        scripted_server(busy, busy, reply(b"done")) as server,
+        APIClient(plain_connection(server.url), clock=clock) as client,
+    ):
+        posting = asyncio.create_task(client.post("/x", b"{}"))
+        waits = [await clock.run_to_next(), await clock.run_to_next()]
+        assert await posting == b"done"
+        assert waits == [7.0, 7.0]
+        assert client.statistics().throttled == (2 if code == 429 else 0)
+        assert client.statistics().retries == 2
+
+
+async def test_after_ten_retries_the_refusal_comes_out() -> None:
+    clock = VirtualClock()
+    async with scripted_server(reply(STATUS % (429, "", "busy"), 429, Retry_After="1")) as server:
+        async with APIClient(plain_connection(server.url), clock=clock) as client:
+            posting = asyncio.create_task(client.post("/x", b"{}"))
+            for _ in range(10):
+                await clock.run_to_next()
+            with pytest.raises(APIError) as caught:
+                await posting
+        assert caught.value.is_too_many_requests
+        assert len(server.asked) == 11
+
+
+async def test_a_wait_of_more_than_a_minute_is_the_callers() -> None:
+    async with (
+        scripted_server(reply(STATUS % (429, "", "busy"), 429, Retry_After="3600")) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        with pytest.raises(APIError) as caught:
+            await client.get("/x")
+    assert caught.value.retry_after_seconds == 3600
+
+
+async def test_a_refused_connection_is_certainly_not_sent() -> None:
+    async with APIClient(plain_connection(f"http://127.0.0.1:{closed_port()}")) as client:
+        with pytest.raises(NotSentError):
+            await client.post("/x", b"{}")
+        assert not await client.is_reachable()
+        assert client.statistics().requests == {("<error>", "POST"): 1}
+
+
+async def test_a_write_whose_answer_is_lost_has_an_unknown_outcome_and_is_not_repeated() -> None:
+    async with scripted_server(vanish) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(UnknownOutcomeError):
+            await client.post("/x", b"{}")
+        assert len(server.asked) == 1
+
+
+async def test_a_write_that_times_out_has_an_unknown_outcome() -> None:
+    async with scripted_server(stall) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(UnknownOutcomeError):
+            await client.patch("/x", b"{}", timeout_seconds=0.05)
+
+
+async def test_a_read_is_repeated_when_the_connection_breaks() -> None:
+    clock = VirtualClock()
+    async with scripted_server(vanish, reply(b"here")) as server:
+        async with APIClient(plain_connection(server.url), clock=clock) as client:
+            reading = asyncio.create_task(client.get("/x", {"a": "b c"}, retries=1))
+            assert await clock.run_to_next() == 1.0
+            assert await reading == b"here"
+        assert server.asked[-1].query == {"a": "b c"}
+
+
+async def test_a_rotated_token_is_read_at_once_when_the_server_refuses_the_old_one(tmp_path: Path) -> None:
+    token = tmp_path / "token"
+    token.write_text("old\n")
+    async with scripted_server(reply(b"{}"), reply(STATUS % (401, "", ""), 401), reply(b"ok")) as server:
+        connection = Connection(server.url, "test", TokenFile(str(token), VirtualClock()))
+        async with APIClient(connection) as client:
+            await client.get("/a")
+            token.write_text("new\n")
+            assert await client.post("/b", b"{}") == b"ok"
+        assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer old", "Bearer old", "Bearer new"]
+
+
+async def test_a_token_is_read_again_each_minute_less_ten_seconds(tmp_path: Path) -> None:
+    token, clock = tmp_path / "token", VirtualClock()
+    token.write_text("old")
+    credentials = TokenFile(str(token), clock)
+    token.write_text("new")
+    await clock.advance(49)
+    assert await credentials.authorization() == "Bearer old"
+    await clock.advance(1)
+    assert await credentials.authorization() == "Bearer new"
+    token.unlink()
+    await clock.advance(60)
+    assert await credentials.authorization() == "Bearer new"
+
+
+async def test_credentials_that_stay_refused_come_out_as_401_after_one_retry_at_most() -> None:
+    async with scripted_server(reply(STATUS % (401, "", "who"), 401)) as server:
+        async with APIClient(plain_connection(server.url)) as client:
+            with pytest.raises(APIError) as caught:
+                await client.get("/x")
+        assert caught.value.is_unauthorized
+        assert len(server.asked) == 1
+
+
+async def test_the_bucket_spaces_requests() -> None:
+    clock = VirtualClock()
+    bucket = TokenBucket(2.0, 1, clock)
+    async with scripted_server(reply()) as server, APIClient(plain_connection(server.url), bucket=bucket) as client:
+        await client.get("/1")
+        second = asyncio.create_task(client.get("/2"))
+        assert await clock.next_sleep() == pytest.approx(0.5)
+        assert len(server.asked) == 1
+        await clock.advance(0.5)
+        await second
+
+
+async def test_a_stream_yields_whole_lines_however_they_are_cut() -> None:
+    big = "x" * 5_000_000
+    async with (
+        scripted_server(lines('{"a', '":1}\n\n{"b":2}\n{"c"', f':"{big}"}}\n')) as server,
+        APIClient(plain_connection(server.url)) as client,
+        client.stream("/w", {"watch": "true"}) as stream,
+    ):
+        assert client.statistics().watches == 1
+        got = [line async for batch in stream for line in batch]
+    assert got[:2] == [b'{"a":1}', b'{"b":2}']
+    assert len(got[2]) == len(big) + 8
+
+
+async def read_to_the_end(client: APIClient, inactivity_seconds: float = 70.0) -> None:
+    async with client.stream("/w", {}, inactivity_seconds=inactivity_seconds) as stream:
+        async for _ in stream:
+            pass
+
+
+async def test_a_silent_stream_is_given_up() -> None:
+    async with (
+        scripted_server(lines("{}\n", then=asyncio.Event().wait)) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        with pytest.raises(StalledError):
+            await read_to_the_end(client, inactivity_seconds=0.05)
+        assert client.statistics().watches == 0
+
+
+async def test_a_stream_that_is_cut_is_a_network_error() -> None:
+    async with scripted_server(lines("{}\n{", cut=True)) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(NetworkError):
+            await read_to_the_end(client)
+
+
+async def test_a_refused_stream_is_an_api_error_with_retry_after() -> None:
+    async with (
+        scripted_server(reply(STATUS % (429, "", "busy"), 429, Retry_After="3")) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        with pytest.raises(APIError) as caught:
+            async with client.stream("/w", {}):
+                pass
+    assert caught.value.retry_after_seconds == 3
+
+
+async def test_durations_and_codes_are_counted() -> None:
+    async with (
+        scripted_server(reply(), reply(status=404), reply()) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        await client.get("/x")
+        with pytest.raises(APIError):
+            await client.get("/x")
+        await client.post("/x", b"")
+        statistics = client.statistics()
+    assert statistics.requests == {("200", "GET"): 1, ("404", "GET"): 1, ("200", "POST"): 1}
+    assert sum(statistics.durations["GET"].counts) == 2
+    assert statistics.durations["GET"].sum_seconds > 0
+
+
+def test_an_unknown_failure_of_a_write_is_never_called_safe() -> None:
+    assert type(network_error(OSError("odd"), "POST", "/x")) is UnknownOutcomeError
+    assert type(network_error(OSError("odd"), "GET", "/x")) is NetworkError

@@ -1,0 +1,125 @@
+"""Bodies of the writes, and when a status patch is not sent at all."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+
+from kscheduler.aio import VirtualClock
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.meta import Condition, ObjectMeta
+from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchanged, plain_connection
+from kscheduler.client.writes import binding_body, pod_path, status_patch
+from tests.client.scripted import Answer, reply, scripted_server
+
+NOW = "2026-11-21T12:00:00Z"
+UNSCHEDULABLE = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
+
+
+def pod(*conditions: Condition, nominated: str = "", generation: int = 3) -> Pod:
+    metadata = ObjectMeta(name="a", namespace="ns", uid="u", generation=generation)
+    return Pod(metadata=metadata, status=PodStatus(conditions=conditions, nominated_node_name=nominated))
+
+
+def patch(of: Pod, condition: Condition | None, nominated: str | Unchanged = UNCHANGED) -> Any:
+    body = status_patch(of, condition, nominated, NOW)
+    return None if body is None else json.loads(body)
+
+
+def test_a_binding_names_the_pods_uid() -> None:
+    assert json.loads(binding_body("ns", 'a"b', "u", "n1")) == {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": 'a"b', "namespace": "ns", "uid": "u"},
+        "target": {"kind": "Node", "name": "n1"},
+    }
+
+
+def test_a_name_cannot_leave_its_place_in_the_path() -> None:
+    assert pod_path("ns", "a/../b?x") == "/api/v1/namespaces/ns/pods/a%2F..%2Fb%3Fx"
+
+
+def test_a_new_condition_is_stamped_and_carries_the_generation() -> None:
+    (condition,) = patch(pod(), UNSCHEDULABLE)["status"]["conditions"]
+    assert condition["lastTransitionTime"] == NOW
+    assert condition["observedGeneration"] == 3
+    assert patch(pod(), UNSCHEDULABLE)["metadata"] == {"uid": "u"}
+
+
+def test_the_transition_time_moves_only_with_the_status() -> None:
+    earlier = Condition(
+        type="PodScheduled",
+        status="False",
+        reason="Old",
+        last_transition_time="2026-01-01T00:00:00Z",
+        observed_generation=3,
+    )
+    (condition,) = patch(pod(earlier), UNSCHEDULABLE)["status"]["conditions"]
+    assert (condition["lastTransitionTime"], condition["reason"]) == ("2026-01-01T00:00:00Z", "Unschedulable")
+
+
+def test_nothing_is_sent_when_nothing_changes() -> None:
+    (written,) = patch(pod(), UNSCHEDULABLE)["status"]["conditions"]
+    same = Condition(
+        type="PodScheduled",
+        status="False",
+        reason=written["reason"],
+        message=written["message"],
+        last_transition_time=NOW,
+        observed_generation=3,
+    )
+    assert patch(pod(same), UNSCHEDULABLE) is None
+    assert patch(pod(nominated="n1"), None, "n1") is None
+    assert patch(pod(nominated="n1"), None) is None
+
+
+@pytest.mark.parametrize(
+    ("nominated", "sent"), [pytest.param("n2", "n2", id="set"), pytest.param("", None, id="cleared")]
+)
+def test_the_nominated_node_is_set_or_cleared(nominated: str, sent: str | None) -> None:
+    assert patch(pod(nominated="n1"), None, nominated)["status"] == {"nominatedNodeName": sent}
+
+
+def test_a_message_that_is_gone_is_cleared_by_the_merge() -> None:
+    (condition,) = patch(pod(UNSCHEDULABLE), Condition(type="PodScheduled", status="True"))["status"]["conditions"]
+    assert (condition["message"], condition["reason"]) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("code", "tries"),
+    [
+        pytest.param(409, 4, id="conflict is tried four times"),
+        pytest.param(500, 4, id="internal error too"),
+        pytest.param(403, 1, id="forbidden is not"),
+    ],
+)
+async def test_a_status_patch_is_tried_again_where_that_can_help(code: int, tries: int) -> None:
+    clock = VirtualClock()
+    async with (
+        scripted_server(reply(b'{"message":"m"}', code)) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        patching = asyncio.create_task(PodWriter(client, clock).patch_pod_status(pod(), UNSCHEDULABLE))
+        for _ in range(tries - 1):
+            await clock.run_to_next()
+        with pytest.raises(APIError):
+            await patching
+        assert len(server.asked) == tries
+        assert server.asked[0].headers["Content-Type"] == "application/strategic-merge-patch+json"
+
+
+async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
+    answers: list[Answer] = [reply(b"{}", 201), reply(b'{"metadata":{"name":"a","namespace":"ns"}}'), reply(b"{}")]
+    async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
+        writer = PodWriter(client)
+        await writer.bind("ns", "a", "u", "n1")
+        assert (await writer.get_pod("ns", "a")).key == "ns/a"
+        await writer.delete_pod("ns", "a", "u", grace_period_seconds=0)
+        assert [(asked.method, asked.path) for asked in server.asked] == [
+            ("POST", "/api/v1/namespaces/ns/pods/a/binding"),
+            ("GET", "/api/v1/namespaces/ns/pods/a"),
+            ("DELETE", "/api/v1/namespaces/ns/pods/a"),
+        ]
+        options = json.loads(server.asked[2].body)
+        assert (options["preconditions"], options["gracePeriodSeconds"]) == ({"uid": "u"}, 0)

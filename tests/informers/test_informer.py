@@ -1,0 +1,260 @@
+"""Store, handlers, and objects that come back or cannot be read."""
+
+import asyncio
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.api.core import Node, Pod, PodSpec
+from kscheduler.api.kinds import NODES, PODS
+from kscheduler.api.meta import ObjectMeta
+from kscheduler.client.watch import Undecodable, WatchEvent
+from kscheduler.informers import Informer, Store
+
+Story = list[tuple[str, ...]]
+
+
+class Recorder:
+    """Writes down what it is told, and fails for objects named `poison`."""
+
+    def __init__(self) -> None:
+        self.story: Story = []
+
+    def on_add(self, obj: Pod, initial: bool) -> None:
+        self.story.append(("add", obj.key, obj.metadata.uid, "initial" if initial else ""))
+        if obj.metadata.name == "poison":
+            raise LookupError
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        self.story.append(("update", new.key, old.metadata.resource_version, new.metadata.resource_version))
+
+    def on_delete(self, obj: Pod) -> None:
+        self.story.append(("delete", obj.key, obj.metadata.uid, obj.metadata.resource_version))
+
+    def take(self) -> Story:
+        story, self.story = self.story, []
+        return story
+
+
+def pod(name: str, version: str = "1", uid: str = "", node: str = "", **labels: str) -> Pod:
+    meta = ObjectMeta(name=name, namespace="ns", uid=uid or f"uid-{name}", resource_version=version, labels=labels)
+    return Pod(metadata=meta, spec=PodSpec(node_name=node))
+
+
+def unreadable(name: str, event: str = "MODIFIED", node: str = "", uid: str = "") -> Undecodable:
+    return Undecodable(event, "ns", name, uid, "99", node, "spec.x: expected int")
+
+
+@pytest.fixture
+def informer() -> Informer[Pod]:
+    return Informer(PODS)
+
+
+@pytest.fixture
+def recorder(informer: Informer[Pod]) -> Recorder:
+    recorder = Recorder()
+    informer.add_handler(recorder)
+    return recorder
+
+
+async def test_the_first_list_is_handed_over_before_it_counts_as_synced(informer: Informer[Pod]) -> None:
+    seen: list[bool] = []
+
+    class Watcher(Recorder):
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            seen.append(informer.has_synced)
+
+    informer.add_handler(Watcher())
+    await informer.replace([pod("a"), pod("b")], [])
+    assert seen == [False, False]
+    assert informer.has_synced
+
+
+async def test_a_relist_tells_updates_additions_and_deletions(informer: Informer[Pod], recorder: Recorder) -> None:
+    await informer.replace([pod("same"), pod("changed"), pod("gone")], [])
+    assert recorder.take() == [("add", f"ns/{n}", f"uid-{n}", "initial") for n in ("same", "changed", "gone")]
+    await informer.replace([pod("same"), pod("changed", "2"), pod("new")], [])
+    assert recorder.take() == [
+        ("update", "ns/changed", "1", "2"),
+        ("add", "ns/new", "uid-new", ""),
+        ("delete", "ns/gone", "uid-gone", "1"),
+    ]
+
+
+async def test_the_same_key_with_a_new_uid_is_a_deletion_and_an_addition(
+    informer: Informer[Pod], recorder: Recorder
+) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", uid="u1")))
+    informer.apply(WatchEvent("MODIFIED", pod("a", "2", uid="u2")))
+    await informer.replace([pod("a", "3", uid="u3")], [])
+    assert [step[0:3:2] for step in recorder.take()] == [
+        ("add", "u1"),
+        ("delete", "u1"),
+        ("add", "u2"),
+        ("delete", "u2"),
+        ("add", "u3"),
+    ]
+
+
+def test_the_same_version_is_not_told_twice(informer: Informer[Pod], recorder: Recorder) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    informer.apply(WatchEvent("MODIFIED", pod("a")))
+    assert len(recorder.take()) == 1
+
+
+def test_a_deletion_hands_over_the_last_stored_state(informer: Informer[Pod], recorder: Recorder) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    informer.apply(WatchEvent("DELETED", pod("a", "5")))
+    informer.apply(WatchEvent("DELETED", pod("a", "6")))
+    assert recorder.take()[1:] == [("delete", "ns/a", "uid-a", "1")]
+    assert len(informer.store) == 0
+
+
+def test_a_handlers_exception_is_that_objects_failure_only(informer: Informer[Pod], recorder: Recorder) -> None:
+    second = Recorder()
+    informer.add_handler(second)
+    informer.apply(WatchEvent("ADDED", pod("poison")))
+    informer.apply(WatchEvent("ADDED", pod("b")))
+    assert len(recorder.take()) == 2
+    assert len(second.take()) == 1 + 1
+    assert informer.statistics().handler_errors == 2
+
+
+def test_a_late_handler_is_told_what_is_stored(informer: Informer[Pod]) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    late = Recorder()
+    informer.add_handler(late)
+    assert late.take() == [("add", "ns/a", "uid-a", "initial")]
+
+
+async def test_a_large_list_lets_others_run_between_slices(informer: Informer[Pod]) -> None:
+    class Slow(Recorder):
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            sum(range(20_000))
+
+    informer.add_handler(Slow())
+    turns, ended = 0, asyncio.Event()
+
+    async def other() -> None:
+        nonlocal turns
+        while not ended.is_set():
+            turns += 1
+            await asyncio.sleep(0)
+
+    counting = asyncio.create_task(other())
+    await informer.replace([pod(str(number)) for number in range(200)], [])
+    ended.set()
+    await counting
+    assert turns >= 3
+
+
+def test_an_unreadable_object_is_counted_named_and_passed_over(informer: Informer[Pod], recorder: Recorder) -> None:
+    informer.apply_undecodable(unreadable("bad", "ADDED"))
+    assert recorder.take() == []
+    assert informer.statistics().undecodable == {"ns/bad": "spec.x: expected int"}
+    informer.apply(WatchEvent("MODIFIED", pod("bad")))
+    assert informer.statistics().undecodable == {}
+    assert informer.statistics().undecodable_total == 1
+
+
+def test_a_node_that_became_unreadable_does_not_stay_schedulable() -> None:
+    informer: Informer[Node] = Informer(NODES)
+    informer.apply(WatchEvent("ADDED", Node(metadata=ObjectMeta(name="n1", uid="u"))))
+    informer.apply_undecodable(Undecodable("MODIFIED", "", "n1", "u", "9", "", "bad"))
+    assert informer.store.get("n1") is None
+
+
+@pytest.mark.parametrize(
+    ("was_on", "now_on", "kept_on"),
+    [
+        pytest.param("n1", "n1", "n1", id="bound stays where it is"),
+        pytest.param("n1", "", "n1", id="bound and nothing known"),
+        pytest.param("", "n2", "n2", id="bound by the unreadable state"),
+        pytest.param("", "", None, id="pending is not scheduled any more"),
+    ],
+)
+def test_a_pod_that_became_unreadable_keeps_what_it_holds(
+    informer: Informer[Pod], was_on: str, now_on: str, kept_on: str | None
+) -> None:
+    informer.apply(WatchEvent("ADDED", pod("a", node=was_on)))
+    informer.apply_undecodable(unreadable("a", node=now_on, uid="uid-a"))
+    kept = informer.store.get("ns/a")
+    assert (kept.spec.node_name if kept else None) == kept_on
+
+
+async def test_an_unreadable_pod_in_a_relist_is_not_taken_for_deleted(
+    informer: Informer[Pod], recorder: Recorder
+) -> None:
+    await informer.replace([pod("a", node="n1")], [])
+    recorder.take()
+    await informer.replace([], [unreadable("a", "LISTED", node="n1")])
+    assert recorder.take() == []
+    informer.apply_undecodable(unreadable("a", "DELETED"))
+    assert [step[0] for step in recorder.take()] == ["delete"]
+
+
+def test_stored_pods_carry_no_luggage(informer: Informer[Pod]) -> None:
+    heavy = pod("a", app="web")
+    heavy.metadata.annotations = {
+        "kubectl.kubernetes.io/last-applied-configuration": "{}",
+        "big": "x" * 5000,
+        "small": "kept",
+    }
+    informer.apply(WatchEvent("ADDED", heavy))
+    stored = informer.store.get("ns/a")
+    assert stored is not None
+    assert stored.metadata.annotations == {"small": "kept"}
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(["ADDED", "MODIFIED", "DELETED"]),
+            st.sampled_from(["a", "b", "c"]),
+            st.sampled_from(["u1", "u2"]),
+            st.sampled_from(["n1", "n2", ""]),
+        ),
+        max_size=40,
+    )
+)
+def test_store_index_and_handlers_always_agree_with_a_naive_model(events: list[tuple[str, str, str, str]]) -> None:
+    informer: Informer[Pod] = Informer(PODS)
+    told: dict[str, Pod] = {}
+
+    class Model:
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            assert obj.key not in told
+            told[obj.key] = obj
+
+        def on_update(self, old: Pod, new: Pod) -> None:
+            assert told[new.key] is old
+            assert old.metadata.uid == new.metadata.uid
+            told[new.key] = new
+
+        def on_delete(self, obj: Pod) -> None:
+            assert told.pop(obj.key) is obj
+
+    informer.add_handler(Model())
+    informer.store.add_index("node", lambda obj: [obj.spec.node_name] if obj.spec.node_name else [])
+    truth: dict[str, tuple[str, str]] = {}
+    for version, (event, name, uid, node) in enumerate(events):
+        informer.apply(WatchEvent(event, pod(name, str(version), uid, node)))
+        truth.pop(name, None)
+        if event != "DELETED":
+            truth[name] = (uid, node)
+    assert {one.metadata.name: (one.metadata.uid, one.spec.node_name) for one in informer.store.list()} == truth
+    assert {key: id(one) for key, one in told.items()} == {one.key: id(one) for one in informer.store.list()}
+    for node in ("n1", "n2"):
+        filed = {one.metadata.name for one in informer.store.by_index("node", node)}
+        assert filed == {name for name, (_, on) in truth.items() if on == node}
+    assert informer.statistics().handler_errors == 0
+
+
+def test_an_index_covers_what_was_stored_before_it() -> None:
+    store: Store[Pod] = Store()
+    store.put("ns/a", pod("a", node="n1"))
+    store.add_index("node", lambda obj: [obj.spec.node_name])
+    assert [one.key for one in store.by_index("node", "n1")] == ["ns/a"]
+    store.remove("ns/a")
+    assert store.by_index("node", "n1") == []

@@ -1,0 +1,352 @@
+"""Reflector and factory against a real HTTP server whose answers the test writes."""
+
+import asyncio
+import json
+import random
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+
+import pytest
+
+from kscheduler.aio import VirtualClock
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.client import APIClient, NotSentError, plain_connection
+from kscheduler.informers import Informer, InformerFactory, Reflector
+from tests.client.scripted import Answer, ScriptedServer, lines, reply, scripted_server, stall, vanish
+
+
+def pod(name: str, version: str = "1", **spec: object) -> dict[str, object]:
+    metadata = {"name": name, "namespace": "ns", "uid": f"u-{name}", "resourceVersion": version}
+    return {"metadata": metadata, "spec": spec}
+
+
+def pod_list(*pods: object, version: str = "10", token: str = "") -> Answer:
+    return reply(json.dumps({"items": pods, "metadata": {"resourceVersion": version, "continue": token}}))
+
+
+def event(kind: str, obj: object) -> str:
+    return json.dumps({"type": kind, "object": obj}) + "\n"
+
+
+def bookmark(version: str, *, ends_initial: bool = False) -> str:
+    annotations = {"k8s.io/initial-events-end": "true"} if ends_initial else {}
+    return event("BOOKMARK", {"metadata": {"resourceVersion": version, "annotations": annotations}})
+
+
+def failure(code: int, reason: str = "") -> str:
+    return event("ERROR", {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "m"})
+
+
+def refusal(code: int, reason: str = "", **headers: str) -> Answer:
+    return reply(json.dumps({"kind": "Status", "code": code, "reason": reason, "message": "m"}), code, **headers)
+
+
+class Bench:
+    """A reflector on a scripted server."""
+
+    def __init__(self, server: ScriptedServer, client: APIClient, *, watch_list: bool, inactivity: float) -> None:
+        self.server = server
+        self.clock = VirtualClock()
+        self.informer: Informer[Pod] = Informer(PODS, clock=self.clock)
+        self.reflector = Reflector(
+            client,
+            self.informer,
+            clock=self.clock,
+            rng=random.Random(1),
+            watch_list=watch_list,
+            inactivity_seconds=inactivity,
+        )
+
+    async def reasons(self, steps: int) -> list[str]:
+        return [(await self.reflector.step()).reason for _ in range(steps)]
+
+    def names(self) -> set[str]:
+        return {one.metadata.name for one in self.informer.store.list()}
+
+    def versions_asked(self) -> list[str | None]:
+        return [asked.query.get("resourceVersion") for asked in self.server.asked]
+
+
+@asynccontextmanager
+async def bench(*answers: Answer, watch_list: bool = False, inactivity: float = 5.0) -> AsyncIterator[Bench]:
+    async with (
+        scripted_server(*answers) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        yield Bench(server, client, watch_list=watch_list, inactivity=inactivity)
+
+
+async def test_lists_all_pages_and_then_watches_from_the_lists_version() -> None:
+    answers = (
+        pod_list(pod("a"), version="", token="t"),
+        pod_list(pod("b"), version="10"),
+        lines(event("ADDED", pod("c", "11")), event("DELETED", pod("a", "12")), bookmark("20")),
+        lines(),
+    )
+    async with bench(*answers) as it:
+        assert await it.reasons(3) == ["listed", "ended", "very short watch"]
+        assert it.names() == {"b", "c"}
+        assert it.informer.has_synced
+        assert it.server.asked[0].query["fieldSelector"] == PODS.field_selector
+        assert it.server.asked[1].query["continue"] == "t"
+        assert it.versions_asked() == [None, None, "10", "20"]
+        assert it.informer.statistics().relists == {"start": 1}
+
+
+async def test_history_expired_lists_again_and_deletes_what_was_missed() -> None:
+    answers = (
+        pod_list(pod("a"), pod("b"), version="10"),
+        lines(event("MODIFIED", pod("a", "11")), failure(410, "Expired")),
+        refusal(410, "Expired"),
+        pod_list(pod("b"), version="30"),
+    )
+    async with bench(*answers) as it:
+        assert await it.reasons(4) == ["listed", "expired", "expired", "listed"]
+        assert it.names() == {"b"}
+        assert it.versions_asked() == [None, "10", "11", None]
+        assert it.informer.statistics().relists == {"start": 1, "expired": 1}
+
+
+async def test_a_cut_connection_is_resumed_without_a_list() -> None:
+    answers = (pod_list(version="10"), lines(event("ADDED", pod("a", "11")), '{"type":"ADD', cut=True), lines())
+    async with bench(*answers) as it:
+        assert await it.reasons(3) == ["listed", "broken", "very short watch"]
+        assert it.versions_asked() == [None, "10", "11"]
+
+
+async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
+    silent = lines(bookmark("15"), then=asyncio.Event().wait)
+    async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as it:
+        assert await it.reasons(3) == ["listed", "stalled", "very short watch"]
+        assert it.versions_asked() == [None, "10", "15"]
+
+
+async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:
+    seen: list[tuple[str, bool]] = []
+    complete = asyncio.Event()
+
+    class Handler:
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            seen.append((obj.metadata.name, initial))
+
+        def on_update(self, old: Pod, new: Pod) -> None:
+            raise AssertionError
+
+        def on_delete(self, obj: Pod) -> None:
+            raise AssertionError
+
+    async def until_checked() -> None:
+        await complete.wait()
+
+    initial = [event("ADDED", pod("a", "5")), event("ADDED", pod("b", "3")), event("DELETED", pod("b", "6"))]
+
+    first = lines(*initial, bookmark("9", ends_initial=True), event("ADDED", pod("c", "10")), then=until_checked)
+    async with bench(first, lines(), watch_list=True) as it:
+        it.informer.add_handler(Handler())
+        stepping = asyncio.create_task(it.reasons(2))
+        await it.informer.wait_until_synced()
+        complete.set()
+        assert await stepping == ["ended", "very short watch"]
+        assert seen == [("a", True), ("c", False)]
+        assert it.versions_asked() == ["", "10"]
+        assert it.server.asked[0].query["sendInitialEvents"] == "true"
+
+
+async def test_a_watch_list_that_is_cut_leaves_the_store_alone_and_lists() -> None:
+    answers = (lines(event("ADDED", pod("a", "5")), cut=True), pod_list(pod("b"), version="10"))
+    async with bench(*answers, watch_list=True) as it:
+        assert (await it.reflector.step()).back_off
+        assert it.names() == set()
+        assert await it.reasons(1) == ["listed"]
+        assert it.names() == {"b"}
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        pytest.param(refusal(422, "Invalid"), id="refused"),
+        pytest.param(lines(event("ADDED", pod("a", "5")), bookmark("6")), id="taken for a plain watch"),
+    ],
+)
+async def test_a_server_without_watch_list_is_listed(answer: Answer) -> None:
+    async with bench(answer, pod_list(pod("b"), version="10"), watch_list=True) as it:
+        assert await it.reasons(2) == ["watch-list unsupported", "listed"]
+        assert it.names() == {"b"}
+
+
+async def test_an_unreadable_object_stops_neither_the_list_nor_the_watch() -> None:
+    answers = (
+        pod_list(pod("a"), pod("bad", priority="high"), version="10"),
+        lines(event("ADDED", pod("worse", "11", containers=7)), event("ADDED", pod("c", "12")), bookmark("13")),
+        lines(),
+    )
+    async with bench(*answers) as it:
+        await it.reasons(3)
+        assert it.names() == {"a", "c"}
+        assert set(it.informer.statistics().undecodable) == {"ns/bad", "ns/worse"}
+        assert it.versions_asked()[-1] == "13"
+
+
+async def test_a_line_that_is_no_event_leads_to_a_new_list() -> None:
+    answers = (pod_list(version="10"), lines("<html>\n"), pod_list(pod("a"), version="12"))
+    async with bench(*answers) as it:
+        assert await it.reasons(3) == ["listed", "garbled", "listed"]
+        assert it.informer.statistics().relists == {"start": 1, "garbled": 1}
+
+
+async def test_a_large_page_is_read_in_slices_to_the_same_end() -> None:
+    pods = [pod(f"p{number}", schedulerName="x" * 2500) for number in range(1000)]
+    async with bench(pod_list(*pods, pod("bad", priority="high"), version="10")) as it:
+        assert await it.reasons(1) == ["listed"]
+        assert len(it.informer.store) == 1000
+        assert set(it.informer.statistics().undecodable) == {"ns/bad"}
+
+
+async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_asked() -> None:
+    answers = (refusal(500), refusal(500), refusal(429, Retry_After="20"), refusal(500), pod_list(pod("a")), stall)
+    async with bench(*answers) as it:
+        running = asyncio.create_task(it.reflector.run())
+        waits = [await it.clock.run_to_next() for _ in range(4)]
+        await it.informer.wait_until_synced()
+        running.cancel()
+    assert 0.8 <= waits[0] < 1.6 <= waits[1] < 3.2
+    assert waits[2] == 20.0
+    assert 6.4 <= waits[3] < 12.8
+
+
+async def test_forbidden_is_told_with_the_rule_that_is_missing_and_backs_off_to_a_minute() -> None:
+    async with bench(refusal(403, "Forbidden")) as it:
+        running = asyncio.create_task(it.reflector.run())
+        waits = [await it.clock.run_to_next() for _ in range(9)]
+        running.cancel()
+        assert "forbidden" in it.informer.statistics().problem
+    assert max(waits) <= 72.0
+    assert waits[-1] >= 60.0
+
+
+async def test_a_server_that_comes_back_is_noticed_long_before_the_delay_is_over() -> None:
+    async with bench(pod_list(pod("a"))) as it:
+        for _ in range(6):
+            it.reflector._backoff.next()
+        waiting = asyncio.create_task(
+            it.reflector._wait(it.reflector.progress.watch_broke(NotSentError("refused"), 0.0, 0))
+        )
+        waited = await it.clock.run_to_next()
+        await waiting
+    assert waited <= 1.0
+
+
+# --- factory ----------------------------------------------------------------------------------------------------------
+
+
+def by_path(**answers: Answer) -> Answer:
+    """Answer by the path's last part."""
+
+    async def answer(request: object) -> object:
+        last = request.path.rpartition("/")[2]  # type: ignore[attr-defined]
+        return await answers[last](request)  # type: ignore[arg-type]
+
+    return answer  # type: ignore[return-value]
+
+
+@asynccontextmanager
+async def running_factory(answer: Answer, *kinds: Kind) -> AsyncIterator[tuple[InformerFactory, VirtualClock]]:
+    clock = VirtualClock()
+    async with scripted_server(answer) as server, APIClient(plain_connection(server.url)) as client:
+        factory = InformerFactory(client, kinds, clock=clock, rng=random.Random(1), watch_list=False)
+        task = asyncio.create_task(factory.run())
+        try:
+            yield factory, clock
+        finally:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+
+def list_or_watch(listed: Answer) -> Answer:
+    async def answer(request: object) -> object:
+        watching = "watch" in request.query  # type: ignore[attr-defined]
+        return await (lines(then=asyncio.Event().wait) if watching else listed)(request)  # type: ignore[arg-type]
+
+    return answer  # type: ignore[return-value]
+
+
+async def test_all_kinds_sync_and_the_statistics_tell() -> None:
+    answers = by_path(pods=list_or_watch(pod_list(pod("a"))), nodes=list_or_watch(pod_list()))
+    async with running_factory(answers, PODS, NODES) as (factory, _):
+        assert await factory.wait_for_sync(60) == ()
+        assert [(one.resource, one.synced, one.objects) for one in factory.statistics()] == [
+            ("pods", True, 1),
+            ("nodes", True, 0),
+        ]
+        assert factory[PODS].store.get("ns/a") is not None
+
+
+async def test_the_kind_that_does_not_sync_is_named_with_its_problem() -> None:
+    answers = by_path(pods=list_or_watch(pod_list()), nodes=refusal(403, "Forbidden"))
+    async with running_factory(answers, PODS, NODES) as (factory, clock):
+        await factory[PODS].wait_until_synced()
+        waiting = asyncio.create_task(factory.wait_for_sync(5))
+        while not waiting.done():
+            await clock.run_to_next()
+        (culprit,) = await waiting
+    assert culprit.startswith("nodes: forbidden: 403 Forbidden")
+
+
+async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears() -> None:
+    exists = False
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+
+    async def discovery(request: object) -> object:
+        found = reply(json.dumps({"resources": [{"name": "gadgets"}]})) if exists else refusal(404, "NotFound")
+        return await found(request)  # type: ignore[arg-type]
+
+    answers = by_path(v1=discovery, gadgets=list_or_watch(pod_list(pod("a"))))  # type: ignore[arg-type]
+    appeared = asyncio.Event()
+
+    class Handler:
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            appeared.set()
+
+        def on_update(self, old: Pod, new: Pod) -> None:
+            raise AssertionError
+
+        def on_delete(self, obj: Pod) -> None:
+            raise AssertionError
+
+    async with running_factory(answers, gadgets) as (factory, clock):
+        factory[gadgets].add_handler(Handler())
+        assert await factory.wait_for_sync(60) == ()
+        assert factory.statistics()[0].resting
+        exists = True
+        assert await clock.run_to_next() == 300.0
+        await asyncio.wait_for(appeared.wait(), 5)
+        assert not factory.statistics()[0].resting
+
+
+async def test_a_lost_request_does_not_end_the_informer() -> None:
+    answers = (vanish, pod_list(pod("a")), stall)
+    async with bench(*answers) as it:
+        running = asyncio.create_task(it.reflector.run())
+        await it.clock.run_to_next()
+        await it.informer.wait_until_synced()
+        assert not running.done()
+        running.cancel()
+
+
+async def test_a_404_that_discovery_contradicts_empties_nothing() -> None:
+    gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
+    said: list[str] = []
+
+    async def listing(request: object) -> object:
+        said.append("asked")
+        found = refusal(404, "NotFound") if len(said) == 1 else list_or_watch(pod_list(pod("a")))
+        return await found(request)  # type: ignore[arg-type]
+
+    discovery = reply(json.dumps({"resources": [{"name": "gadgets"}]}))
+    answers = by_path(v1=discovery, gadgets=listing)  # type: ignore[arg-type]
+    async with running_factory(answers, gadgets) as (factory, clock):
+        assert 0.8 <= await clock.run_to_next() < 1.6
+        await factory[gadgets].wait_until_synced()
+        assert (factory.statistics()[0].resting, factory.statistics()[0].objects) == (False, 1)
