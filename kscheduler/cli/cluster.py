@@ -8,6 +8,7 @@ from typing import Any
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
+_INTERRUPTED = 130
 _DESCRIPTION = """\
 Serve a whole cluster from one process: an API server that kubectl can talk to, nodes of mixed sizes in three zones, and
 hollow kubelets that run pods and reject what does not fit. Nothing is stored; Ctrl-C ends it."""
@@ -31,7 +32,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal. 0: ended by one; 2: cannot be served."""
+    """Serve until a signal. 0: ended by one; 2: cannot be served; 130: a signal came before it was ready."""
     from kscheduler import logs
 
     try:
@@ -51,6 +52,8 @@ def run(args: argparse.Namespace) -> int:
     )
     try:
         asyncio.run(serve_cluster(options, sys.stdout))
+    except asyncio.CancelledError:
+        return _INTERRUPTED
     except OSError as error:
         where = error.filename or f"--host {args.host} --port {args.port}"
         return refuse(f"cannot serve the cluster: {where}: {error.strerror or error}")

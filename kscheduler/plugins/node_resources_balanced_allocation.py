@@ -95,5 +95,5 @@ def _deviation_where_present(fractions: Sequence[Fractions], present: Sequence[N
     spread = np.sqrt(sum(squares[1:], squares[0]) / np.maximum(counts, 1).astype(np.float64))
     highest = np.max([np.where(has, fraction, 0.0) for fraction, has in zip(inside, present, strict=True)], axis=0)
     lowest = np.min([np.where(has, fraction, 1.0) for fraction, has in zip(inside, present, strict=True)], axis=0)
-    deviation: Fractions = np.where(counts == 2, np.abs((highest - lowest) / 2.0), np.where(counts > 2, spread, 0.0))
+    deviation: Fractions = np.where(counts == 2, np.abs((highest - lowest) / 2.0), spread)
     return deviation

@@ -7,7 +7,7 @@ with history, and faults as vocabulary. Entry point: `kscheduler.simulation.apis
     store, watching, listing  objects, resource versions, history, what a watch sees
     registry, deletion        what a verb means: defaults, validation, finalizers, garbage
     patches, strategic_merge, server_side_apply
-    handlers, watch_stream    HTTP
+    handlers, watch_handler   HTTP
     discovery, openapi, tables
     faults                    what goes wrong on purpose
 

@@ -7,6 +7,7 @@ import yaml
 
 from kscheduler.simulation import protobuf
 from kscheduler.simulation.api_errors import Object, bad_request, unsupported_media_type
+from kscheduler.simulation.shapes import check_shape
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -42,6 +43,7 @@ def decode_object(body: bytes, content_type: str) -> Object:
     value = decode(body, content_type)
     if not isinstance(value, dict):
         raise bad_request("the object provided is unrecognized: expected a JSON object")
+    check_shape(value)
     return value
 
 

@@ -25,7 +25,10 @@ from kscheduler.simulation.store import Record
 from kscheduler.simulation.watch_handler import Watches
 
 _log = logging.getLogger(__name__)
-_RETURNS_DELETED = frozenset({"pods", "namespaces", "services", "serviceaccounts", "persistentvolumes"})
+_RETURNS_DELETED = frozenset(
+    {"pods", "namespaces", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"}
+)
+"""Kinds whose DELETE answers with the object; the others answer with a Status."""
 
 
 def respond(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:

@@ -317,11 +317,15 @@ def _address_of(node: Node | None) -> str:
 
 @asynccontextmanager
 async def hollow_kubelets(
-    server: str | Connection, *, seed: int = 0, heartbeats: HeartbeatRates | None = None
+    server: str | Connection,
+    *,
+    seed: int = 0,
+    heartbeats: HeartbeatRates | None = None,
+    is_hollow: Callable[[Node], bool] = every_node,
 ) -> AsyncIterator[HollowKubelets]:
     """Kubelets with a client of their own, playing while the body runs. `server` is a plain URL or a connection."""
     connection = plain_connection(server) if isinstance(server, str) else server
     async with APIClient(connection) as client:
-        kubelets = HollowKubelets(client, seed=seed, heartbeats=heartbeats)
+        kubelets = HollowKubelets(client, seed=seed, heartbeats=heartbeats, is_hollow=is_hollow)
         async with running(Service("hollow kubelets", kubelets.run)):
             yield kubelets

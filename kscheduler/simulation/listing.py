@@ -15,6 +15,7 @@ import msgspec
 from kscheduler.simulation.api_errors import Object, bad_request, expired, too_large_resource_version
 from kscheduler.simulation.resources import Resource
 from kscheduler.simulation.selectors import Selection
+from kscheduler.simulation.shapes import parse_integer
 from kscheduler.simulation.store import Key, ObjectStore, Record
 
 
@@ -52,7 +53,7 @@ def parse_version(text: str) -> int:
 
 def list_page(store: ObjectStore, resource: Resource, selection: Selection, query: Mapping[str, str]) -> Page:
     """The page that the query asks for. Raises 400, 410 or 504."""
-    limit = int(query.get("limit") or 0)
+    limit = parse_integer(query.get("limit"), "limit")
     token = query.get("continue", "")
     if token:
         return _continued(store, resource, selection, limit, token, query)
@@ -69,7 +70,7 @@ def _snapshot(store: ObjectStore, resource: Resource, query: Mapping[str, str]) 
     version = parse_version(asked)
     if version > store.version:
         raise too_large_resource_version(version, store.version)
-    if match == "Exact" or (not match and int(query.get("limit") or 0) > 0):
+    if match == "Exact" or (not match and parse_integer(query.get("limit"), "limit") > 0):
         return version, collection.snapshot(version)
     return store.version, collection.records
 

@@ -31,6 +31,7 @@ from kscheduler.simulation.api_errors import (
 )
 from kscheduler.simulation.registry import Registry, WriteOptions
 from kscheduler.simulation.request_path import ResourcePath
+from kscheduler.simulation.shapes import check_shape
 from kscheduler.simulation.store import Record
 
 
@@ -165,6 +166,7 @@ def _apply(
 
 def _identified(path: ResourcePath, applied: Object) -> Object:
     """The applied object with the name and namespace of the URL. Raises 400 when it says otherwise."""
+    check_shape(applied)
     metadata = dict(applied.get("metadata") or {})
     for field, expected in (("name", path.name), ("namespace", path.namespace)):
         if expected and metadata.setdefault(field, expected) != expected:

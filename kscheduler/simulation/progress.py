@@ -53,8 +53,10 @@ class PlainDisplay:
 
 def display(out: TextIO) -> AbstractContextManager[Display]:
     """The best display for this stream, to be entered while pods are on their way."""
-    if out.isatty() and importlib.util.find_spec("rich") is not None:
-        return _bars(out)
+    if out.isatty():
+        if importlib.util.find_spec("rich") is not None:
+            return _bars(out)
+        out.write("  (for a live display: pip install 'kscheduler[simulation]')\n")
     return nullcontext(PlainDisplay(out))
 
 

@@ -25,6 +25,7 @@ from kscheduler.simulation.api_errors import (
 from kscheduler.simulation.deletion import Deletion
 from kscheduler.simulation.field_rules import bad_value, required
 from kscheduler.simulation.resources import PODS, Resource
+from kscheduler.simulation.shapes import check_shape
 from kscheduler.simulation.store import ObjectStore, Record
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
@@ -56,7 +57,7 @@ NO_OPTIONS = WriteOptions()
 
 
 class Registry:
-    """The verbs over one store. `on_create`, `on_update` see values that this class owns, never the caller's."""
+    """The verbs over one store. Bodies are copied on the way in; a record's value must never be changed in place."""
 
     def __init__(
         self, store: ObjectStore, now: Callable[[], datetime] = utc_now, random_source: random.Random | None = None
@@ -104,7 +105,8 @@ class Registry:
     ) -> Record:
         """Replace an object (or its status); returns the record now stored. Raises 400, 404, 409 or 422."""
         record = self.get(resource, namespace, name)
-        validation.check_shape(body)
+        check_shape(body)
+        body = {**body, "metadata": dict(body.get("metadata") or {})}
         self._check_names(resource, namespace, name, body)
         self._check_preconditions(resource, record, body["metadata"])
         return self.replace(resource, record, body, options, subresource)
@@ -113,6 +115,7 @@ class Registry:
         self, resource: Resource, record: Record, body: Object, options: WriteOptions, subresource: str = ""
     ) -> Record:
         """Store `body` over `record` after carrying over and validating; no write when nothing changed."""
+        check_shape(body)
         old = event_views.shown(resource, record.value)
         new = {**defaults.without_nulls(body), "metadata": dict(body["metadata"])}
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
@@ -140,7 +143,7 @@ class Registry:
         return record
 
     def _new_object(self, resource: Resource, namespace: str, body: Object) -> Object:
-        validation.check_shape(body)
+        check_shape(body)
         value = {**defaults.without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
         metadata = value["metadata"] = dict(value.get("metadata") or {})
         if resource.key == "pods":
@@ -177,7 +180,7 @@ class Registry:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
 
     def _check_names(self, resource: Resource, namespace: str, name: str, body: Object) -> None:
-        metadata = body.setdefault("metadata", {})
+        metadata = body["metadata"]
         if metadata.setdefault("name", name) != name:
             raise bad_request(
                 f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"

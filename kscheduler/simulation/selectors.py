@@ -5,7 +5,7 @@ object. A field that the real server does not index for the kind is refused with
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
@@ -205,9 +205,6 @@ class Selection:
             if not all(term.matches(present) for term in self.labels):
                 return False
         return all(term.matches(value) for term in self.fields)
-
-
-Predicate = Callable[[Object], bool]
 
 
 def parse_selection(query: Mapping[str, str], resource: Resource, namespace: str, name: str = "") -> Selection:

@@ -18,17 +18,20 @@ class StopSignals:
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._handled: list[signal.Signals] = []
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
-        for number in _SIGNALS:
+        # What nohup ignores stays ignored.
+        self._handled = [number for number in _SIGNALS if not _is_hangup_ignored(number)]
+        for number in self._handled:
             asyncio.get_running_loop().add_signal_handler(number, self._stop)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number in _SIGNALS:
+        for number in self._handled:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     async def wait(self) -> None:
@@ -41,3 +44,7 @@ class StopSignals:
             self._waiter.set_result(None)
         elif self._task is not None:
             self._task.cancel()
+
+
+def _is_hangup_ignored(number: signal.Signals) -> bool:
+    return number is signal.SIGHUP and signal.getsignal(number) is signal.SIG_IGN

@@ -20,6 +20,7 @@ from kscheduler.simulation.field_rules import bad_value, required, unsupported
 from kscheduler.simulation.registry import Registry, WriteOptions
 from kscheduler.simulation.resources import BUDGETS, PODS, Resource
 from kscheduler.simulation.selectors import labels_match
+from kscheduler.simulation.shapes import check_shape, parse_integer
 from kscheduler.simulation.store import Record
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -83,10 +84,12 @@ def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
     """Delete a pod if its disruption budgets allow it, taking one disruption from each. Raises 404, 409, 429 or 500."""
+    options = eviction.get("deleteOptions") or {}
+    check_shape(options)
     record = registry.get(PODS, namespace, name)
     if not _needs_no_budget(record.value):
         _take_disruption(registry, record.value, dry_run=dry_run)
-    registry.deletion.delete(PODS, namespace, name, delete_options(eviction.get("deleteOptions") or {}, {}, dry_run))
+    registry.deletion.delete(PODS, namespace, name, delete_options(options, {}, dry_run))
     return success()
 
 
@@ -146,13 +149,15 @@ def _check_budget(registry: Registry, budget: Object) -> None:
 def delete_options(body: Object, query: Mapping[str, str], dry_run: bool = False) -> DeleteOptions:
     """Options of a DELETE from its body and, where that is silent, from its query. Raises 400."""
     preconditions = body.get("preconditions") or {}
-    grace = body.get("gracePeriodSeconds", query.get("gracePeriodSeconds"))
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and "gracePeriodSeconds" in query:
+        grace = parse_integer(query["gracePeriodSeconds"], "gracePeriodSeconds")
     propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
     if propagation not in {"Background", "Foreground", "Orphan"}:
         raise bad_request(f'invalid propagationPolicy: "{propagation}"')
     dry = dry_run or "All" in (body.get("dryRun") or ()) or query.get("dryRun") == "All"
     return DeleteOptions(
-        grace_period_seconds=None if grace is None else int(grace),
+        grace_period_seconds=grace,
         uid=preconditions.get("uid", ""),
         resource_version=preconditions.get("resourceVersion", ""),
         propagation="Orphan" if body.get("orphanDependents") else propagation,

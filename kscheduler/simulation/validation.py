@@ -18,17 +18,6 @@ _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)
 _LABEL_NAMED = frozenset({"namespaces", "services"})
 
 
-def check_shape(value: Object) -> None:
-    """Parts that every later step walks through have the right JSON type. Raises 400."""
-    for name in ("metadata", "spec", "status"):
-        if not isinstance(value.get(name, {}), dict):
-            raise bad_request(f"json: cannot unmarshal {name}: expected an object")
-    metadata = value.get("metadata", {})
-    for name in ("labels", "annotations"):
-        if not isinstance(metadata.get(name) or {}, dict):
-            raise bad_request(f"json: cannot unmarshal metadata.{name}: expected a map of strings")
-
-
 def check_create(resource: Resource, value: Object) -> None:
     """Refuse a new object that breaks a rule. Raises 422 with all causes."""
     causes = _metadata(resource, value["metadata"])

@@ -17,9 +17,6 @@ from kscheduler.simulation.resources import Resource
 from kscheduler.simulation.selectors import Selection
 from kscheduler.simulation.store import Change, ChangeType, Record, View
 
-Encode = Callable[[Record], bytes]
-"""Turns a record into the JSON of a watch event's object, in the form that the client asked for."""
-
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:

@@ -2,7 +2,7 @@
 
 The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds
 of nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws
-sizes, images and order. With ten pods per node, or fewer, and at least ten nodes in two or more zones, every pod but the
+sizes, images and order. With at most ten pods per node, and at least ten nodes in two or more zones, every pod but the
 intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
 ARM) have these to themselves, the others ask for about 60 % of what there is.
 
@@ -59,8 +59,8 @@ _GPU = NodeShape("gpu", 32, 128, gpus=8, label=("accelerator", "gpu"), taint=(GP
 _BATCH = NodeShape("medium", 16, 64, "hdd", label=("dedicated", "batch"), taint=("dedicated", "batch", "NoSchedule"))
 _ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSchedule"))
 
-PATTERN = (_MEDIUM, _SMALL, _LARGE, _SMALL, _GPU, _MEDIUM, _BATCH, _SMALL, _ARM, _SPOT)
-"""Every ten nodes are these, in this order."""
+PATTERN = (_MEDIUM, _LARGE, _SMALL, _SMALL, _MEDIUM, _GPU, _BATCH, _SMALL, _ARM, _SPOT)
+"""Every ten nodes are these, in this order; zone-b, which some pods insist on, gets its share of the first ten."""
 
 
 def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:

@@ -1,0 +1,100 @@
+"""Requests of any shape get an answer that blames them, never a 500."""
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.simulation.cluster_client import Client, node, pod
+
+PODS = "/api/v1/namespaces/default/pods"
+STRANGE: tuple[Any, ...] = (None, 7, "text", [], [7], {"a": 7}, True)
+BODIES = [
+    *STRANGE,
+    *({"metadata": strange} for strange in STRANGE),
+    *({"metadata": {"name": strange}} for strange in STRANGE),
+    *({"metadata": {"labels": strange}} for strange in STRANGE),
+    *({"metadata": {"resourceVersion": strange, "uid": strange}} for strange in STRANGE),
+    *({"metadata": {"managedFields": strange, "ownerReferences": strange}} for strange in STRANGE),
+    *({"spec": strange} for strange in STRANGE),
+    *({"spec": {"containers": strange, "replicas": strange}} for strange in STRANGE),
+    *({"status": {"conditions": strange, "capacity": strange}} for strange in STRANGE),
+    *({"target": strange, "deleteOptions": strange, "preconditions": strange} for strange in STRANGE),
+    *({"target": {"name": strange}, "gracePeriodSeconds": strange, "dryRun": strange} for strange in STRANGE),
+]
+PATCH_TYPES = ("strategic-merge-patch+json", "merge-patch+json", "json-patch+json", "apply-patch+yaml")
+
+
+async def answer(client: Client, method: str, path: str, body: Any, content_type: str) -> int:
+    headers = {"Content-Type": content_type}
+    async with client.session.request(method, client.url + path, data=json.dumps(body), headers=headers) as response:
+        text = await response.text()
+        assert response.status < 500, f"{method} {path} {body}: {text}"
+        return response.status
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("POST", PODS),
+        ("POST", "/api/v1/nodes"),
+        ("POST", "/apis/apps/v1/namespaces/default/deployments"),
+        ("POST", "/apis/events.k8s.io/v1/namespaces/default/events"),
+        ("POST", "/apis/coordination.k8s.io/v1/namespaces/default/leases"),
+        ("POST", "/apis/scheduling.k8s.io/v1/priorityclasses"),
+        ("POST", f"{PODS}/p/binding"),
+        ("POST", f"{PODS}/p/eviction"),
+        ("PUT", f"{PODS}/p"),
+        ("PUT", f"{PODS}/p/status"),
+        ("PUT", "/api/v1/nodes/n1"),
+        ("DELETE", "/api/v1/nodes/n1"),
+    ],
+)
+async def test_bodies_of_any_shape(client: Client, method: str, path: str) -> None:
+    for body in BODIES:
+        await client.request("POST", PODS, pod())
+        await client.request("POST", "/api/v1/nodes", node())
+        await answer(client, method, path, body, "application/json")
+
+
+@pytest.mark.parametrize("patch_type", PATCH_TYPES)
+@pytest.mark.parametrize("path", [f"{PODS}/p", f"{PODS}/p/status", "/api/v1/nodes/n1"])
+async def test_patches_of_any_shape(client: Client, path: str, patch_type: str) -> None:
+    await client.post(PODS, pod())
+    await client.post("/api/v1/nodes", node())
+    operations = [[{"op": "replace", "path": "/metadata", "value": strange}] for strange in STRANGE]
+    for body in (*BODIES, *operations):
+        await answer(client, "PATCH", f"{path}?fieldManager=me&force=true", body, f"application/{patch_type}")
+    assert (await client.request("GET", path.removesuffix("/status")))[0] == 200
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "limit=x",
+        "limit=-1",
+        "resourceVersion=-1",
+        "watch=1&timeoutSeconds=x",
+        "watch=1&resourceVersion=x",
+        "dryRun=Some",
+        "gracePeriodSeconds=x",
+        "propagationPolicy=Never",
+        "labelSelector=%FF",
+        "fieldValidation=Maybe",
+    ],
+)
+async def test_queries_of_any_shape(client: Client, query: str) -> None:
+    path = f"{PODS}?{query}"
+    for method in ("GET", "POST", "DELETE"):
+        if not (method == "GET" and query in {"dryRun=Some", "gracePeriodSeconds=x"}):
+            await answer(client, method, path, pod(), "application/json")
+
+
+@pytest.mark.parametrize("data", [b"{", b"\xff", b"[1]", b"k8s\0\x0a\xff", b"a: [", b"{}" * 3, b'"x"'])
+@pytest.mark.parametrize(
+    "content_type", ["application/json", "application/yaml", "application/vnd.kubernetes.protobuf"]
+)
+async def test_bytes_that_are_no_object(client: Client, data: bytes, content_type: str) -> None:
+    headers = {"Content-Type": content_type}
+    async with client.session.post(client.url + PODS, data=data, headers=headers) as response:
+        assert response.status in {400, 415}, await response.text()
