@@ -65,6 +65,8 @@ _log = get_logger("kscheduler")
 
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
+QUEUED_EVENTS: Final = 10_000
+"""Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
 SYNC_WARNING_SECONDS: Final = 10.0
 MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
@@ -100,7 +102,9 @@ class App:
         )
         self._event_client = APIClient(connection, clock=self._clock)
         pods = PodWriter(self._client, self._clock)
-        self._recorder = EventRecorder(self._event_client, reporting_instance=self._instance(), clock=self._clock)
+        self._recorder = EventRecorder(
+            self._event_client, reporting_instance=self._instance(), clock=self._clock, queue_size=QUEUED_EVENTS
+        )
         self._status_writer = StatusWriter(pods, self._recorder)
         self._informers = InformerFactory(self._client, (NODES, PODS), clock=self._clock)
         writer = BindingWriter(pods, self._clock, self._observations, self._limit.refused)

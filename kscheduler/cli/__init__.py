@@ -6,7 +6,6 @@ line on stderr says which).
 
 import argparse
 import importlib
-import importlib.util
 from collections.abc import Sequence
 
 from kscheduler import __version__
@@ -20,8 +19,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb in _VERBS:
-        if importlib.util.find_spec(f"{__name__}.{verb}") is None:  # TEMPORARY
-            continue
         module = importlib.import_module(f"{__name__}.{verb}")
         module.add_parser(subparsers).set_defaults(run=module.run)
     args = parser.parse_args(argv)
