@@ -113,7 +113,7 @@ class NodeTable:
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
         """A resource's column (`allocatable` or `requested`) at the rows; zeros for a resource that no node has."""
         index = self.resources.get(resource)
-        return np.zeros(len(rows), dtype=np.int64) if index is None else column[index, rows]
+        return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
 
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement."""
@@ -169,6 +169,7 @@ class NodeTable:
         del self._row_of[info.name]
         self.infos[row] = None
         self.allowed_pods[row] = 0
+        self.unschedulable[row] = False
         self.allocatable[:, row] = self.requested[:, row] = 0
         self._touch(row)
         self._free.append(row)

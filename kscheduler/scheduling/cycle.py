@@ -105,7 +105,9 @@ def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
 
 
 def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch) -> None:
-    record.status = held_status(record.pod, view, profile.enabled)
+    record.status = held_status(
+        record.pod, view, profile.enabled, has_hard_default_spread=profile.has_hard_default_spread
+    )
     skipped: set[str] = set()
     if record.status.is_success:
         record.status = _pre_filter(profile, record, view.nodes, skipped, watch)

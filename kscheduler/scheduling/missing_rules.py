@@ -86,11 +86,19 @@ EVENTS: Registrations = {
 }
 
 
-def held_status(pod: PodInfo, view: Cache, enabled: Collection[str]) -> Status:
-    """Success, or why the pod is held. `enabled` are the plugins that the pod's profile asks for."""
+def held_status(
+    pod: PodInfo, view: Cache, enabled: Collection[str], *, has_hard_default_spread: bool = False
+) -> Status:
+    """Success, or why the pod is held.
+
+    `enabled` are the plugins that the pod's profile asks for; `has_hard_default_spread` says that the profile gives
+    pods without constraints of their own some that forbid nodes.
+    """
     for rule in MISSING_RULES:
         if (rule.plugin in enabled or rule.plugin in _ALWAYS_ASKED) and rule.is_needed(pod.pod):
             return _held(rule.plugin, f"its {rule.field} needs it")
+    if has_hard_default_spread and "PodTopologySpread" in enabled:
+        return _held("PodTopologySpread", "the profile's default constraints with DoNotSchedule need it")
     if "InterPodAffinity" in enabled and view.anti_affinity.may_mean(pod):
         return _held("InterPodAffinity", "the required anti-affinity of a running pod selects it")
     return SUCCESS

@@ -43,6 +43,8 @@ class Profile:
     enabled: frozenset[str]
     """All plugins that the configuration asks for, built or not."""
     queue_sort: QueueSortPlugin
+    has_hard_default_spread: bool = False
+    """Whether it gives pods without spread constraints some that forbid nodes: such pods are held."""
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()

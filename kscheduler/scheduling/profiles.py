@@ -7,6 +7,7 @@ import msgspec
 
 from kscheduler.config.errors import ConfigError, config_error
 from kscheduler.config.expansion import POINTS, Expanded, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSet
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -77,6 +78,7 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
         name=settings.scheduler_name,
         enabled=frozenset(plugins_needed(settings.plugins)),
         queue_sort=at(Point.QUEUE_SORT)[0],
+        has_hard_default_spread=_has_hard_default_spread(settings),
         pre_enqueue=at(Point.PRE_ENQUEUE),
         pre_filter=at(Point.PRE_FILTER),
         filter=at(Point.FILTER),
@@ -91,6 +93,11 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
         instances=tuple(built.values()),
     )
     return profile, expanded
+
+
+def _has_hard_default_spread(settings: KubeSchedulerProfile) -> bool:
+    constraints = settings.args("PodTopologySpread", PodTopologySpreadArgs).default_constraints
+    return any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
 
 
 def _build_plugins(

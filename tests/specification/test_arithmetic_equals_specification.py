@@ -29,8 +29,8 @@ def test_percent_is_integer_division_for_every_int64(pairs: list[tuple[int, int]
     assert percent(parts, wholes).tolist() == [part * 100 // whole if whole else 0 for whole, part in pairs]
 
 
-@pytest.mark.parametrize("limit", [2**46, 2**56], ids=["float64 to int64", "int64 to Python"])
-def test_percent_is_exact_on_both_sides_of_a_change_of_arithmetic(limit: int) -> None:
+@pytest.mark.parametrize("limit", [2**46, 2**53, 2**56, 2**57, 2**60], ids=lambda limit: f"2^{limit.bit_length() - 1}")
+def test_percent_is_exact_where_arithmetic_changes_and_where_the_next_would_overflow(limit: int) -> None:
     for whole in range(limit - 3, limit + 4):
         parts = [0, 1, whole // 3, whole // 2, whole - whole // 100, whole - whole // 100 - 1, whole - 1, whole]
         wholes = np.full(len(parts), whole, dtype=np.int64)
@@ -73,3 +73,11 @@ def test_evenness_counts_the_resources_that_a_node_has(numbers: list[tuple[int, 
     columns = [Usage(np.array([capacity]), np.array([used]), 0) for capacity, used in numbers]
     fractions = [min(1.0, float(used) / float(capacity)) for capacity, used in numbers if capacity]
     assert evenness(columns, [one.requested for one in columns], 1).tolist() == [scores.evenness(fractions)]
+
+
+@pytest.mark.parametrize("absent", [0, 1, 2], ids="{} resources that the node lacks".format)
+def test_two_resources_deviate_by_half_their_distance_to_the_last_bit(absent: int) -> None:
+    """0.1 and 0.8: half the distance leaves 64 points, the root of the mean square 65."""
+    columns = [Usage(np.array([160]), np.array([16]), 0), Usage(np.array([170]), np.array([136]), 0)]
+    columns.extend(Usage(np.array([0]), np.array([0]), 0) for _ in range(absent))
+    assert evenness(columns, [one.requested for one in columns], 1).tolist() == [64]

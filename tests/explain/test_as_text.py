@@ -1,0 +1,137 @@
+"""The text for a person: complete, aligned, and harmless to a terminal."""
+
+import io
+import json
+
+import pytest
+
+from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.as_text import Style, decision_text, style_of
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.scenario import parse_scenario
+from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line
+
+CORDONED = node_tree("closed", unschedulable=True)
+
+
+def explained(line: bytes, style: Style | None = None) -> str:
+    return decision_text(decide(parse_scenario(line, "test")), style or Style())
+
+
+def test_says_where_the_pod_goes_and_who_gave_the_points() -> None:
+    nodes = [node_tree("small", cpu="2"), node_tree("large", cpu="16"), node_tree("tiny", cpu="500m"), CORDONED]
+    assert explained(scenario_line(nodes=nodes)).splitlines() == [
+        "[one] default/web: goes to large",
+        "  2 of 4 nodes fit",
+        "",
+        "    points                           large  small",
+        "    TaintToleration (weight 3)         300    300",
+        "    NodeResourcesFit                    90     68",
+        "    DynamicResources (weight 2)          0      0",
+        "    NodeResourcesBalancedAllocation     73     65",
+        "    ImageLocality                        0      0",
+        "    total                              463    433",
+        "",
+        "  NodeUnschedulable turned 1 node down",
+        "    1  node(s) were unschedulable  no preemption helps  closed",
+        "",
+        "  NodeResourcesFit turned 1 node down",
+        "    1  Insufficient cpu  no preemption helps  tiny",
+    ]
+
+
+def test_a_single_node_that_fits_gets_its_points_too() -> None:
+    decision = decide(parse_scenario(scenario_line(nodes=[node_tree("only")]), "test"))
+    tree = decision_tree(decision)
+    assert tree["best"] == ["only"]
+    assert set(tree["scores"]["only"]) >= {"NodeResourcesFit", "_total"}
+
+
+def test_says_why_no_node_fits_in_the_words_of_the_event() -> None:
+    nodes = [node_tree(f"tiny-{number}", cpu="500m") for number in range(5)]
+    text = explained(scenario_line(nodes=nodes))
+    assert "default/web: fits on no node" in text
+    assert "5  Insufficient cpu  no preemption helps  tiny-0, tiny-1, tiny-2, and 2 more" in text
+    assert text.endswith("event: 0/5 nodes are available: 5 Insufficient cpu.")
+
+
+def test_says_which_gates_hold_the_pod() -> None:
+    text = explained(scenario_line(pod_tree(schedulingGates=[{"name": "quota"}]), nodes=[node_tree("a")]))
+    assert text.splitlines() == [
+        "[one] default/web: held before the queue",
+        "  SchedulingGates: waiting for scheduling gates: [quota]",
+    ]
+
+
+def test_a_rule_that_is_not_built_is_named() -> None:
+    claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    line = scenario_line(pod_tree(volumes=claim), nodes=[node_tree("a")])
+    text = explained(line)
+    assert "turned down for all 1 nodes at once" in text
+    assert "VolumeBinding" in text
+    tree = decision_tree(decide(parse_scenario(line, "test")))
+    assert tree["preFilter"]["plugin"] == "VolumeBinding"
+    assert (tree["filter"], tree["feasible"]) == ({}, [])
+
+
+def test_says_that_the_search_was_narrowed() -> None:
+    field = {"key": "metadata.name", "operator": "In", "values": ["b"]}
+    required = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": required}}
+    text = explained(scenario_line(pod_tree(affinity=affinity), nodes=[node_tree("a"), node_tree("b")]))
+    assert "only these nodes were looked at (NodeAffinity): b" in text
+    assert "PreFilter turned 1 node down" in text
+
+
+def test_an_empty_cluster_and_an_unknown_profile_have_words_of_their_own() -> None:
+    assert explained(scenario_line()).endswith("no nodes available to schedule pods")
+    unknown: Tree = pod_tree(schedulerName="mine")
+    assert explained(scenario_line(unknown)).endswith('error: profile not found for scheduler name "mine"')
+    tree = decision_tree(decide(parse_scenario(scenario_line(unknown), "test")))
+    assert tree["error"] == 'profile not found for scheduler name "mine"'
+    assert all(value is None for key, value in tree.items() if key not in ("id", "error"))
+
+
+def test_nodes_that_do_not_fit_beside_each_other_are_counted_instead() -> None:
+    nodes = [node_tree(f"node-with-a-rather-long-name-{number:02}") for number in range(40)]
+    text = explained(scenario_line(nodes=nodes), Style(width=80))
+    assert "(the best 1 of 40 nodes that fit)" in text
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_names_cannot_steer_the_terminal() -> None:
+    hostile = pod_tree("web\x1b]0;owned\x07")
+    line = scenario_line(hostile, nodes=[node_tree("node\u202e\x1b[2J", cpu="1m")], name="\x1b[31mid")
+    text = explained(line)
+    assert all(character.isprintable() or character == "\n" for character in text)
+
+
+def test_colours_are_for_terminals_only(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+        def fileno(self) -> int:
+            raise OSError("no descriptor behind it")
+
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    assert style_of(io.StringIO()) == Style()
+    assert style_of(Terminal()).colour
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert not style_of(Terminal()).colour
+    coloured = explained(scenario_line(nodes=[node_tree("a")]), Style(colour=True))
+    assert "\x1b[32ma\x1b[0m" in coloured
+
+
+def test_json_has_the_same_keys_whatever_came_of_it() -> None:
+    lines = [
+        scenario_line(nodes=[node_tree("a")]),
+        scenario_line(),
+        scenario_line(pod_tree(schedulerName="mine")),
+        scenario_line(pod_tree(schedulingGates=[{"name": "quota"}])),
+    ]
+    keys = [list(decision_tree(decide(parse_scenario(line, "test")))) for line in lines]
+    phases = ["preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores"]
+    expected = ["id", "error", *phases, "best", "message"]
+    assert keys == [expected] * len(lines)
+    assert json.dumps(keys)

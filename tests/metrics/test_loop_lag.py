@@ -1,0 +1,103 @@
+"""The heartbeat tells by how much the event loop is late, and liveness when it has stopped."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kscheduler.aio import VirtualClock
+from kscheduler.metrics import Distributions, LoopLag, Numbers
+
+
+class LateClock(VirtualClock):
+    """A clock on which each sleep ends late by `lateness` seconds, as it does on a loop that is blocked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lateness = 0.0
+
+    async def sleep(self, seconds: float) -> None:
+        await super().sleep(seconds + self.lateness)
+
+
+@asynccontextmanager
+async def beating(lag: LoopLag) -> AsyncIterator[None]:
+    task = asyncio.create_task(lag.run(), name=lag.name)
+    await asyncio.sleep(0)
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+def histogram_of(lag: LoopLag) -> Distributions:
+    (found,) = [sample for sample in lag.samples() if isinstance(sample, Distributions)]
+    return found
+
+
+async def test_a_loop_that_is_on_time_has_no_lag() -> None:
+    clock = VirtualClock()
+    lag = LoopLag(interval_seconds=0.125, clock=clock)
+    async with beating(lag):
+        await clock.advance(10.0)
+        assert lag.beats == 80
+        assert lag.worst_seconds == pytest.approx(0.0, abs=1e-9)
+        assert lag.problem() is None
+
+
+async def test_the_worst_lag_is_remembered_for_a_minute_and_forgotten_after_two() -> None:
+    clock = LateClock()
+    lag = LoopLag(interval_seconds=0.5, clock=clock)
+    clock.lateness = 2.0
+    async with beating(lag):
+        await clock.run_to_next()
+        clock.lateness = 0.0
+        await clock.run_to_next()
+        assert lag.worst_seconds == pytest.approx(2.0)
+        await clock.advance(60.0)
+        assert lag.worst_seconds == pytest.approx(2.0)
+        await clock.advance(65.0)
+        assert lag.worst_seconds == pytest.approx(0.0, abs=1e-9)
+
+
+async def test_lags_are_counted_in_a_histogram() -> None:
+    clock = LateClock()
+    clock.lateness = 0.25
+    lag = LoopLag(interval_seconds=0.5, clock=clock)
+    async with beating(lag):
+        for _ in range(4):
+            await clock.run_to_next()
+    (child,) = histogram_of(lag).children
+    assert sum(child.counts) == 4
+    assert child.total == pytest.approx(1.0)
+
+
+async def test_an_overdue_heartbeat_shows_at_once_and_becomes_a_problem_after_the_limit() -> None:
+    clock = LateClock()
+    clock.lateness = 100.0
+    lag = LoopLag(interval_seconds=0.5, limit_seconds=30.0, clock=clock)
+    async with beating(lag):
+        await clock.advance(30.0)
+        assert lag.problem() is None
+        assert lag.worst_seconds == pytest.approx(29.5)
+        await clock.advance(1.0)
+        assert lag.problem() == "no heartbeat of the event loop for 30.5 s"
+
+
+async def test_a_heartbeat_whose_task_has_died_becomes_a_problem() -> None:
+    clock = VirtualClock()
+    lag = LoopLag(clock=clock)
+    async with beating(lag):
+        await clock.advance(1.0)
+    await clock.advance(31.0)
+    assert lag.problem() is not None
+
+
+async def test_a_heartbeat_that_has_not_begun_is_no_problem() -> None:
+    clock = VirtualClock()
+    lag = LoopLag(clock=clock)
+    await clock.advance(1000.0)
+    assert lag.problem() is None
+    assert [sample.values for sample in lag.samples() if isinstance(sample, Numbers)] == [{(): 0.0}]

@@ -1,0 +1,50 @@
+"""A running server, what stands behind it, and how tests talk to it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+import aiohttp
+
+from kscheduler.metrics import Exposition
+from kscheduler.scheduling.observations import Observations
+from kscheduler.server import Limits, Server
+
+
+@dataclass
+class Condition:
+    """What the checks say; a test changes it."""
+
+    reasons: dict[str, str] = field(default_factory=dict)
+    information: list[str] = field(default_factory=list)
+
+    def check(self, name: str) -> Callable[[], str | None]:
+        return lambda: self.reasons.get(name)
+
+
+@dataclass
+class Site:
+    """A running server and what stands behind it."""
+
+    server: Server
+    condition: Condition
+    observations: Observations
+    exposition: Exposition
+    client: aiohttp.ClientSession
+
+    async def text(self, path: str) -> tuple[int, str]:
+        async with self.client.get(path) as response:
+            return response.status, await response.text()
+
+    @asynccontextmanager
+    async def raw(self) -> AsyncIterator[tuple[asyncio.StreamReader, asyncio.StreamWriter]]:
+        """A connection that the test speaks HTTP on by hand."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.server.port)
+        try:
+            yield reader, writer
+        finally:
+            writer.transport.abort()
+
+
+StartSite = Callable[[Limits], Awaitable[Site]]
