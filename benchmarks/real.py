@@ -18,6 +18,7 @@ import argparse
 import asyncio
 import json
 import os
+import signal
 import ssl
 import sys
 import time
@@ -264,6 +265,8 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main() -> int:
     options = parse()
+    # A run that is terminated stops its servers, as one that is interrupted.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     programs = binaries.find()
     names = [options.only] if options.only else list(START)
     size = f"{options.nodes:,} nodes, {options.pods:,} pending plain pods"

@@ -36,7 +36,7 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler import logs
 
     try:
-        from kscheduler.simulation.cluster import ClusterOptions, serve_cluster
+        from kscheduler.simulation.demo.cluster import ClusterOptions, serve_cluster
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
     logs.configure(verbosity=args.v)

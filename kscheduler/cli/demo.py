@@ -38,8 +38,8 @@ def run(args: argparse.Namespace) -> int:
         # The cluster is another process: find out here what it needs.
         import jsonpatch  # noqa: F401
 
-        from kscheduler.simulation.demo import DemoOptions, play
-        from kscheduler.simulation.processes import DemoFailedError
+        from kscheduler.simulation.demo.play import DemoOptions, play
+        from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
     logs.configure(verbosity=0)

@@ -3,13 +3,11 @@
 It is a product, not a mock: one versioned object store, the verbs and admission that a scheduler presupposes, watches
 with history, and faults as vocabulary. Entry point: `kscheduler.simulation.apiserver.EmbeddedAPIServer`.
 
-    resources                 the one table of served kinds
-    store, watching, listing  objects, resource versions, history, what a watch sees
-    registry, deletion        what a verb means: defaults, validation, finalizers, garbage
-    patches, strategic_merge, server_side_apply
-    handlers, watch_handler   HTTP
-    discovery, openapi, tables
-    faults                    what goes wrong on purpose
+    objects     the one table of served kinds, the store, defaults, validation, what a verb means
+    patches     strategic merge and server-side apply, as pure functions
+    apiserver   HTTP: paths, patches, lists, watches, discovery, OpenAPI, tables, faults
+    hollow      kubelets that run pods on paper and report
+    demo        workload, processes, live display, verdict
 
 Limits: no authentication, no authorization, no admission webhooks, no custom resources, one API version per kind.
 Controllers are absent except garbage collection, namespace emptying and the budget counting that eviction needs.

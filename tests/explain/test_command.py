@@ -11,7 +11,7 @@ import pytest
 
 from kscheduler.cli import explain
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.resources import NODES, PODS
+from kscheduler.simulation.objects.resources import NODES, PODS
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 

@@ -14,7 +14,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client import APIClient, APIError, EventRecorder, PodWriter, UnknownOutcomeError, plain_connection
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.faults import Fault
+from kscheduler.simulation.apiserver.faults import Fault
 
 
 class Seen:

@@ -7,8 +7,8 @@ import aiohttp
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.registry import Registry
-from kscheduler.simulation.store import ObjectStore
+from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.store import ObjectStore
 from tests.simulation.cluster_client import Client, Clock
 
 

@@ -20,10 +20,10 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.cli import main
 from kscheduler.client import APIClient, LineStream, plain_connection
-from kscheduler.simulation.cluster import ClusterOptions, embedded_cluster, reachable_url, write_kubeconfig
-from kscheduler.simulation.demo_report import could_ever_be_bound, judge, report, verdict
-from kscheduler.simulation.processes import ChildProcess, DemoFailedError
-from kscheduler.simulation.progress import PlainDisplay, Snapshot
+from kscheduler.simulation.demo.cluster import ClusterOptions, embedded_cluster, reachable_url, write_kubeconfig
+from kscheduler.simulation.demo.processes import ChildProcess, DemoFailedError
+from kscheduler.simulation.demo.progress import PlainDisplay, Snapshot
+from kscheduler.simulation.demo.report import could_ever_be_bound, judge, report, verdict
 
 Object = dict[str, Any]
 REPOSITORY = Path(__file__).parents[2]

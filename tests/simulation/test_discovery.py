@@ -9,15 +9,15 @@ import aiohttp
 import pytest
 import yaml
 
-from kscheduler.simulation import openapi
-from kscheduler.simulation.api_errors import ApiError
-from kscheduler.simulation.apiserver import EmbeddedAPIServer, serve
-from kscheduler.simulation.durations import human_duration
-from kscheduler.simulation.field_validation import unknown_fields
-from kscheduler.simulation.negotiation import Form, form_of
-from kscheduler.simulation.protobuf import decode
-from kscheduler.simulation.request_path import parse_path
-from kscheduler.simulation.resources import BY_KEY, RESOURCES
+from kscheduler.simulation.apiserver import openapi
+from kscheduler.simulation.apiserver.field_validation import unknown_fields
+from kscheduler.simulation.apiserver.negotiation import Form, form_of
+from kscheduler.simulation.apiserver.protobuf import decode
+from kscheduler.simulation.apiserver.server import EmbeddedAPIServer, serve
+from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.objects.durations import human_duration
+from kscheduler.simulation.objects.request_path import parse_path
+from kscheduler.simulation.objects.resources import BY_KEY, RESOURCES
 from tests.simulation.cluster_client import Client, pod, refusal_code
 
 AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}

@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.faults import Fault, FaultRequest, Faults
+from kscheduler.simulation.apiserver.faults import Fault, FaultRequest, Faults
 from tests.simulation.cluster_client import Client, pod
 
 PODS = "/api/v1/namespaces/default/pods"

@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.deletion import DeleteOptions
-from kscheduler.simulation.resources import NODES, PODS
-from kscheduler.simulation.store import Change, ChangeType
+from kscheduler.simulation.objects.deletion import DeleteOptions
+from kscheduler.simulation.objects.resources import NODES, PODS
+from kscheduler.simulation.objects.store import Change, ChangeType
 from tests.simulation.cluster_client import node, pod
 
 pytestmark = pytest.mark.skipif(

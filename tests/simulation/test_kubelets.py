@@ -14,15 +14,15 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.client import APIClient, plain_connection
 from kscheduler.framework.requests import incoming_requests
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.faults import Fault
-from kscheduler.simulation.heartbeats import HeartbeatRates
-from kscheduler.simulation.kubelet_state import Deed, KubeletState
-from kscheduler.simulation.kubelets import RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
-from kscheduler.simulation.node_fit import fits, refusal
-from kscheduler.simulation.node_room import NodeRoom, needs_of
-from kscheduler.simulation.registry import NO_OPTIONS
-from kscheduler.simulation.resources import BY_KEY, NODES, PODS
-from kscheduler.simulation.subresources import bind
+from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
+from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState
+from kscheduler.simulation.hollow.kubelets import RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
+from kscheduler.simulation.hollow.node_fit import fits, refusal
+from kscheduler.simulation.hollow.node_room import NodeRoom, needs_of
+from kscheduler.simulation.objects.registry import NO_OPTIONS
+from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
+from kscheduler.simulation.objects.subresources import bind
 
 Object = dict[str, Any]
 GIBI = 2**30

@@ -7,17 +7,17 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.simulation import patches
-from kscheduler.simulation.field_sets import field_set, from_fields_v1, to_fields_v1
-from kscheduler.simulation.listing import list_page
-from kscheduler.simulation.merge_schema import fields_of
-from kscheduler.simulation.negotiation import Form
-from kscheduler.simulation.registry import Registry
-from kscheduler.simulation.rendering import watch_encoder
-from kscheduler.simulation.resources import NODES, PODS
-from kscheduler.simulation.selectors import Selection, parse_labels
-from kscheduler.simulation.store import ObjectStore
-from kscheduler.simulation.watching import LineCache, Watcher
+from kscheduler.simulation.apiserver import patching
+from kscheduler.simulation.apiserver.listing import list_page
+from kscheduler.simulation.apiserver.negotiation import Form
+from kscheduler.simulation.apiserver.rendering import watch_encoder
+from kscheduler.simulation.apiserver.watching import LineCache, Watcher
+from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.resources import NODES, PODS
+from kscheduler.simulation.objects.selectors import Selection, parse_labels
+from kscheduler.simulation.objects.store import ObjectStore
+from kscheduler.simulation.patches.field_sets import field_set, from_fields_v1, to_fields_v1
+from kscheduler.simulation.patches.merge_schema import fields_of
 from tests.simulation.cluster_client import Clock, pod, refusal_code
 
 NAMES = st.sampled_from("abc")
@@ -114,5 +114,5 @@ def test_sets_of_fields_survive_their_json_form(value: dict[str, Any]) -> None:
 
 @given(current=JSON, patch=JSON)
 def test_a_merge_patch_applied_twice_is_applied_once(current: Any, patch: Any) -> None:
-    once = patches.merge(current, patch)
-    assert patches.merge(once, patch) == once
+    once = patching.merge(current, patch)
+    assert patching.merge(once, patch) == once

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.api_errors import ApiError
-from kscheduler.simulation.deletion import DeleteOptions
-from kscheduler.simulation.registry import Registry, WriteOptions
-from kscheduler.simulation.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.objects.deletion import DeleteOptions
+from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
 from tests.simulation.cluster_client import Clock, node, pod
 
 

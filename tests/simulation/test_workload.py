@@ -8,12 +8,12 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import nano_value
-from kscheduler.simulation import workload
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.node_fit import fits, needs_other_rules
-from kscheduler.simulation.node_room import NodeRoom
-from kscheduler.simulation.resources import NODES, PODS, PRIORITY_CLASSES
-from kscheduler.simulation.workload import Object, intent_of
+from kscheduler.simulation.demo import workload
+from kscheduler.simulation.demo.workload import Object, intent_of
+from kscheduler.simulation.hollow.node_fit import fits, needs_other_rules
+from kscheduler.simulation.hollow.node_room import NodeRoom
+from kscheduler.simulation.objects.resources import NODES, PODS, PRIORITY_CLASSES
 
 
 def typed(tree: Object) -> Pod:

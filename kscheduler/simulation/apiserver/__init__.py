@@ -1,0 +1,5 @@
+"""The API server over HTTP: paths, verbs, watches, discovery, tables, and faults on purpose."""
+
+from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
+
+__all__ = ["EmbeddedAPIServer"]

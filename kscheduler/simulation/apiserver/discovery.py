@@ -1,0 +1,159 @@
+"""What the server serves, as clients ask for it: group lists, aggregated discovery, versions, OpenAPI, health.
+
+All documents are made from the table of kinds, once, at the first request for each.
+"""
+
+from collections.abc import Callable
+from functools import cache
+
+from aiohttp import web
+
+from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
+from kscheduler.simulation.apiserver.rendering import encode
+from kscheduler.simulation.objects.api_errors import Object, method_not_allowed, no_such_path
+from kscheduler.simulation.objects.resources import Resource, group_versions
+
+VERSION = "v1.36.3"
+_HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
+_SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
+_BINDING_KIND = {"group": "", "version": "v1", "kind": "Binding"}
+_EVICTION_KIND = {"group": "policy", "version": "v1", "kind": "Eviction"}
+_SUBRESOURCE_KINDS = {"scale": _SCALE_KIND, "binding": _BINDING_KIND, "eviction": _EVICTION_KIND}
+_SUBRESOURCE_VERBS = {"log": ["get"], "binding": ["create"], "eviction": ["create"], "finalize": ["update"]}
+
+
+def version_info() -> Object:
+    """Body of /version."""
+    major, minor, _ = VERSION.removeprefix("v").split(".")
+    info: Object = {"major": major, "minor": minor, "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean"}
+    return {**info, "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "python"}
+
+
+def _resource_entries(resource: Resource) -> list[Object]:
+    """A resource and its subresources as an APIResourceList names them."""
+    entry: Object = {
+        "name": resource.plural,
+        "singularName": resource.singular,
+        "namespaced": resource.namespaced,
+        "kind": resource.kind,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        entry["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        entry["categories"] = list(resource.categories)
+    return [entry, *(_subresource_entry(resource, name) for name in resource.subresources)]
+
+
+def _subresource_entry(resource: Resource, name: str) -> Object:
+    entry: Object = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
+    kind = _SUBRESOURCE_KINDS.get(name)
+    if kind:
+        entry |= kind
+    else:
+        entry["kind"] = resource.kind
+    return {**entry, "verbs": _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])}
+
+
+def resource_list(group: str, version: str) -> Object:
+    """The APIResourceList of one group version. Raises KeyError."""
+    resources = group_versions()[group, version]
+    entries = [entry for resource in resources for entry in _resource_entries(resource)]
+    listed: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": resources[0].group_version}
+    return {**listed, "resources": entries}
+
+
+def _group(group: str, version: str) -> Object:
+    named = {"groupVersion": f"{group}/{version}", "version": version}
+    return {"name": group, "versions": [named], "preferredVersion": named}
+
+
+def group_list() -> Object:
+    """The APIGroupList of all groups but core."""
+    groups = [_group(group, version) for group, version in group_versions() if group]
+    return {"kind": "APIGroupList", "apiVersion": "v1", "groups": groups}
+
+
+def core_versions() -> Object:
+    """The APIVersions of the core group."""
+    return {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []}
+
+
+def aggregated(*, core: bool) -> Object:
+    """The APIGroupDiscoveryList of the core group, or of all others."""
+    items = []
+    for (group, version), resources in group_versions().items():
+        if (group == "") is not core:
+            continue
+        described = [_aggregated_resource(resource) for resource in resources]
+        versions = [{"version": version, "freshness": "Current", "resources": described}]
+        items.append({"metadata": {"name": group} if group else {}, "versions": versions})
+    return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
+
+
+def _aggregated_resource(resource: Resource) -> Object:
+    kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    described: Object = {
+        "resource": resource.plural,
+        "responseKind": kind,
+        "scope": "Namespaced" if resource.namespaced else "Cluster",
+        "singularResource": resource.singular,
+        "verbs": list(resource.verbs),
+    }
+    if resource.short_names:
+        described["shortNames"] = list(resource.short_names)
+    if resource.categories:
+        described["categories"] = list(resource.categories)
+    if resource.subresources:
+        described["subresources"] = [_aggregated_subresource(resource, name) for name in resource.subresources]
+    return described
+
+
+def _aggregated_subresource(resource: Resource, name: str) -> Object:
+    own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    verbs = _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])
+    return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, own), "verbs": verbs}
+
+
+def _group_documents() -> dict[str, Callable[[], Object]]:
+    documents: dict[str, Callable[[], Object]] = {"/api": core_versions, "/apis": group_list, "/version": version_info}
+    for group, version in group_versions():
+        prefix = f"/apis/{group}/{version}" if group else f"/api/{version}"
+        documents[prefix] = lambda group=group, version=version: resource_list(group, version)  # type: ignore[misc]
+        if group:
+            documents[f"/apis/{group}"] = lambda group=group, version=version: {  # type: ignore[misc]
+                "kind": "APIGroup",
+                "apiVersion": "v1",
+                **_group(group, version),
+            }
+    return documents
+
+
+class Discovery:
+    """Answers the paths that name no object. `openapi_document` makes the document of a path below /openapi/v3."""
+
+    def __init__(self, openapi_document: Callable[[str], Object | None]) -> None:
+        self._documents = _group_documents()
+        self._openapi = openapi_document
+        self._encoded = cache(self._encode_document)
+
+    def answer(self, request: web.BaseRequest) -> web.Response:
+        """The document of this path. Raises 404 or 405."""
+        path = request.path.rstrip("/") or "/"
+        if request.method not in {"GET", "HEAD"}:
+            raise no_such_path() if request.method == "POST" else method_not_allowed()
+        if path in _HEALTH or path.rpartition("/")[0] in _HEALTH:
+            return web.Response(text="ok")
+        if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
+            body = encode(aggregated(core=path == "/api"))
+            return web.Response(body=body, headers={"Content-Type": DISCOVERY_TYPE, "Vary": "Accept"})
+        body = self._encoded(path)
+        return web.Response(body=body, content_type="application/json")
+
+    def _encode_document(self, path: str) -> bytes:
+        if path == "/":
+            return encode({"paths": sorted([*self._documents, *_HEALTH, "/openapi/v3"])})
+        made = self._documents[path]() if path in self._documents else self._openapi(path)
+        if made is None:
+            raise no_such_path()
+        return encode(made)

@@ -1,0 +1,70 @@
+"""Objects as response bytes, in the form that the client negotiated.
+
+The plain form joins the stored bytes of each record and never decodes them; tables and metadata are made per request,
+as only people and a few controllers ask for them.
+"""
+
+from collections.abc import Callable
+from datetime import datetime
+
+import msgspec
+
+from kscheduler.simulation.apiserver import tables
+from kscheduler.simulation.apiserver.listing import Page
+from kscheduler.simulation.apiserver.negotiation import Form
+from kscheduler.simulation.apiserver.watching import LineCache, event_line
+from kscheduler.simulation.objects import event_views
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.objects.store import ChangeType, Record
+
+_META = "meta.k8s.io/v1"
+encode = msgspec.json.Encoder().encode
+
+
+def partial_metadata(value: Object) -> Object:
+    """Only the metadata of an object."""
+    return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": value["metadata"]}
+
+
+def render_object(resource: Resource, record: Record, form: Form, now: datetime, include: str = "") -> bytes:
+    """One object. `include` is the includeObject parameter of tables."""
+    if form is Form.PLAIN:
+        return record.encoded_as(event_views.view_of(resource))
+    value = event_views.shown(resource, record.value)
+    if form is Form.METADATA:
+        return encode(partial_metadata(value))
+    metadata = {"resourceVersion": str(record.version)}
+    return encode(tables.table(resource, [value], metadata, now, include))
+
+
+def render_page(resource: Resource, page: Page, form: Form, now: datetime, include: str = "") -> bytes:
+    """One page of a list."""
+    if form is Form.PLAIN:
+        return _plain_list(resource, page)
+    values = [event_views.shown(resource, record.value) for record in page.records]
+    if form is Form.TABLE:
+        return encode(tables.table(resource, values, page.metadata(), now, include))
+    items = [partial_metadata(value) for value in values]
+    listed = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": page.metadata(), "items": items}
+    return encode(listed)
+
+
+def _plain_list(resource: Resource, page: Page) -> bytes:
+    view = event_views.view_of(resource)
+    head = {"kind": resource.list_kind, "apiVersion": resource.group_version, "metadata": page.metadata()}
+    items = b",".join(record.encoded_as(view) for record in page.records)
+    return encode(head)[:-1] + b',"items":[' + items + b"]}"
+
+
+def watch_encoder(
+    resource: Resource, form: Form, now: Callable[[], datetime], cache: LineCache, include: str = ""
+) -> Callable[[ChangeType, Record], bytes]:
+    """How a watcher of this form makes its lines; the plain form shares them through `cache`."""
+    if form is Form.PLAIN:
+        return cache.line
+
+    def line(event_type: ChangeType, record: Record) -> bytes:
+        return event_line(event_type.value, render_object(resource, record, form, now(), include))
+
+    return line

@@ -1,0 +1,169 @@
+"""The embedded API server: a store, its rules and its HTTP front, as one async context manager.
+
+    async with EmbeddedAPIServer() as server:
+        print(server.url, server.kubeconfig_text())
+
+Plain HTTP, no authentication. `serve` runs one until it is cancelled, with other services (hollow kubelets, a workload)
+beside it; they are async context managers made from the server, started after it and stopped before it.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
+from datetime import datetime
+from types import TracebackType
+from typing import Self
+
+import msgspec
+import yaml
+from aiohttp import web
+
+from kscheduler.simulation.apiserver import openapi
+from kscheduler.simulation.apiserver.discovery import Discovery
+from kscheduler.simulation.apiserver.fault_injection import FaultGate
+from kscheduler.simulation.apiserver.faults import FaultRequest, Faults
+from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_error
+from kscheduler.simulation.apiserver.rendering import encode
+from kscheduler.simulation.apiserver.watch_handler import Watches
+from kscheduler.simulation.objects.api_errors import Object, bad_request
+from kscheduler.simulation.objects.registry import Registry, utc_now
+from kscheduler.simulation.objects.store import ObjectStore
+
+_SHUTDOWN_SECONDS = 2.0
+
+
+class EmbeddedAPIServer:
+    """An API server on a port of this machine."""
+
+    def __init__(
+        self,
+        *,
+        now: Callable[[], datetime] = utc_now,
+        seed: int | None = None,
+        history_limit: int = 100_000,
+        bookmark_seconds: float = 60.0,
+        admin: bool = False,
+    ) -> None:
+        """Prepare; nothing listens yet.
+
+        Args:
+            now: the clock of creation timestamps and ages.
+            seed: makes UIDs, generated names and fault probabilities repeatable; None draws a fresh one.
+            history_limit: changes per kind that watches can resume from; older ones answer 410.
+            bookmark_seconds: time between the bookmarks of a watch.
+            admin: whether POST /_faults is served.
+        """
+        self.store = ObjectStore(history_limit)
+        self.registry = Registry(self.store, now, random.Random(seed))
+        self.faults = Faults(seed or 0)
+        self.watches = Watches(self.registry, self.faults, bookmark_seconds)
+        self.faults.drop_watches = self.watches.streams.drop
+        self.faults.stall_watches = self.watches.streams.stall
+        self.faults.resume_watches = self.watches.streams.resume
+        self.faults.expire_history = self.store.compact
+        self._handlers = Handlers(self.registry, self.watches, Discovery(openapi.document))
+        self._gate = FaultGate(self.faults, self._handlers.handle)
+        self._admin = admin
+        self._runner: web.ServerRunner | None = None
+        self._address = ("", 0)
+
+    @property
+    def url(self) -> str:
+        """Where it listens, as `http://host:port`."""
+        host, port = self._address
+        return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+    async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
+        """Listen; port 0 takes a free one. Raises OSError when the port is taken."""
+        runner = web.ServerRunner(
+            web.Server(self._answer, handler_cancellation=True, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
+        )
+        await runner.setup()
+        site = web.TCPSite(runner, host, port)
+        try:
+            await site.start()
+        except OSError:
+            await runner.cleanup()
+            raise
+        self._runner = runner
+        bound = runner.addresses[0]
+        self._address = (str(bound[0]), int(bound[1]))
+
+    async def aclose(self) -> None:
+        """End all watches, answer what is under way, stop listening."""
+        if self._runner is not None:
+            runner, self._runner = self._runner, None
+            self.watches.streams.drop()
+            await runner.cleanup()
+
+    async def __aenter__(self) -> Self:
+        if self._runner is None:
+            await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def kubeconfig(self) -> Object:
+        """A kubeconfig whose current context is this server."""
+        name = "kscheduler-embedded"
+        return {
+            "apiVersion": "v1",
+            "kind": "Config",
+            "clusters": [{"name": name, "cluster": {"server": self.url}}],
+            "users": [{"name": name, "user": {}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "current-context": name,
+        }
+
+    def kubeconfig_text(self) -> str:
+        """The kubeconfig as YAML."""
+        text: str = yaml.safe_dump(self.kubeconfig(), sort_keys=False)
+        return text
+
+    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        if self._admin and request.path == "/_faults":
+            return await self._obey(request)
+        return await self._gate.handle(request)
+
+    async def _obey(self, request: web.BaseRequest) -> web.Response:
+        """The admin endpoint: POST changes the faults, anything else shows them."""
+        if request.method == "POST":
+            try:
+                self.faults.obey(msgspec.json.decode(await request.read(), type=FaultRequest))
+            except msgspec.DecodeError as error:
+                return respond_error(bad_request(f"/_faults: {error}"))
+        return respond(encode({"active": self.faults.active, "happened": self.faults.happened}))
+
+
+Service = Callable[[EmbeddedAPIServer], AbstractAsyncContextManager[object]]
+"""Something that runs beside a server, such as hollow kubelets; called with the started server."""
+
+
+async def serve(
+    server: EmbeddedAPIServer,
+    port: int,
+    services: Iterable[Service] = (),
+    *,
+    host: str = "127.0.0.1",
+    on_ready: Callable[[EmbeddedAPIServer], None] = lambda _: None,
+) -> None:
+    """Run a server and the services beside it until cancelled.
+
+    Args:
+        server: prepared and not started.
+        port: where to listen; 0 takes a free port.
+        services: called with the started server, in order; closed in reverse.
+        host: address to listen on.
+        on_ready: called once everything runs, to print where it is.
+    """
+    async with AsyncExitStack() as stack:
+        await server.start(host, port)
+        await stack.enter_async_context(server)
+        for service in services:
+            await stack.enter_async_context(service(server))
+        on_ready(server)
+        await asyncio.get_running_loop().create_future()

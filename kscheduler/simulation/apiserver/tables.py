@@ -1,0 +1,286 @@
+"""Tables: the columns that `kubectl get` prints, made by the server as the real one does.
+
+A kind has a list of columns, each a name, a priority (above 0 only with `-o wide`) and a function from the object and
+the present to a cell. Kinds without a list of their own show name and age.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.durations import UNKNOWN, age, parse_time
+from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.objects.table_cells import (
+    NONE,
+    event_object,
+    event_source,
+    external_address,
+    field,
+    internal_address,
+    last_seen,
+    node_roles,
+    node_status,
+    pod_ready,
+    pod_restarts,
+    pod_status,
+    quantity_field,
+    readiness_gates,
+    selector_text,
+    service_ports,
+    volume_mode,
+)
+
+Cell = Callable[[Object, datetime], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a table."""
+
+    name: str
+    cell: Cell
+    wide: bool = False
+    type: str = "string"
+
+    def definition(self) -> Object:
+        """The column as `columnDefinitions` has it."""
+        form = "name" if self.name == "Name" else ""
+        return {"name": self.name, "type": self.type, "format": form, "description": "", "priority": int(self.wide)}
+
+
+def _created(value: Object, now: datetime) -> str:
+    return age(value["metadata"].get("creationTimestamp"), now)
+
+
+def _plain(cell: Callable[[Object], Any]) -> Cell:
+    return lambda value, _: cell(value)
+
+
+def _column(name: str, path: str, default: Any = "", *, wide: bool = False) -> Column:
+    return Column(name, _plain(lambda value: field(value, path, default)), wide)
+
+
+NAME = Column("Name", _plain(lambda value: value["metadata"]["name"]))
+AGE = Column("Age", _created)
+
+
+def _pods() -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Ready", _plain(pod_ready)),
+        Column("Status", _plain(pod_status)),
+        Column("Restarts", _plain(pod_restarts)),
+        AGE,
+        _column("IP", "status.podIP", NONE, wide=True),
+        _column("Node", "spec.nodeName", NONE, wide=True),
+        _column("Nominated Node", "status.nominatedNodeName", NONE, wide=True),
+        Column("Readiness Gates", _plain(readiness_gates), wide=True),
+    )
+
+
+def _nodes() -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Status", _plain(node_status)),
+        Column("Roles", _plain(node_roles)),
+        AGE,
+        _column("Version", "status.nodeInfo.kubeletVersion"),
+        Column("Internal-IP", _plain(internal_address), wide=True),
+        Column("External-IP", _plain(external_address), wide=True),
+        _column("OS-Image", "status.nodeInfo.osImage", UNKNOWN, wide=True),
+        _column("Kernel-Version", "status.nodeInfo.kernelVersion", UNKNOWN, wide=True),
+        _column("Container-Runtime", "status.nodeInfo.containerRuntimeVersion", UNKNOWN, wide=True),
+    )
+
+
+def _events() -> tuple[Column, ...]:
+    return (
+        Column("Last Seen", last_seen),
+        _column("Type", "type"),
+        _column("Reason", "reason"),
+        Column("Object", _plain(event_object)),
+        _column("Subobject", "involvedObject.fieldPath", wide=True),
+        Column("Source", _plain(event_source), wide=True),
+        Column("Message", _plain(lambda value: str(value.get("message") or value.get("note") or "").strip())),
+        Column(
+            "First Seen", lambda value, now: age(value.get("firstTimestamp") or value.get("eventTime"), now), wide=True
+        ),
+        Column("Count", _plain(lambda value: str(value.get("count") or 1)), wide=True),
+        Column("Name", _plain(lambda value: value["metadata"]["name"]), wide=True),
+    )
+
+
+def _services() -> tuple[Column, ...]:
+    return (
+        NAME,
+        _column("Type", "spec.type"),
+        _column("Cluster-IP", "spec.clusterIP", NONE),
+        Column("External-IP", _plain(lambda value: ",".join(field(value, "spec.externalIPs", ())) or NONE)),
+        Column("Port(s)", _plain(service_ports)),
+        AGE,
+        Column("Selector", _plain(lambda value: selector_text(field(value, "spec.selector", {}))), wide=True),
+    )
+
+
+def _budgets() -> tuple[Column, ...]:
+    return (
+        NAME,
+        _column("Min Available", "spec.minAvailable", "N/A"),
+        _column("Max Unavailable", "spec.maxUnavailable", "N/A"),
+        _column("Allowed Disruptions", "status.disruptionsAllowed", 0),
+        AGE,
+    )
+
+
+def _leases() -> tuple[Column, ...]:
+    return (NAME, _column("Holder", "spec.holderIdentity"), AGE)
+
+
+def _priority_classes() -> tuple[Column, ...]:
+    return (
+        NAME,
+        _column("Value", "value", 0),
+        _column("Global-Default", "globalDefault", default=False),
+        AGE,
+        _column("PreemptionPolicy", "preemptionPolicy"),
+    )
+
+
+def _workload(*columns: Column) -> tuple[Column, ...]:
+    return (NAME, *columns, AGE)
+
+
+def _ready_of_replicas(value: Object) -> str:
+    return f"{field(value, 'status.readyReplicas', 0)}/{field(value, 'spec.replicas', 0)}"
+
+
+def _replica_sets() -> tuple[Column, ...]:
+    return _workload(
+        _column("Desired", "spec.replicas", 0),
+        _column("Current", "status.replicas", 0),
+        _column("Ready", "status.readyReplicas", 0),
+    )
+
+
+def _deployments() -> tuple[Column, ...]:
+    return _workload(
+        Column("Ready", _plain(_ready_of_replicas)),
+        _column("Up-to-date", "status.updatedReplicas", 0),
+        _column("Available", "status.availableReplicas", 0),
+    )
+
+
+def _daemon_sets() -> tuple[Column, ...]:
+    return _workload(
+        _column("Desired", "status.desiredNumberScheduled", 0),
+        _column("Current", "status.currentNumberScheduled", 0),
+        _column("Ready", "status.numberReady", 0),
+        _column("Up-to-date", "status.updatedNumberScheduled", 0),
+        _column("Available", "status.numberAvailable", 0),
+        Column(
+            "Node Selector", _plain(lambda value: selector_text(field(value, "spec.template.spec.nodeSelector", {})))
+        ),
+    )
+
+
+def _jobs() -> tuple[Column, ...]:
+    def completions(value: Object) -> str:
+        return f"{field(value, 'status.succeeded', 0)}/{field(value, 'spec.completions', 1)}"
+
+    def duration(value: Object, now: datetime) -> str:
+        start = field(value, "status.startTime", None)
+        return "" if start is None else age(start, parse_time(field(value, "status.completionTime", None)) or now)
+
+    return _workload(Column("Completions", _plain(completions)), Column("Duration", duration))
+
+
+def _claims() -> tuple[Column, ...]:
+    return (
+        NAME,
+        _column("Status", "status.phase"),
+        _column("Volume", "spec.volumeName"),
+        Column("Capacity", _plain(lambda value: quantity_field(value, "status.capacity.storage"))),
+        Column("Access Modes", _plain(lambda value: ",".join(field(value, "status.accessModes", ())))),
+        _column("StorageClass", "spec.storageClassName"),
+        AGE,
+        Column("VolumeMode", _plain(volume_mode), wide=True),
+    )
+
+
+def _volumes() -> tuple[Column, ...]:
+    def claim(value: Object) -> str:
+        reference = field(value, "spec.claimRef", None)
+        return f"{reference.get('namespace', '')}/{reference.get('name', '')}" if reference else ""
+
+    return (
+        NAME,
+        Column("Capacity", _plain(lambda value: quantity_field(value, "spec.capacity.storage"))),
+        Column("Access Modes", _plain(lambda value: ",".join(field(value, "spec.accessModes", ())))),
+        _column("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
+        _column("Status", "status.phase"),
+        Column("Claim", _plain(claim)),
+        _column("StorageClass", "spec.storageClassName"),
+        AGE,
+        Column("VolumeMode", _plain(volume_mode), wide=True),
+    )
+
+
+def _storage_classes() -> tuple[Column, ...]:
+    return (
+        NAME,
+        _column("Provisioner", "provisioner"),
+        _column("ReclaimPolicy", "reclaimPolicy"),
+        _column("VolumeBindingMode", "volumeBindingMode"),
+        _column("AllowVolumeExpansion", "allowVolumeExpansion", default=False),
+        AGE,
+    )
+
+
+_EVENTS = _events()
+
+COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
+    {
+        "pods": _pods(),
+        "nodes": _nodes(),
+        "namespaces": (NAME, _column("Status", "status.phase"), AGE),
+        "events": _EVENTS,
+        "events.events.k8s.io": _EVENTS,
+        "services": _services(),
+        "persistentvolumeclaims": _claims(),
+        "persistentvolumes": _volumes(),
+        "poddisruptionbudgets.policy": _budgets(),
+        "leases.coordination.k8s.io": _leases(),
+        "priorityclasses.scheduling.k8s.io": _priority_classes(),
+        "replicasets.apps": _replica_sets(),
+        "replicationcontrollers": _replica_sets(),
+        "deployments.apps": _deployments(),
+        "statefulsets.apps": _workload(Column("Ready", _plain(_ready_of_replicas))),
+        "daemonsets.apps": _daemon_sets(),
+        "jobs.batch": _jobs(),
+        "storageclasses.storage.k8s.io": _storage_classes(),
+    }
+)
+"""Columns by resource."""
+
+_GENERIC = (NAME, AGE)
+
+
+def table(resource: Resource, values: list[Object], metadata: Object, now: datetime, include: str) -> Object:
+    """The Table of these objects; `include` says what each row carries: Metadata (default), Object or None."""
+    columns = COLUMNS.get(resource.key, _GENERIC)
+    rows = [_row(columns, value, now, include) for value in values]
+    head: Object = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}
+    return {**head, "columnDefinitions": [column.definition() for column in columns], "rows": rows}
+
+
+def _row(columns: tuple[Column, ...], value: Object, now: datetime, include: str) -> Object:
+    row: Object = {"cells": [column.cell(value, now) for column in columns]}
+    if include == "Object":
+        row["object"] = value
+    elif include != "None":
+        metadata = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": value["metadata"]}
+        row["object"] = metadata
+    return row

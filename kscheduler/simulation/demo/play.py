@@ -1,0 +1,302 @@
+"""The demo: a cluster, a scheduler, a thousand pods, and a judgement.
+
+Three processes that know each other only over HTTP, as in life: `kscheduler cluster` (API server and hollow kubelets),
+`kscheduler run` (the scheduler) and this one, which creates nodes and pods, watches them and adds up the result itself.
+Whatever way it ends, it ends the other two.
+"""
+
+import asyncio
+import json
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TextIO
+
+import msgspec
+import yaml
+
+from kscheduler.aio import Service, running
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import NODES, Kind
+from kscheduler.client import APIClient, APIError, ClientError, plain_connection
+from kscheduler.client.watch import ListDecoder
+from kscheduler.informers import InformerFactory
+from kscheduler.simulation.demo import workload
+from kscheduler.simulation.demo.processes import ChildProcess, DemoFailedError
+from kscheduler.simulation.demo.progress import Display, Snapshot, display
+from kscheduler.simulation.demo.report import Outcome, could_ever_be_bound, judge, pending_reason, report
+from kscheduler.simulation.demo.signals import StopSignals
+
+ALL_PODS = Kind("", "v1", "pods", "Pod", Pod, namespaced=True)
+"""Pods that have ended included."""
+
+_START_SECONDS = 30.0
+_TICK_SECONDS = 0.1
+_STALLED_SECONDS = 10.0
+"""With no binding for so long, what is still pending is judged as it is."""
+_LAST_WORDS_SECONDS = 3.0
+"""What the kubelets and the conditions of hopeless pods get after the last binding."""
+_CREATORS = 8
+_LISTENING = "http_server_listening"
+
+
+@dataclass(frozen=True, slots=True)
+class DemoOptions:
+    """What is played."""
+
+    nodes: int = 100
+    pods: int = 1000
+    seed: int = 1
+    port: int = 0
+    """Of the API server; 0 takes a free one."""
+    keep: bool = False
+    """Leave everything running after the report, until a signal."""
+
+
+async def play(options: DemoOptions, out: TextIO) -> int:
+    """Play it; 0 when all is well, else 1. Raises `DemoFailedError`; a signal cancels it."""
+    with StopSignals() as signals, tempfile.TemporaryDirectory(prefix="kscheduler-demo-") as folder:
+        try:
+            return await _play(options, Path(folder), signals, out)
+        except ExceptionGroup as group:
+            raise _first_cause(group) from None
+
+
+def _first_cause(group: ExceptionGroup[Exception]) -> Exception:
+    """The failure that a person should read: a process that died explains the requests that failed with it."""
+    leaves = list(_leaves(group))
+    expected = [error for error in leaves if isinstance(error, DemoFailedError)]
+    failed = [DemoFailedError(str(error)) for error in leaves if isinstance(error, ClientError)]
+    return next(iter([*expected, *failed]), group)
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        yield from _leaves(error) if isinstance(error, BaseExceptionGroup) else (error,)
+
+
+async def _play(options: DemoOptions, folder: Path, signals: StopSignals, out: TextIO) -> int:
+    _say(out, "starting the embedded cluster")
+    async with _cluster(options, folder) as url:
+        _say(out, f"starting the scheduler against {url}")
+        async with _scheduler(url, folder) as own_url:
+            async with APIClient(plain_connection(url)) as client:
+                outcome = await _schedule(options, client, out)
+            _say(out, report(outcome))
+            if options.keep:
+                _say(out, _addresses(url, own_url, folder))
+                await signals.wait()
+    return 0 if outcome.is_good else 1
+
+
+def _say(out: TextIO, text: str) -> None:
+    out.write(f"{text}\n")
+    out.flush()
+
+
+# --- the two other processes ------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def _cluster(options: DemoOptions, folder: Path) -> AsyncIterator[str]:
+    """The API server's URL, while the cluster runs. Its nodes are created by us."""
+    kubeconfig = folder / "kubeconfig"
+    command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "0", "--port", str(options.port)]
+    command += ["--seed", str(options.seed), "--kubeconfig", str(kubeconfig)]
+    child = ChildProcess("the embedded cluster", command, folder / "cluster.log")
+    async with running(Service(child.name, child.run, child.stop)):
+        yield await child.wait_for("its kubeconfig", lambda: _server_of(kubeconfig), _START_SECONDS)
+
+
+def _server_of(kubeconfig: Path) -> str | None:
+    if not kubeconfig.exists():
+        return None
+    url: str = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
+    return url
+
+
+@asynccontextmanager
+async def _scheduler(url: str, folder: Path) -> AsyncIterator[str]:
+    """The scheduler's own URL, once it is ready and while it runs."""
+    command = [sys.executable, "-m", "kscheduler", "run", "--master", url]
+    command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
+    child = ChildProcess("the scheduler", command, folder / "scheduler.log")
+    async with running(Service(child.name, child.run, child.stop)):
+        port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), _START_SECONDS)
+        own_url = f"http://127.0.0.1:{port}"
+        await _until_ready(own_url, child)
+        yield own_url
+
+
+def _port_of(lines: Iterable[str]) -> int | None:
+    """The port in the log line that tells it."""
+    for line in lines:
+        if _LISTENING in line:
+            try:
+                return int(json.loads(line)["port"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return None
+
+
+async def _until_ready(url: str, child: ChildProcess) -> None:
+    deadline = time.monotonic() + _START_SECONDS
+    async with APIClient(plain_connection(url)) as client:
+        while True:
+            try:
+                await client.get("/readyz", retries=0)
+            except (APIError, ClientError) as error:
+                if time.monotonic() > deadline:
+                    message = f"{child.name} is not ready after {_START_SECONDS:.0f} s: {error}; {child.tail()}"
+                    raise DemoFailedError(message) from None
+                await asyncio.sleep(_TICK_SECONDS / 2)
+            else:
+                return
+
+
+# --- pods -------------------------------------------------------------------------------------------------------------
+
+
+class _Observer:
+    """What a watch shows of the pods, and when."""
+
+    def __init__(self) -> None:
+        self.sent_at: dict[str, float] = {}
+        self.bound_at: dict[str, float] = {}
+        self.taken: set[str] = set()
+        """Keys of pods that a kubelet has started, finished or rejected."""
+        self.unexplained: set[str] = set()
+        """Keys of unbound pods without a word why."""
+
+    def on_add(self, obj: Pod, initial: bool) -> None:
+        """A pod."""
+        del initial
+        self._see(obj)
+
+    def on_update(self, old: Pod, new: Pod) -> None:
+        """A pod that changed."""
+        del old
+        self._see(new)
+
+    def on_delete(self, obj: Pod) -> None:
+        """Nothing here deletes pods; whoever does is free to."""
+
+    def _see(self, pod: Pod) -> None:
+        key = pod.key
+        if pod.spec.node_name and key not in self.bound_at:
+            self.bound_at[key] = time.monotonic()
+        if pod.spec.node_name or pending_reason(pod):
+            self.unexplained.discard(key)
+        else:
+            self.unexplained.add(key)
+        if pod.status.phase not in ("", "Pending"):
+            self.taken.add(key)
+
+    @property
+    def latencies(self) -> dict[str, float]:
+        """Seconds from sending the creation to seeing the binding, by key."""
+        return {key: moment - self.sent_at[key] for key, moment in self.bound_at.items() if key in self.sent_at}
+
+    @property
+    def seconds(self) -> float:
+        """From the first creation to the last binding."""
+        if not self.sent_at or not self.bound_at:
+            return 0.0
+        return max(self.bound_at.values()) - min(self.sent_at.values())
+
+
+async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Outcome:
+    """Create everything, watch it, judge it."""
+    observer = _Observer()
+    factory = InformerFactory(client, (ALL_PODS,))
+    factory.informer(ALL_PODS).add_handler(observer)
+    nodes = workload.nodes(options.nodes, seed=options.seed)
+    pods = workload.pods(options.pods, seed=options.seed)
+    try:
+        async with running(Service("demo informer", factory.run)):
+            await factory.informer(ALL_PODS).wait_until_synced()
+            await _create(client, "/api/v1/nodes", nodes, {})
+            _say(out, f"created {len(nodes):,} nodes; creating {len(pods):,} pods")
+            expected = could_ever_be_bound(_typed(pods, Pod), _typed(nodes, Node))
+            await _create_and_follow(client, pods, expected, observer, out)
+        return await _judged(client, observer)
+    except ClientError:
+        # When a request fails because a process has died, its death is the better message: let it come first.
+        await asyncio.sleep(1.0)
+        raise
+
+
+def _typed(trees: Iterable[workload.Object], kind: type[Any]) -> list[Any]:
+    return [msgspec.convert(tree, kind) for tree in trees]
+
+
+async def _create_and_follow(
+    client: APIClient, pods: list[workload.Object], expected: set[str], observer: _Observer, out: TextIO
+) -> None:
+    with display(out) as shown:
+        async with asyncio.TaskGroup() as group:
+            creation = group.create_task(_create(client, "/api/v1/namespaces/default/pods", pods, observer.sent_at))
+            await _follow(len(pods), expected, observer, shown, creation)
+
+
+async def _create(client: APIClient, path: str, objects: list[workload.Object], sent_at: dict[str, float]) -> None:
+    """Send them, several at a time, in order, noting when by key."""
+    left = iter(objects)
+
+    async def create_next() -> None:
+        for tree in left:
+            metadata = tree["metadata"]
+            sent_at[f"{metadata.get('namespace', '')}/{metadata['name']}"] = time.monotonic()
+            await client.post(path, msgspec.json.encode(tree))
+
+    async with asyncio.TaskGroup() as group:
+        for _ in range(_CREATORS):
+            group.create_task(create_next())
+
+
+async def _follow(
+    total: int, expected: set[str], observer: _Observer, shown: Display, creation: "asyncio.Task[None]"
+) -> None:
+    """Until all that can be bound is bound and the last words are said, or until nothing moves any more."""
+    began = moved = time.monotonic()
+    bound = 0
+    ended = False
+    while not ended:
+        await asyncio.sleep(_TICK_SECONDS)
+        now = time.monotonic()
+        if len(observer.bound_at) != bound or not creation.done():
+            bound, moved = len(observer.bound_at), now
+        all_bound = creation.done() and expected <= observer.bound_at.keys()
+        all_said = all_bound and observer.taken >= observer.bound_at.keys() and not observer.unexplained
+        ended = all_said or now - moved > (_LAST_WORDS_SECONDS if all_bound else _STALLED_SECONDS)
+        shown.show(_snapshot(total, observer, now - began), last=ended)
+
+
+def _snapshot(total: int, observer: _Observer, seconds: float) -> Snapshot:
+    return Snapshot(seconds, total, len(observer.sent_at), len(observer.bound_at), len(observer.taken))
+
+
+async def _judged(client: APIClient, observer: _Observer) -> Outcome:
+    """What the API server itself says now, not what a watch has shown."""
+    pods: ListDecoder[Pod] = ListDecoder(ALL_PODS)
+    nodes: ListDecoder[Node] = ListDecoder(NODES)
+    all_pods = pods.decode(await client.get(ALL_PODS.path)).items
+    all_nodes = nodes.decode(await client.get(NODES.path)).items
+    return judge(all_nodes, all_pods, observer.latencies, observer.seconds)
+
+
+def _addresses(url: str, own_url: str, folder: Path) -> str:
+    rows = (
+        ("API server", url),
+        ("kubectl", f"kubectl --server {url} get pods -o wide"),
+        ("kubeconfig", f"export KUBECONFIG={folder / 'kubeconfig'}"),
+        ("metrics", f"{own_url}/metrics"),
+        ("readiness", f"{own_url}/readyz?verbose"),
+        ("logs", f"{folder / 'scheduler.log'}"),
+    )
+    lines = [f"  {name:12}{text}" for name, text in rows]
+    return "\n".join(["everything keeps running; Ctrl-C ends it", *lines])

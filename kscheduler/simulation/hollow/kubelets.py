@@ -1,0 +1,331 @@
+"""Hollow kubelets: one process plays the kubelets of every node, over HTTP, for the embedded and a real API server.
+
+The problem: a scheduler is only half tested while bound pods stay Pending and nobody objects to an overbooked node.
+The idea: informers on pods and nodes feed `KubeletState`, which judges with sums of its own; a few workers write what
+it decides: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
+
+How long a pod runs: the annotation `simulation.kscheduler.io/run-seconds`, else, for a Job's pod, a time drawn from the
+seed and its UID; every other pod runs until it is deleted.
+
+Limits: containers never crash, images take no time, volumes and devices are not looked at. A rejection is checked once
+more against the API server before it is reported, because a watch may be late with the news that a pod has gone.
+"""
+
+import asyncio
+import itertools
+import random
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from ipaddress import IPv4Address
+from typing import Generic, TypeVar
+
+import msgspec
+
+from kscheduler.aio import REAL_CLOCK, Clock, Service, TaskSet, running
+from kscheduler.api.core import Node, NodeStatus, Pod
+from kscheduler.api.kinds import PODS, Kind
+from kscheduler.api.meta import KubeObject, Value
+from kscheduler.client import APIClient, APIError, ClientError, Connection, PodWriter, plain_connection
+from kscheduler.client.rest import STRATEGIC_MERGE
+from kscheduler.client.watch import ListDecoder
+from kscheduler.client.writes import pod_path
+from kscheduler.informers import Informer, InformerFactory
+from kscheduler.logs import get_logger
+from kscheduler.simulation.hollow import pod_reports
+from kscheduler.simulation.hollow.heartbeats import HeartbeatRates, Heartbeats
+from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState, Task, every_node
+
+log = get_logger(__name__)
+
+T = TypeVar("T", bound=KubeObject)
+
+RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
+"""Annotation: the pod succeeds after so many seconds."""
+WORKERS = 16
+"""Status reports under way at a time."""
+
+_RETRY_SECONDS = 0.5
+_JOB_SECONDS = (5.0, 30.0)
+_FIRST_POD_ADDRESS = int(IPv4Address("10.128.0.1"))
+_POD_ADDRESSES = 2**22
+_UNKNOWN_HOST = "192.0.2.1"
+
+
+class NodeAddress(Value, frozen=True):
+    """One of a node's addresses."""
+
+    type: str = ""
+    address: str = ""
+
+
+class AddressedStatus(NodeStatus, frozen=True):
+    """A node's status with what a kubelet needs besides."""
+
+    addresses: tuple[NodeAddress, ...] = ()
+
+
+class AddressedNode(Node):
+    """A node that knows its address."""
+
+    status: AddressedStatus = msgspec.field(default_factory=AddressedStatus)
+
+
+ADDRESSED_NODES = Kind("", "v1", "nodes", "Node", AddressedNode)
+
+
+@dataclass(frozen=True, slots=True)
+class KubeletStatistics:
+    """Counts since the start; `nodes` and `running` are now."""
+
+    nodes: int
+    running: int
+    started: int
+    """Pods reported Running."""
+    rejected: int
+    finished: int
+    """Pods reported Succeeded."""
+    removed: int
+    """Terminating pods deleted for good."""
+    waiting: int
+    """Reports not yet sent."""
+
+
+class HollowKubelets:
+    """The kubelets of all hollow nodes; `run` is a service."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        *,
+        seed: int = 0,
+        workers: int = WORKERS,
+        heartbeats: HeartbeatRates | None = None,
+        is_hollow: Callable[[Node], bool] = every_node,
+        clock: Clock = REAL_CLOCK,
+    ) -> None:
+        """`clock` times what pods run for and heartbeats; `heartbeats` None sends none."""
+        self._client = client
+        self._writer = PodWriter(client)
+        self._clock = clock
+        self._seed = seed
+        self._workers = workers
+        self._state = KubeletState(is_hollow)
+        self._tasks: asyncio.Queue[Task] = asyncio.Queue()
+        self._counts = dict.fromkeys(Deed, 0)
+        self._addresses = itertools.count()
+        self._later = TaskSet("later work of kubelets", clock)
+        self._pods_of_list: ListDecoder[Pod] = ListDecoder(PODS)
+        self._factory = InformerFactory(client, (PODS, ADDRESSED_NODES))
+        self._pods: Informer[Pod] = self._factory.informer(PODS)
+        self._nodes: Informer[AddressedNode] = self._factory.informer(ADDRESSED_NODES)
+        self._heartbeats = heartbeats
+        self._has_lists = False
+
+    def statistics(self) -> KubeletStatistics:
+        """A snapshot."""
+        counts = self._counts
+        return KubeletStatistics(
+            nodes=len(self._state.node_names()),
+            running=len(self._state),
+            started=counts[Deed.RUN],
+            rejected=counts[Deed.REJECT],
+            finished=counts[Deed.FINISH],
+            removed=counts[Deed.REMOVE],
+            waiting=self._tasks.qsize(),
+        )
+
+    async def settle(self) -> None:
+        """Return when every report that is due has been answered."""
+        await self._tasks.join()
+
+    async def run(self) -> None:
+        """Play until cancelled."""
+        self._pods.store.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
+        self._pods.add_handler(_Ear(self._see_pod, self._state.forget))
+        self._nodes.add_handler(_Ear(self._see_node, self._forget_node))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._factory.run(), name="kubelet informers")
+                group.create_task(self._begin(), name="kubelet first lists")
+                for number in range(self._workers):
+                    group.create_task(self._work(), name=f"kubelet worker {number}")
+                if self._heartbeats is not None:
+                    names = self._state.node_names
+                    beats = Heartbeats(self._client, names, self._heartbeats, self._clock)
+                    group.create_task(beats.run(), name="heartbeats")
+        finally:
+            await self._later.cancel_all()
+
+    # --- what is seen -------------------------------------------------------------------------------------------------
+
+    async def _begin(self) -> None:
+        """Judge nobody before both first lists are complete: who runs already decides what fits."""
+        await self._nodes.wait_until_synced()
+        await self._pods.wait_until_synced()
+        self._has_lists = True
+        for node in self._nodes.store.list():
+            self._see_node(node)
+
+    def _see_pod(self, pod: Pod) -> None:
+        if self._has_lists and (task := self._state.see(pod)) is not None:
+            self._tasks.put_nowait(task)
+
+    def _see_node(self, node: Node) -> None:
+        if not self._has_lists or not self._state.set_node(node):
+            return
+        pods = self._pods.store.by_index("node", node.metadata.name)
+        for task in self._state.see_all(pods):
+            self._tasks.put_nowait(task)
+        for pod in pods:
+            if pod.status.phase == "Running":
+                self._finish_later(pod)
+
+    def _forget_node(self, node: Node) -> None:
+        self._state.remove_node(node.metadata.name)
+
+    # --- what is done -------------------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        while True:
+            task = await self._tasks.get()
+            if await self._done(task):
+                self._tasks.task_done()
+            else:
+                self._later.spawn(task.pod.key, self._try_again(task))
+
+    async def _try_again(self, task: Task) -> None:
+        await REAL_CLOCK.sleep(_RETRY_SECONDS)
+        if task.deed is Deed.REMOVE or task.deed is Deed.REJECT or self._state.holds(task.pod.metadata.uid):
+            self._tasks.put_nowait(task)
+        self._tasks.task_done()
+
+    async def _done(self, task: Task) -> bool:
+        """Do it; false when it must be tried again. A refusal is final: the pod is gone, replaced or has ended."""
+        try:
+            await self._do(task)
+        except APIError as error:
+            if error.is_too_many_requests or error.is_server_error:
+                return False
+            if error.code not in (404, 409):
+                log.warning("the API server refused a kubelet's report", pod=task.pod.key, deed=task.deed, err=error)
+        except ClientError as error:
+            log.debug("a kubelet's report is sent again", pod=task.pod.key, deed=task.deed, err=error)
+            return False
+        return True
+
+    async def _do(self, task: Task) -> None:
+        match task.deed:
+            case Deed.RUN:
+                await self._start(task.pod)
+            case Deed.REJECT:
+                await self._check_and_reject(task)
+            case Deed.FINISH:
+                started = task.pod.status.start_time or self._now()
+                await self._patch(task.pod, pod_reports.succeeded(task.pod, started, self._now()))
+            case Deed.REMOVE:
+                meta = task.pod.metadata
+                await self._writer.delete_pod(meta.namespace, meta.name, meta.uid, grace_period_seconds=0)
+        if task.deed is not Deed.REJECT:
+            self._counts[task.deed] += 1
+
+    async def _start(self, pod: Pod) -> None:
+        host = _address_of(self._state.node(pod.spec.node_name))
+        address = host if pod.spec.host_network else self._next_address()
+        await self._patch(pod, pod_reports.running(pod, host, address, self._now()))
+        self._finish_later(pod)
+
+    async def _check_and_reject(self, task: Task) -> None:
+        name = task.pod.spec.node_name
+        self._state.keep_only(name, await self._uids_on(name))
+        judged = self._state.judge(task.pod)
+        if judged is None:
+            return
+        if judged.refusal is None:
+            self._tasks.put_nowait(judged)
+            return
+        await self._patch(task.pod, pod_reports.rejected(task.pod, judged.refusal, self._now()))
+        self._counts[Deed.REJECT] += 1
+        log.warning("kubelet rejected a pod", pod=task.pod.key, node=name, reason=judged.refusal.reason)
+
+    async def _uids_on(self, node: str) -> set[str]:
+        selector = f"{PODS.field_selector},spec.nodeName={node}"
+        page = self._pods_of_list.decode(await self._client.get(PODS.path, {"fieldSelector": selector}))
+        return {pod.metadata.uid for pod in page.items}
+
+    async def _patch(self, pod: Pod, body: bytes) -> None:
+        path = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}/status"
+        await self._client.patch(path, body, STRATEGIC_MERGE)
+
+    def _finish_later(self, pod: Pod) -> None:
+        seconds = run_seconds(pod, self._seed)
+        if seconds is not None:
+            self._later.spawn(pod.key, self._finish_after(pod, seconds))
+
+    async def _finish_after(self, pod: Pod, seconds: float) -> None:
+        await self._clock.sleep(seconds)
+        if self._state.holds(pod.metadata.uid):
+            self._tasks.put_nowait(Task(Deed.FINISH, pod))
+
+    def _next_address(self) -> str:
+        return str(IPv4Address(_FIRST_POD_ADDRESS + next(self._addresses) % _POD_ADDRESSES))
+
+    def _now(self) -> str:
+        return datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class _Ear(Generic[T]):
+    """An informer's handler for those who care about the newest state only."""
+
+    def __init__(self, see: Callable[[T], None], forget: Callable[[T], None]) -> None:
+        self._see = see
+        self._forget = forget
+
+    def on_add(self, obj: T, initial: bool) -> None:
+        """New."""
+        del initial
+        self._see(obj)
+
+    def on_update(self, old: T, new: T) -> None:
+        """Changed."""
+        del old
+        self._see(new)
+
+    def on_delete(self, obj: T) -> None:
+        """Gone, or ended."""
+        self._forget(obj)
+
+
+def run_seconds(pod: Pod, seed: int) -> float | None:
+    """How long the pod runs: its annotation's seconds, 5 to 30 s for a Job's pod, `None` for ever."""
+    written = pod.metadata.annotations.get(RUN_SECONDS)
+    if written is not None:
+        try:
+            return max(0.0, float(written))
+        except ValueError:
+            log.warning("an annotation is not a number of seconds", pod=pod.key, annotation=RUN_SECONDS, value=written)
+    if any(owner.kind == "Job" for owner in pod.metadata.owner_references):
+        return random.Random(f"{seed}/{pod.metadata.uid}").uniform(*_JOB_SECONDS)
+    return None
+
+
+def _address_of(node: Node | None) -> str:
+    addresses = node.status.addresses if isinstance(node, AddressedNode) else ()
+    return next((one.address for one in addresses if one.type == "InternalIP"), _UNKNOWN_HOST)
+
+
+@asynccontextmanager
+async def hollow_kubelets(
+    server: str | Connection,
+    *,
+    seed: int = 0,
+    heartbeats: HeartbeatRates | None = None,
+    is_hollow: Callable[[Node], bool] = every_node,
+) -> AsyncIterator[HollowKubelets]:
+    """Kubelets with a client of their own, playing while the body runs. `server` is a plain URL or a connection."""
+    connection = plain_connection(server) if isinstance(server, str) else server
+    async with APIClient(connection) as client:
+        kubelets = HollowKubelets(client, seed=seed, heartbeats=heartbeats, is_hollow=is_hollow)
+        async with running(Service("hollow kubelets", kubelets.run)):
+            yield kubelets

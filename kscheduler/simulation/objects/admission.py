@@ -1,0 +1,71 @@
+"""Admission at create time: rules that need other objects than the one that is written.
+
+The namespace must exist and not be terminating; a pod's priority comes from its PriorityClass.
+"""
+
+from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found
+from kscheduler.simulation.objects.resources import NAMESPACES, PODS, PRIORITY_CLASSES, Resource
+from kscheduler.simulation.objects.store import ObjectStore
+
+SYSTEM_CLASSES = (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
+INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
+
+
+def admit_namespace(store: ObjectStore, resource: Resource, value: Object) -> None:
+    """The namespace of a new object exists and is not going away. Raises 404 or 403."""
+    if not resource.namespaced:
+        return
+    namespace = value["metadata"]["namespace"]
+    record = store.get(NAMESPACES.collection, "", namespace)
+    if record is None:
+        raise not_found("namespaces", "", namespace)
+    if "deletionTimestamp" in record.value["metadata"]:
+        why = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(resource.plural, resource.group, value["metadata"]["name"], why)
+
+
+def admit_priority(store: ObjectStore, pod: Object) -> None:
+    """Write priority and preemption policy of the pod's class, or of the global default. Raises 403."""
+    spec = pod["spec"]
+    name = spec.get("priorityClassName", "")
+    chosen = _named_class(store, pod, name) if name else _global_default(store)
+    computed = int(chosen.get("value", 0)) if chosen else 0
+    if "priority" in spec and spec["priority"] != computed:
+        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+        why += f"priority admission controller computed {computed} from the given PriorityClass name"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+    if chosen and not name:
+        spec["priorityClassName"] = chosen["metadata"]["name"]
+    spec["priority"] = computed
+    policy = chosen.get("preemptionPolicy", "PreemptLowerPriority") if chosen else "PreemptLowerPriority"
+    if spec.setdefault("preemptionPolicy", policy) != policy:
+        why = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+        why += f"priority admission controller computed {policy} from the given PriorityClass name"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+
+
+def _named_class(store: ObjectStore, pod: Object, name: str) -> Object:
+    record = store.get(PRIORITY_CLASSES.collection, "", name)
+    if record is None:
+        why = f"no PriorityClass with name {name} was found"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+    return record.value
+
+
+def _global_default(store: ObjectStore) -> Object | None:
+    """The class marked as global default; among several the one with the smallest value."""
+    records = store.collection(PRIORITY_CLASSES.collection).records.values()
+    marked = [record.value for record in records if record.value.get("globalDefault")]
+    return min(marked, key=lambda value: int(value["value"]), default=None)
+
+
+def initial_objects() -> list[tuple[Resource, Object]]:
+    """What every cluster has from the start: four namespaces and the two system priority classes."""
+    namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
+    objects = [(NAMESPACES, {**namespace, "metadata": {"name": name}}) for name in INITIAL_NAMESPACES]
+    for name, value in SYSTEM_CLASSES:
+        described = "Used for system critical pods that must run in the cluster."
+        group_version = PRIORITY_CLASSES.group_version
+        body = {"apiVersion": group_version, "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
+        objects.append((PRIORITY_CLASSES, {**body, "description": described}))
+    return objects

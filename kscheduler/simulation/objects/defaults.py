@@ -1,0 +1,168 @@
+"""Defaults and the create and update strategies of every kind: what the server adds, resets and carries over.
+
+Each function changes the fresh copy that it is given. Two moments: `on_create` for a new object, `on_update` for a
+write over an old one, where the main resource keeps the old status and the status subresource keeps the old spec.
+"""
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from types import MappingProxyType
+from typing import Any
+
+from kscheduler.simulation.objects import pod_defaults
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import Resource
+
+_TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
+_STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
+_KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def on_create(resource: Resource, value: Object) -> None:
+    """Fill in defaults and the initial status of a new object."""
+    metadata = value["metadata"]
+    if resource.has_generation:
+        metadata["generation"] = 1
+    if resource.kind in _TEMPLATE_KINDS:
+        _default_template(value)
+    default = _CREATE.get(resource.key)
+    if default is not None:
+        default(value)
+    if resource.kind in _STATUS_RESET_ON_CREATE:
+        value["status"] = {}
+
+
+def _default_template(value: Object) -> None:
+    spec = value.setdefault("spec", {})
+    template = spec.get("template")
+    if isinstance(template, dict):
+        pod_defaults.default_pod_spec(template.setdefault("spec", {}))
+    if value["kind"] not in {"DaemonSet", "Job"}:
+        spec.setdefault("replicas", 1)
+
+
+def _pod(pod: Object) -> None:
+    spec = pod["spec"]
+    spec.setdefault("serviceAccountName", "default")
+    pod_defaults.default_pod_spec(spec)
+    pod_defaults.add_default_tolerations(spec)
+    pod_defaults.merge_label_keys(pod)
+    pod["status"] = pod_defaults.initial_status(pod)
+
+
+def _node(node: Object) -> None:
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
+    if status.get("capacity"):
+        status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
+
+
+def _namespace(namespace: Object) -> None:
+    metadata = namespace["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+    spec = namespace.setdefault("spec", {})
+    spec["finalizers"] = [*(f for f in spec.get("finalizers") or () if f != "kubernetes"), "kubernetes"]
+    namespace["status"] = {"phase": "Active"}
+
+
+def _service(service: Object) -> None:
+    spec = service.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+
+
+def _claim(claim: Object) -> None:
+    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    claim["status"] = {"phase": "Pending"}
+
+
+def _volume(volume: Object) -> None:
+    spec = volume.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["status"] = {"phase": "Pending"}
+
+
+def _priority_class(value: Object) -> None:
+    value.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _storage_class(value: Object) -> None:
+    value.setdefault("reclaimPolicy", "Delete")
+    value.setdefault("volumeBindingMode", "Immediate")
+
+
+_CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
+    {
+        "pods": _pod,
+        "nodes": _node,
+        "namespaces": _namespace,
+        "services": _service,
+        "persistentvolumeclaims": _claim,
+        "persistentvolumes": _volume,
+        "priorityclasses.scheduling.k8s.io": _priority_class,
+        "storageclasses.storage.k8s.io": _storage_class,
+    }
+)
+
+
+def on_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
+    """Carry over what this write may not touch, and count a new generation when the spec changed."""
+    _keep_metadata(old["metadata"], new["metadata"])
+    if subresource == "status":
+        _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
+        return
+    if "status" in resource.subresources:
+        _keep(old, new, "status")
+    if resource.key == "pods":
+        pod_defaults.default_pod_spec(new["spec"])
+        _keep_assigned_fields(old["spec"], new["spec"])
+    if resource.kind in _TEMPLATE_KINDS:
+        _default_template(new)
+    if resource.key == "namespaces" and not subresource:
+        new["spec"] = old.get("spec", {})
+    if resource.has_generation and old.get("spec") != new.get("spec"):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+
+def _keep_metadata(old: Object, new: Object) -> None:
+    for name in _KEPT_METADATA:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+    new["name"] = old["name"]
+    if "namespace" in old:
+        new["namespace"] = old["namespace"]
+
+
+def _keep(old: Object, new: Object, *names: str) -> None:
+    for name in names:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+
+
+def _keep_assigned_fields(old: Object, new: Object) -> None:
+    """What admission wrote at creation and a client that sends its manifest again leaves out."""
+    for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations"):
+        if name in old and name not in new:
+            new[name] = old[name]
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without null fields, which Go's decoder would drop too."""
+    if isinstance(value, dict):
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [without_nulls(part) for part in value]
+    return value
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,0 +1,186 @@
+"""How objects go away: preconditions, grace periods, finalizers, owners and namespaces.
+
+    DELETE -> preconditions -> grace 0 and no finalizers        removed at once
+                            -> a bound, running pod             deletionTimestamp; its kubelet ends it with grace 0
+                            -> finalizers                       deletionTimestamp; removed with the last finalizer
+                            -> a namespace                      Terminating; emptied, then removed
+
+An object whose last owner is removed is deleted too (garbage collection in the background sense, but at once). An owner
+that never existed collects nothing: manifests of simulated pods may name controllers that are not simulated.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found, precondition_failed
+from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, PODS, Resource
+from kscheduler.simulation.objects.store import Key, ObjectStore, Record
+
+_UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
+_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+_DEFAULT_GRACE_SECONDS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class DeleteOptions:
+    """Body and query of a DELETE."""
+
+    grace_period_seconds: int | None = None
+    """None: what the pod says; 0: at once."""
+    uid: str = ""
+    """Precondition: the object has this UID."""
+    resource_version: str = ""
+    """Precondition: the object has this version."""
+    propagation: str = "Background"
+    """`Background` and `Foreground` delete dependents, `Orphan` releases them."""
+    dry_run: bool = False
+
+
+NO_DELETE_OPTIONS = DeleteOptions()
+
+
+class Deletion:
+    """Deletes through the store; remembers who owns whom."""
+
+    def __init__(self, store: ObjectStore, now: Callable[[], datetime]) -> None:
+        self._store = store
+        self._now = now
+        self._dependents: dict[str, set[tuple[str, Key]]] = {}
+
+    def delete(
+        self, resource: Resource, namespace: str, name: str, options: DeleteOptions = NO_DELETE_OPTIONS
+    ) -> Record:
+        """Delete, or begin to; returns the record as it is now. Raises 403, 404 or 409."""
+        record = self._store.get(resource.collection, namespace, name)
+        if record is None:
+            raise not_found(resource.plural, resource.group, name)
+        self._check(resource, record, options)
+        if options.dry_run:
+            return record
+        if resource is NAMESPACES:
+            return self._terminate_namespace(record)
+        if options.propagation == "Orphan":
+            self._orphan(record.value["metadata"]["uid"])
+        return self._delete(resource, record, _grace_seconds(resource, record.value, options))
+
+    def is_finished(self, resource: Resource, value: Object) -> bool:
+        """Whether an object that is being deleted has nothing left to wait for."""
+        metadata = value["metadata"]
+        if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
+            return False
+        if resource is NAMESPACES:
+            return not (value.get("spec") or {}).get("finalizers") and self._is_empty(metadata["name"])
+        return not metadata.get("deletionGracePeriodSeconds")
+
+    def remove(self, resource: Resource, final: Object) -> Record:
+        """Take an object out of the store, then what depended on it, then its namespace if that was waiting."""
+        metadata = final["metadata"]
+        key = (metadata.get("namespace", ""), metadata["name"])
+        record = self._store.remove(resource.collection, key, final)
+        for reference in metadata.get("ownerReferences") or ():
+            self._dependents.get(reference.get("uid", ""), set()).discard((resource.key, key))
+        self._collect(metadata["uid"])
+        if key[0]:
+            self._finish_namespace(key[0])
+        return record
+
+    def note_owners(self, resource: Resource, record: Record, previous: Record | None) -> None:
+        """Keep the index of owners up to date after a write."""
+        owners = record.value["metadata"].get("ownerReferences")
+        before = previous.value["metadata"].get("ownerReferences") if previous else None
+        if owners == before:
+            return
+        metadata = record.value["metadata"]
+        entry = (resource.key, (metadata.get("namespace", ""), metadata["name"]))
+        for reference in before or ():
+            self._dependents.get(reference["uid"], set()).discard(entry)
+        for reference in owners or ():
+            self._dependents.setdefault(reference["uid"], set()).add(entry)
+
+    def _check(self, resource: Resource, record: Record, options: DeleteOptions) -> None:
+        metadata = record.value["metadata"]
+        if options.uid and options.uid != metadata["uid"]:
+            raise precondition_failed(resource.plural, resource.group, metadata, "UID", options.uid, metadata["uid"])
+        wanted, found = options.resource_version, str(record.version)
+        if wanted and wanted != found:
+            raise precondition_failed(resource.plural, resource.group, metadata, "ResourceVersion", wanted, found)
+        if resource is NAMESPACES and metadata["name"] in _UNDELETABLE:
+            raise forbidden("namespaces", "", metadata["name"], "this namespace may not be deleted")
+
+    def _delete(self, resource: Resource, record: Record, grace_seconds: int) -> Record:
+        metadata = record.value["metadata"]
+        if grace_seconds == 0 and not metadata.get("finalizers"):
+            return self.remove(resource, record.value)
+        if "deletionTimestamp" in metadata and metadata.get("deletionGracePeriodSeconds", 0) <= grace_seconds:
+            return record
+        deadline = timestamp(self._now() + timedelta(seconds=grace_seconds))
+        return self._mark(resource, record, {}, deletionTimestamp=deadline, deletionGracePeriodSeconds=grace_seconds)
+
+    def _mark(self, resource: Resource, record: Record, fields: Object, **metadata: object) -> Record:
+        marked = {**record.value["metadata"], **metadata}
+        if "generation" in marked:
+            marked["generation"] += 1
+        return self._store.put(resource.collection, {**record.value, **fields, "metadata": marked})
+
+    def _orphan(self, uid: str) -> None:
+        for key, record in self._dependents_of(uid):
+            metadata = dict(record.value["metadata"])
+            metadata["ownerReferences"] = [r for r in metadata.get("ownerReferences") or () if r["uid"] != uid]
+            self._store.put(BY_KEY[key].collection, {**record.value, "metadata": metadata})
+        self._dependents.pop(uid, None)
+
+    def _collect(self, uid: str) -> None:
+        """Delete what the removed owner was the last owner of."""
+        for key, record in self._dependents_of(uid):
+            others = [r["uid"] for r in record.value["metadata"].get("ownerReferences") or () if r["uid"] != uid]
+            if not any(other in self._dependents for other in others):
+                resource = BY_KEY[key]
+                self._delete(resource, record, _grace_seconds(resource, record.value, NO_DELETE_OPTIONS))
+        self._dependents.pop(uid, None)
+
+    def _dependents_of(self, uid: str) -> list[tuple[str, Record]]:
+        found = []
+        for key, (namespace, name) in sorted(self._dependents.get(uid, ())):
+            record = self._store.get(BY_KEY[key].collection, namespace, name)
+            if record is not None:
+                found.append((key, record))
+        return found
+
+    def _terminate_namespace(self, record: Record) -> Record:
+        name = record.value["metadata"]["name"]
+        if "deletionTimestamp" not in record.value["metadata"]:
+            status = {**(record.value.get("status") or {}), "phase": "Terminating"}
+            moment = timestamp(self._now())
+            record = self._mark(NAMESPACES, record, {"status": status}, deletionTimestamp=moment)
+        for collection, content in list(self._store.namespaced_objects(name)):
+            resource = BY_KEY[collection]
+            if self._store.get(collection, name, content.value["metadata"]["name"]) is not None:
+                self._delete(resource, content, _grace_seconds(resource, content.value, NO_DELETE_OPTIONS))
+        self._finish_namespace(name)
+        return record
+
+    def _finish_namespace(self, name: str) -> None:
+        """Remove a terminating namespace once it is empty and nobody but the cluster itself holds it."""
+        record = self._store.get(NAMESPACES.collection, "", name)
+        if record is None or "deletionTimestamp" not in record.value["metadata"] or not self._is_empty(name):
+            return
+        holders = set((record.value.get("spec") or {}).get("finalizers") or ()) - {"kubernetes"}
+        if not holders and not record.value["metadata"].get("finalizers"):
+            self.remove(NAMESPACES, {**record.value, "spec": {}})
+
+    def _is_empty(self, namespace: str) -> bool:
+        return self._store.is_namespace_empty(namespace)
+
+
+def _grace_seconds(resource: Resource, value: Object, options: DeleteOptions) -> int:
+    """Grace of this deletion: only a pod on a node that still runs has any."""
+    if resource is not PODS:
+        return 0
+    spec, phase = value["spec"], (value.get("status") or {}).get("phase")
+    if not spec.get("nodeName") or phase in _FINISHED_PHASES:
+        return 0
+    if options.grace_period_seconds is not None:
+        return max(options.grace_period_seconds, 0)
+    return int(spec.get("terminationGracePeriodSeconds", _DEFAULT_GRACE_SECONDS))

@@ -1,0 +1,48 @@
+"""Events in two API groups: stored as core/v1, shown as events.k8s.io/v1 as well.
+
+The two forms name the same things differently: `involvedObject` and `regarding`, `message` and `note`,
+`reportingComponent` and `reportingController`; what only core has is carried under `deprecated...`.
+"""
+
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.objects.store import View
+
+_TO_NEW = (
+    ("involvedObject", "regarding"),
+    ("message", "note"),
+    ("source", "deprecatedSource"),
+    ("firstTimestamp", "deprecatedFirstTimestamp"),
+    ("lastTimestamp", "deprecatedLastTimestamp"),
+    ("count", "deprecatedCount"),
+    ("reportingComponent", "reportingController"),
+)
+
+
+def to_events_group(value: Object) -> Object:
+    """The events.k8s.io/v1 form of a stored Event."""
+    names = dict(_TO_NEW)
+    shown = {names.get(name, name): part for name, part in value.items()}
+    return {**shown, "apiVersion": "events.k8s.io/v1"}
+
+
+def to_core_group(value: Object) -> Object:
+    """The stored core/v1 form of an Event that came through events.k8s.io/v1."""
+    names = {new: old for old, new in _TO_NEW}
+    stored = {names.get(name, name): part for name, part in value.items()}
+    return {**stored, "apiVersion": "v1"}
+
+
+def view_of(resource: Resource) -> View | None:
+    """How this resource shows what is stored; None when as it is."""
+    return to_events_group if resource.stored_as else None
+
+
+def shown(resource: Resource, stored: Object) -> Object:
+    """A stored object in the form of this resource's API group."""
+    return to_events_group(stored) if resource.stored_as else stored
+
+
+def stored(resource: Resource, received: Object) -> Object:
+    """An object of this resource's API group in the form that is stored."""
+    return to_core_group(received) if resource.stored_as else received

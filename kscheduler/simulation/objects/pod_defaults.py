@@ -1,0 +1,180 @@
+"""What the API server fills into a pod before it is stored: the defaults that a scheduler presupposes.
+
+A scheduler never sees the manifest a person wrote; it sees requests copied from limits, tolerations for unready nodes,
+selectors merged from matchLabelKeys. All functions change the pod that they are given: a fresh copy of the request.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+from kscheduler.api import quantity
+from kscheduler.simulation.objects.api_errors import Object
+
+GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
+_TOLERATION_SECONDS = 300
+_AFFINITY_TERMS = ("podAffinity", "podAntiAffinity")
+_LISTS = (
+    "containers",
+    "initContainers",
+    "imagePullSecrets",
+    "readinessGates",
+    "resourceClaims",
+    "schedulingGates",
+    "tolerations",
+    "topologySpreadConstraints",
+    "volumes",
+)
+_MAPS = ("affinity", "nodeSelector", "overhead", "resources", "securityContext")
+_TEXTS = ("nodeName", "priorityClassName", "restartPolicy", "schedulerName", "serviceAccountName")
+_TYPES: dict[str, type] = dict.fromkeys(_LISTS, list) | dict.fromkeys(_MAPS, dict) | dict.fromkeys(_TEXTS, str)
+_REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+_PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
+
+
+def containers_of(spec: Object, *, with_init: bool = True) -> Iterator[Object]:
+    """Init containers, then containers, of a pod spec."""
+    if with_init:
+        yield from spec.get("initContainers") or ()
+    yield from spec.get("containers") or ()
+
+
+def check_types(spec: Object) -> None:
+    """Refuse fields of another JSON type than theirs before anything walks through them. Raises TypeError."""
+    for name, expected in _TYPES.items():
+        value = spec.get(name)
+        if value is not None and not isinstance(value, expected):
+            raise TypeError(
+                f"cannot unmarshal {type(value).__name__} into field spec.{name} of type {expected.__name__}"
+            )
+
+
+def default_pod_spec(spec: Object) -> None:
+    """Fill the fields of a pod spec (a template's as well) that have defaults."""
+    check_types(spec)
+    spec.setdefault("restartPolicy", "Always")
+    spec.setdefault("terminationGracePeriodSeconds", 30)
+    spec.setdefault("dnsPolicy", "ClusterFirst")
+    spec.setdefault("securityContext", {})
+    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("enableServiceLinks", True)
+    if "serviceAccountName" in spec:
+        spec.setdefault("serviceAccount", spec["serviceAccountName"])
+    for container in containers_of(spec):
+        _default_container(container, host_network=bool(spec.get("hostNetwork")))
+    _default_pod_level_requests(spec)
+
+
+def _default_container(container: Object, *, host_network: bool) -> None:
+    container.setdefault("terminationMessagePath", "/dev/termination-log")
+    container.setdefault("terminationMessagePolicy", "File")
+    container.setdefault("imagePullPolicy", _pull_policy(str(container.get("image", ""))))
+    resources = container.setdefault("resources", {})
+    _requests_from_limits(resources)
+    for port in container.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        if host_network and "containerPort" in port:
+            port.setdefault("hostPort", port["containerPort"])
+
+
+def _pull_policy(image: str) -> str:
+    last = image.rpartition("/")[2]
+    if "@" in last:
+        return "IfNotPresent"
+    return "Always" if last.rpartition(":")[2] == "latest" or ":" not in last else "IfNotPresent"
+
+
+def _requests_from_limits(resources: Any) -> None:
+    if isinstance(resources, dict) and resources.get("limits"):
+        resources["requests"] = {**resources["limits"], **(resources.get("requests") or {})}
+
+
+def _default_pod_level_requests(spec: Object) -> None:
+    """Pod-level limits become pod-level requests, for the resources that no container asks for by itself."""
+    resources = spec.get("resources")
+    if not isinstance(resources, dict) or not resources.get("limits"):
+        return
+    asked = {name for container in containers_of(spec) for name in (container["resources"].get("requests") or {})}
+    derived = {name: amount for name, amount in resources["limits"].items() if name not in asked}
+    requests = {**derived, **(resources.get("requests") or {})}
+    if requests:
+        resources["requests"] = requests
+
+
+def add_default_tolerations(spec: Object) -> None:
+    """Tolerate an unready or unreachable node for 300 s, unless the pod says something about that taint."""
+    tolerations = spec.setdefault("tolerations", [])
+    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+        if not any(_speaks_of(toleration, key) for toleration in tolerations):
+            tolerations.append(
+                {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
+            )
+
+
+def _speaks_of(toleration: Object, key: str) -> bool:
+    return toleration.get("key", "") in {"", key} and toleration.get("effect", "") in {"", "NoExecute"}
+
+
+def merge_label_keys(pod: Object) -> None:
+    """Turn matchLabelKeys and mismatchLabelKeys into requirements of their selectors, from the pod's own labels."""
+    labels = pod["metadata"].get("labels") or {}
+    for term in _affinity_terms(pod["spec"].get("affinity") or {}):
+        _merge_keys(term, term.get("matchLabelKeys"), "In", labels)
+        _merge_keys(term, term.get("mismatchLabelKeys"), "NotIn", labels)
+    for constraint in pod["spec"].get("topologySpreadConstraints") or ():
+        _merge_keys(constraint, constraint.get("matchLabelKeys"), "In", labels)
+
+
+def _affinity_terms(affinity: Object) -> Iterator[Object]:
+    for name in _AFFINITY_TERMS:
+        rules = affinity.get(name) or {}
+        yield from rules.get(_REQUIRED) or ()
+        yield from (weighted.get("podAffinityTerm") or {} for weighted in rules.get(_PREFERRED) or ())
+
+
+def _merge_keys(term: Object, keys: list[str] | None, operator: str, labels: Object) -> None:
+    selector = term.get("labelSelector")
+    if not keys or not isinstance(selector, dict):
+        return
+    present = [key for key in keys if key in labels]
+    added = [{"key": key, "operator": operator, "values": [labels[key]]} for key in present]
+    known = selector.get("matchExpressions") or []
+    expressions = [*known, *(requirement for requirement in added if requirement not in known)]
+    if expressions:
+        selector["matchExpressions"] = expressions
+
+
+def initial_status(pod: Object) -> Object:
+    """Status of a pod at creation: Pending, its quality of service, and the gate condition when it has gates."""
+    status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
+    if pod["spec"].get("schedulingGates"):
+        condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": GATED_MESSAGE}
+        condition["lastTransitionTime"] = pod["metadata"]["creationTimestamp"]
+        status["conditions"] = [condition]
+    return status
+
+
+def qos_class(spec: Object) -> str:
+    """Guaranteed when each container's limits equal its requests for CPU and memory, BestEffort when nobody asks."""
+    pod_level = spec.get("resources") or {}
+    if pod_level.get("requests") or pod_level.get("limits"):
+        return _class_of([pod_level])
+    return _class_of([container.get("resources") or {} for container in containers_of(spec)])
+
+
+def _class_of(resources: list[Object]) -> str:
+    if not any(_amounts(part, field) for part in resources for field in ("requests", "limits")):
+        return "BestEffort"
+    for part in resources:
+        limits, requests = _amounts(part, "limits"), _amounts(part, "requests")
+        if limits.keys() != {"cpu", "memory"} or limits != requests:
+            return "Burstable"
+    return "Guaranteed"
+
+
+def _amounts(resources: Object, field: str) -> dict[str, int]:
+    amounts = {}
+    for name in ("cpu", "memory"):
+        amount = quantity.milli_value((resources.get(field) or {}).get(name, 0))
+        if amount > 0:
+            amounts[name] = amount
+    return amounts

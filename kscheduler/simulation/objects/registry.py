@@ -1,0 +1,206 @@
+"""What a write means: admission, defaults, validation, concurrency and field ownership around the bare store.
+
+    create   admit namespace -> defaults -> priority -> validate -> put
+    update   preconditions -> carry over -> validate -> put, or remove when the last finalizer went
+
+Everything is synchronous: each verb is atomic under one event loop. Time and identifiers are injected.
+"""
+
+import random
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kscheduler.simulation.objects import admission, defaults, event_views, validation
+from kscheduler.simulation.objects.api_errors import (
+    Object,
+    already_exists,
+    bad_request,
+    invalid,
+    not_found,
+    precondition_failed,
+    stale_resource_version,
+)
+from kscheduler.simulation.objects.deletion import Deletion
+from kscheduler.simulation.objects.field_rules import bad_value, required
+from kscheduler.simulation.objects.resources import PODS, Resource
+from kscheduler.simulation.objects.shapes import check_shape
+from kscheduler.simulation.objects.store import ObjectStore, Record
+from kscheduler.simulation.patches import field_managers
+
+_UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
+"""What walking through an object of unexpected shape raises; it is the client's fault and answered with 400."""
+
+_SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
+_SUFFIX_LENGTH = 5
+_NEEDS_VERSION = frozenset({"leases.coordination.k8s.io"})
+
+
+def utc_now() -> datetime:
+    """The wall clock."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOptions:
+    """Query parameters of a write."""
+
+    dry_run: bool = False
+    """Do everything but store the result."""
+    field_manager: str = ""
+    """Who writes; a client that names itself has its fields tracked in managedFields."""
+    force: bool = False
+    """Server-side apply takes over fields that others own."""
+
+
+NO_OPTIONS = WriteOptions()
+
+
+class Registry:
+    """The verbs over one store. Bodies are copied on the way in; a record's value must never be changed in place."""
+
+    def __init__(
+        self, store: ObjectStore, now: Callable[[], datetime] = utc_now, random_source: random.Random | None = None
+    ) -> None:
+        self.store = store
+        self.now = now
+        self.deletion = Deletion(store, now)
+        self._random = random_source or random.Random()
+        for resource, value in admission.initial_objects():
+            self.create(resource, "", value)
+
+    def get(self, resource: Resource, namespace: str, name: str) -> Record:
+        """The stored record. Raises 404."""
+        record = self.store.get(resource.collection, namespace, name)
+        if record is None:
+            raise not_found(resource.plural, resource.group, name)
+        return record
+
+    def create(self, resource: Resource, namespace: str, body: Object, options: WriteOptions = NO_OPTIONS) -> Record:
+        """Store a new object; returns its record (not stored under dry run). Raises 400, 403, 404, 409 or 422."""
+        value = self._new_object(resource, namespace, body)
+        name = value["metadata"]["name"]
+        admission.admit_namespace(self.store, resource, value)
+        if self.store.get(resource.collection, value["metadata"].get("namespace", ""), name) is not None:
+            raise already_exists(resource.plural, resource.group, name)
+        try:
+            defaults.on_create(resource, value)
+            if resource is PODS:
+                admission.admit_priority(self.store, value)
+            validation.check_create(resource, value)
+        except _UNREADABLE as error:
+            raise validation.malformed(resource, error) from error
+        if options.field_manager and "managedFields" not in value["metadata"]:
+            field_managers.track(None, value, options.field_manager, self.now())
+        return self._store(resource, event_views.stored(resource, value), None, options)
+
+    def update(
+        self,
+        resource: Resource,
+        namespace: str,
+        name: str,
+        body: Object,
+        options: WriteOptions = NO_OPTIONS,
+        subresource: str = "",
+    ) -> Record:
+        """Replace an object (or its status); returns the record now stored. Raises 400, 404, 409 or 422."""
+        record = self.get(resource, namespace, name)
+        check_shape(body)
+        body = {**body, "metadata": dict(body.get("metadata") or {})}
+        self._check_names(resource, namespace, name, body)
+        self._check_preconditions(resource, record, body["metadata"])
+        return self.replace(resource, record, body, options, subresource)
+
+    def replace(
+        self, resource: Resource, record: Record, body: Object, options: WriteOptions, subresource: str = ""
+    ) -> Record:
+        """Store `body` over `record` after carrying over and validating; no write when nothing changed."""
+        check_shape(body)
+        old = event_views.shown(resource, record.value)
+        new = {**defaults.without_nulls(body), "metadata": dict(body["metadata"])}
+        new["apiVersion"], new["kind"] = resource.group_version, resource.kind
+        try:
+            defaults.on_update(resource, old, new, subresource)
+            validation.check_update(resource, old, new, subresource)
+        except _UNREADABLE as error:
+            raise validation.malformed(resource, error) from error
+        new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
+        tracked = new["metadata"].get("managedFields") != old["metadata"].get("managedFields")
+        if new == old:
+            return record
+        if not tracked and (options.field_manager or "managedFields" in old["metadata"]):
+            manager = options.field_manager or "unknown"
+            field_managers.track(old, new, manager, self.now(), subresource)
+        return self._store(resource, event_views.stored(resource, new), record, options)
+
+    def _store(self, resource: Resource, value: Object, previous: Record | None, options: WriteOptions) -> Record:
+        if options.dry_run:
+            return Record(value, self.store.version if previous is None else previous.version)
+        if previous is not None and self.deletion.is_finished(resource, value):
+            return self.deletion.remove(resource, value)
+        record = self.store.put(resource.collection, value)
+        self.deletion.note_owners(resource, record, previous)
+        return record
+
+    def _new_object(self, resource: Resource, namespace: str, body: Object) -> Object:
+        check_shape(body)
+        value = {**defaults.without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
+        metadata = value["metadata"] = dict(value.get("metadata") or {})
+        if resource.key == "pods":
+            value.setdefault("spec", {})
+        if resource.namespaced:
+            self._set_namespace(metadata, namespace)
+        else:
+            metadata.pop("namespace", None)
+        if metadata.get("resourceVersion"):
+            raise bad_request("resourceVersion should not be set on objects to be created")
+        self._set_identity(resource, metadata)
+        return value
+
+    def _set_namespace(self, metadata: Object, namespace: str) -> None:
+        if metadata.setdefault("namespace", namespace) != namespace:
+            given = metadata["namespace"]
+            raise bad_request(
+                f"the namespace of the provided object does not match the namespace sent on the request "
+                f"({given} != {namespace})"
+            )
+
+    def _set_identity(self, resource: Resource, metadata: Object) -> None:
+        if not metadata.get("name") and metadata.get("generateName"):
+            metadata["name"] = f"{metadata['generateName']}{self._suffix()}"
+        if not metadata.get("name"):
+            cause = required("metadata.name", "name or generateName is required")
+            raise invalid(resource.kind, resource.group, "", [cause])
+        for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
+            metadata.pop(name, None)
+        metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
+        metadata["creationTimestamp"] = defaults.timestamp(self.now())
+
+    def _suffix(self) -> str:
+        return "".join(self._random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
+
+    def _check_names(self, resource: Resource, namespace: str, name: str, body: Object) -> None:
+        metadata = body["metadata"]
+        if metadata.setdefault("name", name) != name:
+            raise bad_request(
+                f"the name of the object ({metadata['name']}) does not match the name on the URL ({name})"
+            )
+        if resource.namespaced and metadata.setdefault("namespace", namespace) != namespace:
+            given = metadata["namespace"]
+            raise bad_request(
+                f"the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
+            )
+
+    def _check_preconditions(self, resource: Resource, record: Record, metadata: Object) -> None:
+        name = record.value["metadata"]["name"]
+        stored_uid = record.value["metadata"]["uid"]
+        if metadata.get("uid") and metadata["uid"] != stored_uid:
+            stored = record.value["metadata"]
+            raise precondition_failed(resource.plural, resource.group, stored, "UID", metadata["uid"], stored_uid)
+        version = metadata.get("resourceVersion")
+        if not version and resource.key in _NEEDS_VERSION:
+            cause = bad_value("metadata.resourceVersion", 0, "must be specified for an update")
+            raise invalid(resource.kind, resource.group, name, [cause])
+        if version and version != str(record.version):
+            raise stale_resource_version(resource.plural, resource.group, name)

@@ -1,0 +1,46 @@
+"""URL paths of the API, taken apart: group, version, namespace, resource, name, subresource.
+
+/api/v1/namespaces/default/pods/p1/binding      namespaced, with a subresource
+/api/v1/namespaces/default/status               a namespace itself
+/apis/apps/v1/deployments                       all namespaces
+"""
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kscheduler.simulation.objects.resources import BY_PATH, NAMESPACES, Resource
+
+
+@dataclass(frozen=True, slots=True)
+class ResourcePath:
+    """A path that names a served resource."""
+
+    resource: Resource
+    namespace: str = ""
+    name: str = ""
+    subresource: str = ""
+
+
+@lru_cache(maxsize=8192)
+def parse_path(path: str) -> ResourcePath | None:
+    """The resource that the path names, or None if it names none."""
+    parts = path.strip("/").split("/")
+    if parts[0] == "api" and len(parts) > 2:
+        return _within("", parts[1], parts[2:])
+    if parts[0] == "apis" and len(parts) > 3:
+        return _within(parts[1], parts[2], parts[3:])
+    return None
+
+
+def _within(group: str, version: str, parts: list[str]) -> ResourcePath | None:
+    namespace = ""
+    if parts[0] == "namespaces" and len(parts) > 2 and parts[2] not in NAMESPACES.subresources:
+        namespace, parts = parts[1], parts[2:]
+    resource = BY_PATH.get((group, version, parts[0]))
+    if resource is None or len(parts) > 3 or (namespace and not resource.namespaced):
+        return None
+    name = parts[1] if len(parts) > 1 else ""
+    subresource = parts[2] if len(parts) > 2 else ""
+    if subresource and subresource not in resource.subresources:
+        return None
+    return ResourcePath(resource, namespace, name, subresource)

@@ -1,0 +1,196 @@
+"""Subresources with rules of their own: binding, eviction, scale and log.
+
+A Binding is the scheduler's one irrevocable act, so its refusals matter most: a pod that is bound, gone, replaced
+under the same name, gated or being deleted answers 409 (or 404), never silence.
+"""
+
+from collections.abc import Mapping
+
+from kscheduler.simulation.objects import defaults, disruptions
+from kscheduler.simulation.objects.api_errors import (
+    Object,
+    bad_request,
+    conflict,
+    invalid,
+    precondition_failed,
+    too_many_requests,
+)
+from kscheduler.simulation.objects.deletion import DeleteOptions
+from kscheduler.simulation.objects.field_rules import bad_value, required, unsupported
+from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.resources import BUDGETS, PODS, Resource
+from kscheduler.simulation.objects.selectors import labels_match
+from kscheduler.simulation.objects.shapes import check_shape, parse_integer
+from kscheduler.simulation.objects.store import Record
+
+_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+def success(code: int = 201) -> Object:
+    """The `Status` that a subresource answers with."""
+    return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
+
+
+def bind(registry: Registry, namespace: str, name: str, binding: Object, options: WriteOptions) -> Object:
+    """Assign a pod to a node. Raises 404, 409 or 422."""
+    node = _target(binding, name)
+    record = registry.get(PODS, namespace, name)
+    _check_bindable(record, (binding.get("metadata") or {}).get("uid", ""))
+    if not options.dry_run:
+        registry.store.put(PODS.collection, _bound(registry, record.value, binding, node))
+    return success()
+
+
+def _target(binding: Object, name: str) -> str:
+    target = binding.get("target") or {}
+    if target.get("kind") not in {None, "", "Node"}:
+        raise invalid("Binding", "", name, [unsupported("target.kind", target["kind"], ("Node", "<empty>"))])
+    if not target.get("name"):
+        raise invalid("Binding", "", name, [required("target.name")])
+    return str(target["name"])
+
+
+def _check_bindable(record: Record, uid: str) -> None:
+    metadata, spec = record.value["metadata"], record.value["spec"]
+    name = metadata["name"]
+    if uid and uid != metadata["uid"]:
+        raise precondition_failed("pods", "", metadata, "UID", uid, metadata["uid"])
+    if "deletionTimestamp" in metadata:
+        raise conflict("pods/binding", "", name, f"pod {name} is being deleted, cannot be assigned to a host")
+    if spec.get("nodeName"):
+        raise conflict("pods/binding", "", name, f'pod {name} is already assigned to node "{spec["nodeName"]}"')
+    if spec.get("schedulingGates"):
+        raise conflict("pods/binding", "", name, f"pod {name} has non-empty .spec.schedulingGates")
+
+
+def _bound(registry: Registry, pod: Object, binding: Object, node: str) -> Object:
+    metadata = dict(pod["metadata"])
+    for field in ("annotations", "labels"):
+        added = (binding.get("metadata") or {}).get(field)
+        if added:
+            metadata[field] = {**(metadata.get(field) or {}), **added}
+    if "generation" in metadata:
+        metadata["generation"] += 1
+    status = {**pod.get("status", {})}
+    status.pop("nominatedNodeName", None)
+    status["conditions"] = _with_scheduled(status.get("conditions") or [], defaults.timestamp(registry.now()))
+    return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}, "status": status}
+
+
+def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
+    scheduled = {"type": "PodScheduled", "status": "True", "lastTransitionTime": moment}
+    return [*(condition for condition in conditions if condition["type"] != "PodScheduled"), scheduled]
+
+
+def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
+    """Delete a pod if its disruption budgets allow it, taking one disruption from each. Raises 404, 409, 429 or 500."""
+    options = eviction.get("deleteOptions") or {}
+    check_shape(options)
+    record = registry.get(PODS, namespace, name)
+    if not _needs_no_budget(record.value):
+        _take_disruption(registry, record.value, dry_run=dry_run)
+    registry.deletion.delete(PODS, namespace, name, delete_options(options, {}, dry_run))
+    return success()
+
+
+def _needs_no_budget(pod: Object) -> bool:
+    phase = (pod.get("status") or {}).get("phase")
+    return phase in _FINISHED_PHASES or phase == "Pending" or "deletionTimestamp" in pod["metadata"]
+
+
+def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
+    budgets = _budgets_of(registry, pod)
+    for budget in budgets:
+        _check_budget(registry, budget.value)
+    if dry_run:
+        return
+    for budget in budgets:
+        if not disruptions.has_status(budget.value):
+            continue  # counted anew at every eviction: there is no number to take one from
+        status = dict(budget.value["status"])
+        status["disruptionsAllowed"] -= 1
+        disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
+        status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
+        registry.store.put(BUDGETS.collection, {**budget.value, "status": status})
+
+
+def _budgets_of(registry: Registry, pod: Object) -> list[Record]:
+    metadata = pod["metadata"]
+    records = registry.store.collection(BUDGETS.collection).records
+    return [
+        record
+        for key, record in sorted(records.items())
+        if key[0] == metadata["namespace"]
+        and labels_match((record.value.get("spec") or {}).get("selector"), metadata.get("labels") or {})
+    ]
+
+
+def _selected_pods(registry: Registry, budget: Object) -> list[Object]:
+    namespace, selector = budget["metadata"]["namespace"], (budget.get("spec") or {}).get("selector")
+    pods = registry.store.collection(PODS.collection).records
+    inside = [record.value for key, record in pods.items() if key[0] == namespace]
+    return [pod for pod in inside if labels_match(selector, pod["metadata"].get("labels") or {})]
+
+
+def _check_budget(registry: Registry, budget: Object) -> None:
+    name, status = budget["metadata"]["name"], budget.get("status") or {}
+    if not disruptions.has_status(budget):
+        status = disruptions.count_status(budget, _selected_pods(registry, budget))
+    refusal = "Cannot evict pod as it would violate the pod's disruption budget."
+    if status.get("observedGeneration", 0) < budget["metadata"].get("generation", 1):
+        text = f"The disruption budget {name} is still being processed by the server."
+        raise too_many_requests(refusal, 10, [{"reason": "DisruptionBudget", "message": text}])
+    if status.get("disruptionsAllowed", 0) <= 0:
+        desired, healthy = status.get("desiredHealthy", 0), status.get("currentHealthy", 0)
+        text = f"The disruption budget {name} needs {desired} healthy pods and has {healthy} currently"
+        raise too_many_requests(refusal, 0, [{"reason": "DisruptionBudget", "message": text}])
+
+
+def delete_options(body: Object, query: Mapping[str, str], dry_run: bool = False) -> DeleteOptions:
+    """Options of a DELETE from its body and, where that is silent, from its query. Raises 400."""
+    preconditions = body.get("preconditions") or {}
+    grace = body.get("gracePeriodSeconds")
+    if grace is None and "gracePeriodSeconds" in query:
+        grace = parse_integer(query["gracePeriodSeconds"], "gracePeriodSeconds")
+    propagation = body.get("propagationPolicy") or query.get("propagationPolicy") or "Background"
+    if propagation not in {"Background", "Foreground", "Orphan"}:
+        raise bad_request(f'invalid propagationPolicy: "{propagation}"')
+    dry = dry_run or "All" in (body.get("dryRun") or ()) or query.get("dryRun") == "All"
+    return DeleteOptions(
+        grace_period_seconds=grace,
+        uid=preconditions.get("uid", ""),
+        resource_version=preconditions.get("resourceVersion", ""),
+        propagation="Orphan" if body.get("orphanDependents") else propagation,
+        dry_run=dry,
+    )
+
+
+def scale_of(value: Object) -> Object:
+    """The autoscaling/v1 Scale view of a workload."""
+    metadata = {
+        name: value["metadata"][name]
+        for name in ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
+        if name in value["metadata"]
+    }
+    replicas = (value.get("spec") or {}).get("replicas", 0)
+    status = {"replicas": (value.get("status") or {}).get("replicas", 0)}
+    scale = {"kind": "Scale", "apiVersion": "autoscaling/v1", "metadata": metadata}
+    return {**scale, "spec": {"replicas": replicas}, "status": status}
+
+
+def set_scale(registry: Registry, resource: Resource, record: Record, scale: Object, options: WriteOptions) -> Record:
+    """Write the replicas of a Scale into its workload. Raises 422 for a negative number."""
+    replicas = (scale.get("spec") or {}).get("replicas", 0)
+    name = record.value["metadata"]["name"]
+    if not isinstance(replicas, int) or replicas < 0:
+        cause = bad_value("spec.replicas", replicas, "must be greater than or equal to 0")
+        raise invalid("Scale", "autoscaling", name, [cause])
+    spec = {**(record.value.get("spec") or {}), "replicas": replicas}
+    return registry.replace(resource, record, {**record.value, "spec": spec}, options)
+
+
+def log_text(pod: Object) -> str:
+    """What `kubectl logs` shows of a pod that never really ran."""
+    node = pod["spec"].get("nodeName")
+    where = f"on {node}" if node else "on no node yet"
+    return f"{pod['metadata']['namespace']}/{pod['metadata']['name']} is simulated {where}: there is no output.\n"

@@ -1,0 +1,187 @@
+"""Server-side apply: an applied object states what its manager wants, and only that.
+
+    1. what the applied object names, its manager owns; what it no longer names and nobody else owns is removed;
+    2. a field that another manager owns and that would change is a conflict (409); forced, it changes hands;
+    3. equal values are owned together.
+
+Lists merge by the keys of `merge_schema`; atomic values are replaced as a whole.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from kscheduler.simulation.objects.api_errors import ApiError, Object
+from kscheduler.simulation.objects.defaults import timestamp, without_nulls
+from kscheduler.simulation.patches.field_managers import Owner, owners_before_apply, with_owner, write_owners
+from kscheduler.simulation.patches.field_sets import (
+    FieldSet,
+    Path,
+    element_key,
+    field_set,
+    leaf_values,
+    set_key,
+    shown_path,
+)
+from kscheduler.simulation.patches.merge_schema import DEFAULT, Fields, Merge, fields_of
+
+
+def apply(
+    current: Object | None,
+    applied: Object,
+    manager: str,
+    now: datetime,
+    *,
+    force: bool = False,
+    subresource: str = "",
+) -> Object:
+    """The object as it is after the apply, with its managedFields. Raises 409 with every conflict."""
+    applied = without_nulls(applied)
+    fields = fields_of(applied["kind"])
+    wanted = field_set(applied, fields)
+    mine = Owner(manager, "Apply", wanted, applied["apiVersion"], timestamp(now), subresource)
+    if current is None:
+        created = {**applied, "metadata": dict(applied["metadata"])}
+        write_owners(created, [mine])
+        return created
+    owners = owners_before_apply(current)
+    merged = merge_map(current, applied, fields)
+    lost = _conflicts(current, merged, wanted, owners, mine, fields)
+    if lost and not force:
+        raise _conflict_error(lost)
+    previous = next((owner.fields for owner in owners if owner.identity == mine.identity), frozenset())
+    others = [owner for owner in owners if owner.identity != mine.identity]
+    pruned = prune(merged, _abandoned(previous - wanted, others), fields)
+    return _with_owners(current, pruned, owners, mine, lost)
+
+
+def _with_owners(
+    current: Object, merged: Object, owners: Sequence[Owner], mine: Owner, lost: Sequence[tuple[Owner, Path]]
+) -> Object:
+    taken: dict[tuple[str, str, str], set[Path]] = {}
+    for owner, path in lost:
+        taken.setdefault(owner.identity, set()).add(path)
+    kept = [replace(owner, fields=owner.fields - taken.get(owner.identity, set())) for owner in owners]
+    known = next((owner for owner in owners if owner.identity == mine.identity), None)
+    if known is not None and known.fields == mine.fields:
+        mine = replace(mine, time=known.time)  # an apply that says the same again changes nothing
+    merged = {**merged, "metadata": {**merged["metadata"]}}
+    for name in ("resourceVersion", "uid"):
+        merged["metadata"][name] = current["metadata"][name]
+    write_owners(merged, with_owner(kept, mine, keep_fields=False))
+    return merged
+
+
+def _conflicts(
+    current: Object, merged: Object, wanted: FieldSet, owners: Sequence[Owner], mine: Owner, fields: Fields
+) -> list[tuple[Owner, Path]]:
+    """Fields that this apply would change and that somebody else owns."""
+    before, after = leaf_values(current, fields), leaf_values(merged, fields)
+    changed = frozenset(path for path in wanted if before.get(path) != after.get(path))
+    return [
+        (owner, path) for owner in owners if owner.identity != mine.identity for path in sorted(changed & owner.fields)
+    ]
+
+
+def _conflict_error(lost: Sequence[tuple[Owner, Path]]) -> ApiError:
+    causes = [
+        {
+            "reason": "FieldManagerConflict",
+            "message": f'conflict with "{owner.manager}"{_using(owner)}',
+            "field": shown_path(path),
+        }
+        for owner, path in lost
+    ]
+    plural = "s" if len(lost) > 1 else ""
+    managers = sorted({cause["message"] for cause in causes})
+    if len(causes) == 1:
+        message = f"Apply failed with 1 conflict: {causes[0]['message']}: {causes[0]['field']}"
+    else:
+        lines = [
+            f"{text}:\n" + "\n".join(f"- {c['field']}" for c in causes if c["message"] == text) for text in managers
+        ]
+        message = f"Apply failed with {len(causes)} conflict{plural}: " + "\n".join(
+            ["conflicts " + line.removeprefix("conflict ") for line in lines]
+        )
+    return ApiError(409, "Conflict", message, {"causes": causes})
+
+
+def _using(owner: Owner) -> str:
+    if owner.operation == "Apply":
+        return ""
+    return (
+        f' with subresource "{owner.subresource}" using {owner.group_version}'
+        if owner.subresource
+        else f" using {owner.group_version}"
+    )
+
+
+def _abandoned(dropped: FieldSet, others: Sequence[Owner]) -> FieldSet:
+    """Fields that this manager gave up and nobody else owns, neither them nor anything inside them."""
+    owned = frozenset(path[:length] for owner in others for path in owner.fields for length in range(1, len(path) + 1))
+    return dropped - owned
+
+
+def merge_map(current: Object, applied: Object, fields: Fields) -> Object:
+    """`current` with what `applied` names laid over it."""
+    merged = dict(current)
+    for name, value in applied.items():
+        merged[name] = _merge_value(merged.get(name), value, fields.get(name, DEFAULT))
+    return merged
+
+
+def _merge_value(current: Any, applied: Any, rule: Merge) -> Any:
+    if isinstance(applied, dict) and isinstance(current, dict) and not rule.is_atomic:
+        return merge_map(current, applied, rule.fields)
+    if isinstance(applied, list) and isinstance(current, list):
+        if rule.is_set:
+            return [*current, *(element for element in applied if element not in current)]
+        if rule.keys:
+            return _merge_keyed(current, applied, rule)
+    return applied
+
+
+def _merge_keyed(current: list[Any], applied: list[Any], rule: Merge) -> list[Any]:
+    places = {element_key(element, rule): place for place, element in enumerate(current)}
+    merged = list(current)
+    for element in applied:
+        place = places.get(element_key(element, rule))
+        if place is None:
+            merged.append(element)
+        else:
+            merged[place] = merge_map(merged[place], element, rule.fields)
+    return merged
+
+
+def prune(value: Object, abandoned: FieldSet, fields: Fields) -> Object:
+    """The object without the abandoned fields; maps that lose their last field go too."""
+    return _prune_map(value, abandoned, fields, ()) if abandoned else value
+
+
+def _prune_map(value: Object, abandoned: FieldSet, fields: Fields, prefix: Path) -> Object:
+    kept: Object = {}
+    for name, part in value.items():
+        path = (*prefix, f"f:{name}")
+        if path in abandoned:
+            continue
+        pruned = _prune_value(part, abandoned, fields.get(name, DEFAULT), path)
+        if part and not pruned and pruned is not part:
+            continue
+        kept[name] = pruned
+    return kept
+
+
+def _prune_value(value: Any, abandoned: FieldSet, rule: Merge, path: Path) -> Any:
+    if isinstance(value, dict) and not rule.is_atomic:
+        return _prune_map(value, abandoned, rule.fields, path)
+    if isinstance(value, list) and rule.is_set:
+        return [element for element in value if (*path, set_key(element)) not in abandoned]
+    if isinstance(value, list) and rule.keys:
+        kept = []
+        for element in value:
+            place = (*path, element_key(element, rule) or "")
+            if place not in abandoned:
+                kept.append(_prune_map(element, abandoned, rule.fields, place))
+        return kept
+    return value

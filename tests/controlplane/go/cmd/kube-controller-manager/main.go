@@ -1,0 +1,13 @@
+// kube-controller-manager, with the version of k8s.io/kubernetes that go.mod names.
+package main
+
+import (
+	"os"
+
+	"k8s.io/component-base/cli"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/app"
+)
+
+func main() {
+	os.Exit(cli.Run(app.NewControllerManagerCommand()))
+}

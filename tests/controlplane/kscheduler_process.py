@@ -1,0 +1,39 @@
+"""kscheduler as a process of its own, started as a user would start it."""
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.process import Process
+
+REPOSITORY = Path(__file__).parents[2]
+LISTENING = "http_server_listening"
+
+
+def process(kubeconfig: Path, folder: Path, *options: str, scheduler_name: str = "kscheduler") -> Process:
+    """`kscheduler run`, not yet started; its JSON log lines go to `folder/kscheduler.log`."""
+    arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
+    arguments += ["--scheduler-name", scheduler_name, "--bind-address", "127.0.0.1", "--port", "0"]
+    arguments += ["--log-format", "json", *options]
+    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
+    return Process("kscheduler", arguments, folder / "kscheduler.log", environment)
+
+
+def log_lines(process: Process) -> Iterator[dict[str, Any]]:
+    """The JSON lines of the log so far; lines that are something else are left out."""
+    for line in process.text().splitlines():
+        try:
+            value = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(value, dict):
+            yield value
+
+
+def http_port(process: Process) -> int | None:
+    """The port of its HTTP server, as its newest start logged it; None before that."""
+    found = [line["port"] for line in log_lines(process) if line.get("msg") == LISTENING]
+    return int(found[-1]) if found else None

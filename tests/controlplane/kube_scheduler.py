@@ -1,0 +1,42 @@
+"""kube-scheduler 1.36 beside the control plane: oracle of the end-to-end suite, rival in benchmarks."""
+
+import json
+from pathlib import Path
+
+from tests.controlplane.binaries import Binaries
+from tests.controlplane.process import Process
+
+QUERIES_PER_SECOND = 5_000
+PROTOBUF = "application/vnd.kubernetes.protobuf"
+
+
+def configuration(kubeconfig: Path, scheduler_name: str, content_type: str) -> dict[str, object]:
+    """KubeSchedulerConfiguration with one default profile and the client limits that benchmarks use for both sides."""
+    limits = {"qps": QUERIES_PER_SECOND, "burst": QUERIES_PER_SECOND}
+    connection = {"kubeconfig": str(kubeconfig), "contentType": content_type} | limits
+    return {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "clientConnection": connection,
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": scheduler_name}],
+    }
+
+
+def process(
+    binaries: Binaries,
+    kubeconfig: Path,
+    folder: Path,
+    scheduler_name: str = "default-scheduler",
+    content_type: str = PROTOBUF,
+) -> Process:
+    """kube-scheduler, not yet started, that schedules the pods which name `scheduler_name`.
+
+    Its own default is to write protobuf; an API server that reads only JSON needs `application/json`.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    config = folder / f"kube-scheduler-{scheduler_name}.json"
+    config.write_text(json.dumps(configuration(kubeconfig, scheduler_name, content_type), indent=1))
+    # Without --secure-port=0 it would ask the API server who may read its metrics, which its role here does not allow.
+    command: list[str | Path] = [binaries.kube_scheduler, f"--config={config}", "--secure-port=0"]
+    return Process("kube-scheduler", command, folder / "kube-scheduler.log")

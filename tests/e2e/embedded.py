@@ -1,0 +1,73 @@
+"""The embedded API server for the suite, on an event loop in a thread: scenarios can stop and start it."""
+
+import asyncio
+import threading
+from collections.abc import Coroutine
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import urlsplit
+
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.apiserver.faults import Fault
+from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
+from tests.controlplane.process import Process
+from tests.controlplane.rest import Api
+from tests.e2e.servers import NAME, Server
+
+CALL_SECONDS = 30.0
+
+
+class EmbeddedServer(Server):
+    """`EmbeddedAPIServer` at one address for the whole session."""
+
+    has_controllers = False
+
+    def __init__(self, folder: Path) -> None:
+        self.kubectl = binaries.find_kubectl()
+        self.admin_kubeconfig = folder / "kubeconfig.json"
+        self._server = EmbeddedAPIServer()
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever, name="embedded-apiserver", daemon=True)
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        self._call(self._server.start())
+        self.api = Api(self._server.url)
+        kubeconfig.write(self.admin_kubeconfig, server=self._server.url)
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._call(self._server.aclose())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join(CALL_SECONDS)
+        self._loop.close()
+        self.api.close()
+
+    def stop_serving(self) -> None:
+        self._call(self._crash())
+        self.api.close()
+
+    def serve_again(self) -> None:
+        self._call(self._start_again())
+
+    def forget_history(self) -> None:
+        self._loop.call_soon_threadsafe(self._server.faults.expire_history)
+
+    def scheduler(self, program: str, folder: Path) -> Process:
+        if program == "kube-scheduler":
+            return kube_scheduler.process(binaries.find(), self.admin_kubeconfig, folder, NAME, "application/json")
+        return kscheduler_process.process(self.admin_kubeconfig, folder, scheduler_name=NAME)
+
+    async def _crash(self) -> None:
+        # As a process that dies: what it does at that moment is done, but nobody is told.
+        self._server.faults.add(Fault("apply_then_reset", method="POST"))
+        await self._server.aclose()
+
+    async def _start_again(self) -> None:
+        self._server.faults.clear()
+        address = urlsplit(self._server.url)
+        await self._server.start(address.hostname or "127.0.0.1", address.port or 0)
+
+    def _call(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs a coroutine on the server's loop and waits for it."""
+        asyncio.run_coroutine_threadsafe(work, self._loop).result(CALL_SECONDS)

@@ -1,0 +1,86 @@
+"""The two API servers that the suite runs on, seen alike: real ones as processes, the embedded one in a thread."""
+
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import Self
+
+from tests.controlplane import kscheduler_process, kube_scheduler
+from tests.controlplane.binaries import Binaries
+from tests.controlplane.controlplane import ControlPlane
+from tests.controlplane.process import Process
+from tests.controlplane.rest import Api
+
+NAME = "kscheduler"
+
+
+class Server(ABC):
+    """An API server with what scenarios do to it."""
+
+    api: Api
+    """The administrator's client."""
+    kubectl: Path
+    admin_kubeconfig: Path
+    has_controllers: bool
+    """Namespaces get a default ServiceAccount, without which no pod can be created."""
+
+    @abstractmethod
+    def __enter__(self) -> Self:
+        """Starts the server."""
+
+    @abstractmethod
+    def __exit__(self, *error: object) -> None:
+        """Stops the server."""
+
+    @abstractmethod
+    def stop_serving(self) -> None:
+        """Cuts every connection and refuses new ones; the data stays."""
+
+    @abstractmethod
+    def serve_again(self) -> None:
+        """Serves at the same address, with the same data, but without memory of earlier watches."""
+
+    @abstractmethod
+    def forget_history(self) -> None:
+        """Every resource version but the present one becomes too old (410). Called while not serving."""
+
+    @abstractmethod
+    def scheduler(self, program: str, folder: Path) -> Process:
+        """The scheduler under test, not yet started, for pods that name `kscheduler`."""
+
+
+class RealServer(Server):
+    """etcd, kube-apiserver and kube-controller-manager."""
+
+    has_controllers = True
+
+    def __init__(self, binaries: Binaries) -> None:
+        self._plane = ControlPlane(binaries)
+        self.api = self._plane.api
+        self.kubectl = binaries.kubectl
+        self.admin_kubeconfig = self._plane.admin_kubeconfig
+        self._kscheduler_kubeconfig: Path | None = None
+
+    def __enter__(self) -> Self:
+        self._plane.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._plane.stop()
+
+    def stop_serving(self) -> None:
+        self._plane.stop_apiserver()
+
+    def serve_again(self) -> None:
+        self._plane.start_apiserver()
+
+    def forget_history(self) -> None:
+        # kube-apiserver answers from its watch cache; that one is empty after the restart, and then etcd is asked.
+        self._plane.compact()
+
+    def scheduler(self, program: str, folder: Path) -> Process:
+        if program == "kube-scheduler":
+            kubeconfig = self._plane.kube_scheduler_kubeconfig
+            return kube_scheduler.process(self._plane.binaries, kubeconfig, folder, NAME)
+        if self._kscheduler_kubeconfig is None:
+            self._kscheduler_kubeconfig = self._plane.kscheduler_kubeconfig()
+        return kscheduler_process.process(self._kscheduler_kubeconfig, folder, scheduler_name=NAME)
