@@ -24,8 +24,8 @@ def test_scheduling_goes_on_after_the_api_server_restarted(scenario: Scenario) -
 
 @pytest.mark.usefixtures("only_kscheduler")
 def test_an_api_server_killed_while_binding_loses_and_doubles_nothing(scenario: Scenario) -> None:
-    """Binds were applied whose answers never came. kube-scheduler 1.36 forgets those pods and fills nodes past their
-    allocatable in most runs of this scenario, so it is not asked.
+    """Binds were applied whose answers never came. Under kube-scheduler 1.36 the audit found nodes past their
+    allocatable in several runs of this scenario, so it is not asked.
     """
     for number in range(4):
         scenario.add_node(f"node-{number}", cpu="50")
