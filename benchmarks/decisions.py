@@ -20,13 +20,14 @@ import numpy as np
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.scenario import ClusterObjects
 
 NAME = "kscheduler"
 REQUESTS = (("100m", "128Mi"), ("250m", "256Mi"), ("500m", "1Gi"), ("1", "512Mi"))
@@ -87,7 +88,7 @@ class Measured:
 
 
 def default_profile(cache: Cache) -> Profile:
-    handle = Handle(cache, None, None)  # type: ignore[arg-type]  # nothing is bound and nobody waits
+    handle = handle_over(cache, ClusterObjects())
     return build_profiles(default_configuration(NAME).configuration, registry(), handle)[NAME]
 
 

@@ -24,10 +24,11 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.aio.services import Service, running
 from kscheduler.api.core import Pod
-from kscheduler.api.kinds import NODES, PODS
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.client.connection import Connection, load_connection
 from kscheduler.client.events import EventRecorder
 from kscheduler.client.rest import APIClient
+from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.unhonoured import unhonoured
@@ -51,11 +52,15 @@ from kscheduler.scheduling.binding import BindingWriter
 from kscheduler.scheduling.concurrency import AdaptiveLimit
 from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.failures import FailureHandler
+from kscheduler.scheduling.namespace_handler import NamespaceHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.profiles import Profiles, build_profiles, queue_policy, rules_not_built
+from kscheduler.scheduling.profiles import build_profiles, queue_policy, rules_not_built
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.status_writer import StatusWriter
+from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.workers import Workers
+from kscheduler.scheduling.workloads import StoredWorkloads
 from kscheduler.server import Endpoints, Health, ProgressCheck, Server
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
@@ -63,6 +68,8 @@ from kscheduler.state.waiting_pods import WaitingPodTable
 
 _log = get_logger("kscheduler")
 
+WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS)
+"""What the plugins read."""
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 QUEUED_EVENTS: Final = 10_000
@@ -106,9 +113,8 @@ class App:
             self._event_client, reporting_instance=self._instance(), clock=self._clock, queue_size=QUEUED_EVENTS
         )
         self._status_writer = StatusWriter(pods, self._recorder)
-        self._informers = InformerFactory(self._client, (NODES, PODS), clock=self._clock)
-        writer = BindingWriter(pods, self._clock, self._observations, self._limit.refused)
-        self.profiles = self._build_profiles(Handle(self._cache, writer, self._waiting))
+        self._informers = InformerFactory(self._client, WATCHED, clock=self._clock)
+        self.profiles = build_profiles(self._configuration, in_tree.registry(), self._handle(pods))
         self._queue = self._build_queue()
         self._workers = self._build_workers()
         self._add_handlers()
@@ -125,17 +131,28 @@ class App:
     # --- building -----------------------------------------------------------------------------------------------------
 
     def _bucket(self) -> TokenBucket | None:
-        """A rate limit only where somebody set one: the workers adapt to what the server can do."""
-        if "clientConnection.qps" not in self._options.config.given:
-            return None
+        """A rate limit only where somebody set one (negative is none): the workers adapt to what the server can do."""
         connection = self._configuration.client_connection
+        if not self._options.config.is_given("clientConnection.qps") or connection.qps < 0:
+            return None
         return TokenBucket(connection.qps, connection.burst, self._clock)
 
     def _instance(self) -> str:
         return f"{self._configuration.profiles[0].scheduler_name}-{socket.gethostname()}"
 
-    def _build_profiles(self, handle: Handle) -> Profiles:
-        return build_profiles(self._configuration, in_tree.registry(), handle)
+    def _handle(self, pods: PodWriter) -> Handle:
+        stores = [self._informers.informer(kind).store for kind in WORKLOAD_KINDS]
+        return Handle(
+            self._cache,
+            BindingWriter(pods, self._clock, self._observations, self._limit.refused),
+            self._waiting,
+            counters=self._cache.counters,
+            nominator=self._cache.nominator,
+            volumes=self._cache.volumes,
+            volume_writer=VolumeBindingWriter(VolumeWriter(self._client)),
+            workloads=StoredWorkloads(*stores),
+            clock=self._clock,
+        )
 
     def _build_queue(self) -> SchedulingQueue:
         def on_incoming(queue: str, event: str) -> None:
@@ -166,6 +183,10 @@ class App:
         pods = PodHandler(self._cache, self._queue, self._waiting, self.profiles, clock, observations)
         self._informers.informer(PODS).add_handler(pods)
         self._informers.informer(NODES).add_handler(NodeHandler(self._cache, self._queue, clock, observations))
+        self._informers.informer(NAMESPACES).add_handler(NamespaceHandler(self._cache.counters))
+        for kind, resource in STORAGE_RESOURCES.items():
+            handler = StorageHandler(resource, self._cache.volumes, self._queue, clock, observations)
+            self._informers.informer(kind).add_handler(handler)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(

@@ -1,7 +1,5 @@
 """Pods, nodes and namespaces, with the fields that a scheduler reads."""
 
-from typing import Any
-
 import msgspec
 
 from kscheduler.api.meta import Condition, KubeObject, Value
@@ -171,21 +169,80 @@ class ImageVolumeSource(Value, frozen=True):
     reference: str = ""
 
 
+class EphemeralVolumeSource(Value, frozen=True):
+    """A volume from a claim that is made for the pod and owned by it."""
+
+
+class CSIVolumeSource(Value, frozen=True):
+    """A volume that a CSI driver makes in place."""
+
+    driver: str = ""
+
+
+class GCEPersistentDiskSource(Value, frozen=True):
+    """A disk of Google Compute Engine."""
+
+    pd_name: str = ""
+    read_only: bool = False
+
+
+class AWSElasticBlockStoreSource(Value, frozen=True):
+    """A disk of Amazon EBS."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+    read_only: bool = False
+
+
+class AzureDiskSource(Value, frozen=True):
+    """A disk of Azure."""
+
+    disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
+
+
+class CinderSource(Value, frozen=True):
+    """A disk of OpenStack."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class PortworxVolumeSource(Value, frozen=True):
+    """A volume of Portworx."""
+
+    volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class ISCSISource(Value, frozen=True):
+    """An iSCSI disk."""
+
+    iqn: str = ""
+    read_only: bool = False
+
+
+class RBDSource(Value, frozen=True):
+    """An image of Ceph."""
+
+    monitors: tuple[str, ...] = ()
+    pool: str = ""
+    image: str = ""
+    read_only: bool = False
+
+
 class Volume(Value, frozen=True):
     """A volume with the sources that constrain placement; all others are skipped at decoding."""
 
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimSource | None = None
     image: ImageVolumeSource | None = None
-    ephemeral: dict[str, Any] | None = None
-    csi: dict[str, Any] | None = None
-    gce_persistent_disk: dict[str, Any] | None = None
-    aws_elastic_block_store: dict[str, Any] | None = None
-    azure_disk: dict[str, Any] | None = None
-    cinder: dict[str, Any] | None = None
-    portworx_volume: dict[str, Any] | None = None
-    iscsi: dict[str, Any] | None = None
-    rbd: dict[str, Any] | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    csi: CSIVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreSource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+    iscsi: ISCSISource | None = None
+    rbd: RBDSource | None = None
 
 
 class PodSchedulingGate(Value, frozen=True):

@@ -5,6 +5,16 @@ from types import MappingProxyType
 
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,5 +61,34 @@ PODS = Kind(
 )
 NODES = Kind("", "v1", "nodes", "Node", Node)
 NAMESPACES = Kind("", "v1", "namespaces", "Namespace", Namespace)
+SERVICES = Kind("", "v1", "services", "Service", Service, namespaced=True)
+REPLICATION_CONTROLLERS = Kind(
+    "", "v1", "replicationcontrollers", "ReplicationController", ReplicationController, namespaced=True
+)
+REPLICA_SETS = Kind("apps", "v1", "replicasets", "ReplicaSet", ReplicaSet, namespaced=True)
+STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", StatefulSet, namespaced=True)
+WORKLOAD_KINDS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
+"""What default spreading deduces selectors from."""
+PERSISTENT_VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", PersistentVolume)
+PERSISTENT_VOLUME_CLAIMS = Kind(
+    "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim, namespaced=True
+)
+STORAGE_CLASSES = Kind("storage.k8s.io", "v1", "storageclasses", "StorageClass", StorageClass)
+CSI_NODES = Kind("storage.k8s.io", "v1", "csinodes", "CSINode", CSINode)
+CSI_DRIVERS = Kind("storage.k8s.io", "v1", "csidrivers", "CSIDriver", CSIDriver)
+CSI_STORAGE_CAPACITIES = Kind(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity", CSIStorageCapacity, namespaced=True
+)
+VOLUME_ATTACHMENTS = Kind("storage.k8s.io", "v1", "volumeattachments", "VolumeAttachment", VolumeAttachment)
+STORAGE_KINDS = (
+    PERSISTENT_VOLUMES,
+    PERSISTENT_VOLUME_CLAIMS,
+    STORAGE_CLASSES,
+    CSI_NODES,
+    CSI_DRIVERS,
+    CSI_STORAGE_CAPACITIES,
+    VOLUME_ATTACHMENTS,
+)
+"""What the volume plugins read."""
 
-KINDS = MappingProxyType({kind.plural: kind for kind in (PODS, NODES, NAMESPACES)})
+KINDS = MappingProxyType({kind.plural: kind for kind in (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS)})

@@ -2,30 +2,21 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 from typing import Any
 
+from kscheduler.cli.flags import Resolved, add_flags, resolve
 from kscheduler.cli.refusal import refuse
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    """Declare the flags."""
+    """Declare the flags: kube-scheduler's, and a few of its own."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "run", help="schedule the pods that name this scheduler", description=__doc__
+        "run", help="schedule the pods that name this scheduler", description=__doc__, allow_abbrev=False
     )
-    parser.add_argument("--config", metavar="FILE", help="a KubeSchedulerConfiguration v1 file")
+    add_flags(parser)
     parser.add_argument(
-        "--scheduler-name",
-        metavar="NAME",
-        default="kscheduler",
-        help="without --config: pods whose spec.schedulerName is this are scheduled (default %(default)s)",
-    )
-    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: in-cluster, else $KUBECONFIG")
-    parser.add_argument("--master", metavar="URL", default="", help="API server without credentials, as kubectl proxy")
-    parser.add_argument(
-        "--bind-address", metavar="IP", default="0.0.0.0", help="of the HTTP server (default %(default)s)"
-    )
-    parser.add_argument(
-        "--port", type=int, default=10259, help="of the HTTP server, 0 for a free one (default %(default)s)"
+        "--write-config-to", metavar="FILE", default="", help="write the complete configuration there and end"
     )
     parser.add_argument("-v", "--v", type=int, default=2, metavar="LEVEL", help="log verbosity, as klog (default 2)")
     parser.add_argument("--log-format", choices=("json", "text"), help="default: text on a terminal, json elsewhere")
@@ -33,27 +24,47 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until a signal; 2 for a configuration that cannot be used."""
-    from kscheduler import app, logs
+    """Run until a signal; 2 for a command line or configuration that cannot be used."""
+    from kscheduler import logs
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
-    from kscheduler.config.loader import default_configuration, load_file
 
     logs.configure(verbosity=args.v, json=None if args.log_format is None else args.log_format == "json")
     try:
-        config = load_file(args.config) if args.config else default_configuration(args.scheduler_name)
-        options = app.Options(
-            config=config,
-            kubeconfig=args.kubeconfig,
-            master=args.master,
-            bind_address=args.bind_address,
-            port=args.port,
-        )
-        _run_on_the_best_loop(app.run(options))
+        resolved = resolve(args)
+        _warn(resolved)
+        return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args.master)
     except (ConfigError, ConfigurationError) as failure:
         return refuse(failure)
+
+
+def _warn(resolved: Resolved) -> None:
+    from kscheduler import logs
+
+    log = logs.get_logger(__name__)
+    for warning in resolved.warnings:
+        log.warning("flag_not_honoured", flag=warning.flag, reason=warning.reason)
+
+
+def _write_config(resolved: Resolved, path: str) -> int:
+    from kscheduler.config.loader import dump
+
+    try:
+        Path(path).write_text(dump(resolved.config.configuration), encoding="utf-8")
     except OSError as failure:
-        return refuse(f"--bind-address {args.bind_address} --port {args.port}: {failure.strerror or failure}")
+        return refuse(f"--write-config-to {path}: {failure.strerror or failure}")
+    return 0
+
+
+def _serve(resolved: Resolved, master: str) -> int:
+    from kscheduler import app
+
+    options = app.Options(config=resolved.config, master=master, bind_address=resolved.bind_address, port=resolved.port)
+    try:
+        _run_on_the_best_loop(app.run(options))
+    except OSError as failure:
+        where = f"--bind-address {resolved.bind_address} --port {resolved.port}"
+        return refuse(f"{where}: {failure.strerror or failure}")
     return 0
 
 

@@ -104,7 +104,7 @@ GATES: Mapping[str, Gate] = {gate.name: gate for gate in _TABLE}
 
 ALL_OF_A_STAGE: Mapping[str, Stage] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
-HONOURED: frozenset[str] = frozenset()
+HONOURED: frozenset[str] = frozenset({"NodeDeclaredFeatures"})
 """Gates whose *other* value changes what this service does. Whoever builds a gated rule adds its gate."""
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))

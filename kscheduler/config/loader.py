@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
-from kscheduler.config.errors import ConfigError, Problem, config_error, shown
+from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
 from kscheduler.config.types import (
@@ -85,9 +85,23 @@ def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> Lo
     profiles = tuple(
         _with_typed_args(profile, f"profiles[{index}]", walk) for index, profile in enumerate(configuration.profiles)
     )
+    configuration = replace(configuration, profiles=profiles)
     if walk.problems:
-        raise ConfigError(walk.problems, where)
-    return _completed(replace(configuration, profiles=profiles), walk, gates, where)
+        raise ConfigError([*walk.problems, *_further_problems(configuration, walk, gates)], where)
+    return _completed(configuration, walk, gates, where)
+
+
+def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:
+    """What is wrong with fields that could be read, beside those that could not: the user mends all in one go.
+
+    Only with fields that were given: one that seems to be missing may just be misspelt. And not for a file that is
+    wrong all over: nobody would read it.
+    """
+    if len(walk.problems) >= MOST_PROBLEMS_SHOWN:
+        return []
+    unread = {problem.path for problem in walk.problems}
+    found = validate(apply_defaults(bare, gates, walk.given), gates)
+    return [problem for problem in found if problem.path in walk.given - unread]
 
 
 def _completed(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates, where: str) -> LoadedConfig:

@@ -205,7 +205,8 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     enable_contention_profiling: bool | None = None
     """Lock contention in it; missing means on if profiling is."""
     percentage_of_nodes_to_score: Int32 = 0
-    """Stop looking for nodes after so many percent, 0 to 100. 0: kube-scheduler adapts; kscheduler looks at all."""
+    """Stop looking once so many percent of the nodes fit (at least 100), 0 to 100. 0: kube-scheduler adapts;
+    kscheduler looks at all."""
     pod_initial_backoff_seconds: Int64 = 1
     """Seconds before a pod's second attempt; doubles with each. Above 0."""
     pod_max_backoff_seconds: Int64 = 10

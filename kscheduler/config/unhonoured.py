@@ -45,7 +45,6 @@ def _speaks_json(content_type: Any) -> bool:
 
 _NO_ELECTION = "leader election is not built yet: run one replica"
 _NO_PROFILING = "profiling endpoints are not built yet"
-_EVERY_NODE = "every node is scored"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
@@ -62,8 +61,6 @@ RULES: tuple[Rule, ...] = (
         )
     ),
     Rule("extenders", "extenders are not called yet", lambda extenders: not extenders),
-    Rule("percentageOfNodesToScore", _EVERY_NODE, lambda percentage: percentage in (0, 100)),
-    Rule("profiles[*].percentageOfNodesToScore", _EVERY_NODE, lambda percentage: percentage in (None, 0, 100)),
     Rule("parallelism", "nodes are judged all at once, by no workers that could be counted"),
     Rule("delayCacheUntilActive", _NO_ELECTION, _is_off),
     Rule("enableProfiling", _NO_PROFILING, _is_off),
@@ -77,15 +74,8 @@ UNBUILT_PLUGINS = frozenset(
         "DefaultPreemption",
         "DynamicResources",
         "GangScheduling",
-        "InterPodAffinity",
-        "NodeDeclaredFeatures",
-        "NodeVolumeLimits",
         "PodGroupPodsCount",
-        "PodTopologySpread",
         "TopologyPlacementGenerator",
-        "VolumeBinding",
-        "VolumeRestrictions",
-        "VolumeZone",
     )
 )
 """In-tree plugins whose rules are not built: pods that need one of them are held, and settings for it do nothing."""

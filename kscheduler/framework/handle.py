@@ -8,10 +8,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Namespace, Pod
+from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
+from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.volumes import Volumes, VolumeWriter
 
 
 class ClusterView(Protocol):
@@ -92,8 +96,13 @@ class Handle:
     view: ClusterView
     writer: Writer
     waiting_pods: WaitingPods
+    counters: TopologyCounters | None = None
     listers: Listers | None = None
     nominator: Nominator | None = None
+    volumes: Volumes | None = None
+    volume_writer: VolumeWriter | None = None
+    clock: Clock = REAL_CLOCK
+    workloads: WorkloadListers = NO_WORKLOADS
 
 
 PluginArgs = Mapping[str, object] | object | None

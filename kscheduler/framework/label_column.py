@@ -4,14 +4,18 @@ A label key that some pod asks about gets a column: each row holds the number of
 missing. A requirement is then decided once per *distinct value* and spread over the rows by one lookup.
 """
 
+from collections.abc import Collection
+
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.api.selectors import Requirement
+from kscheduler.api.selectors import Operator, Requirement
 
 Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256
+_WORTH_A_TABLE = 64
+"""With more distinct values than this for each value that is asked about, comparing numbers is cheaper."""
 
 
 class LabelColumn:
@@ -42,7 +46,18 @@ class LabelColumn:
 
     def matches(self, requirement: Requirement, rows: NDArray[np.intp]) -> Mask:
         """Which of the rows satisfy the requirement; shape of `rows`."""
+        if requirement.operator is Operator.IN and len(self.values) > _WORTH_A_TABLE * len(requirement.values):
+            return self._is_one_of(requirement.values, self.ids[rows])
         return self._table(requirement)[self.ids[rows]]
+
+    def _is_one_of(self, values: Collection[str], ids: NDArray[np.int32]) -> Mask:
+        """The same without a table: one host name among thousands is asked about once (local volumes)."""
+        mask = np.zeros(len(ids), dtype=np.bool_)
+        for value in values:
+            number = self._id_of.get(value)
+            if number is not None:
+                mask |= ids == number
+        return mask
 
     def _table(self, requirement: Requirement) -> Mask:
         """Per value whether it satisfies the requirement, extended as new values turn up."""

@@ -70,6 +70,14 @@ class NodeInfo:
         """The node's taints."""
         return (self.node or _NO_NODE).spec.taints
 
+    def fork(self) -> "NodeInfo":
+        """A copy whose pods can change without touching this one."""
+        forked = NodeInfo()
+        forked.node, forked.allocatable = self.node, self.allocatable
+        forked.pods, forked.requested = dict(self.pods), dict(self.requested)
+        forked.nonzero_cpu, forked.nonzero_memory = self.nonzero_cpu, self.nonzero_memory
+        return forked
+
     def add_pod(self, pod: PodInfo) -> None:
         """Count a pod in."""
         self.pods[pod.uid] = pod

@@ -8,7 +8,8 @@ place, so whoever keeps results beyond a cycle copies them.
 Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from hashlib import blake2b
 
 import numpy as np
@@ -60,6 +61,10 @@ class NodeTable:
         self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `taint_sets`."""
         self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
+        """Per row the index into `feature_sets`."""
+        self.feature_sets: list[frozenset[str]] = [frozenset()]
+        """What kubelets declare that they can do (`status.declaredFeatures`)."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
@@ -68,6 +73,7 @@ class NodeTable:
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
         self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
+        self._feature_set_of: dict[frozenset[str], int] = {frozenset(): 0}
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._labels: dict[str, LabelColumn] = {}
@@ -132,10 +138,29 @@ class NodeTable:
             matched &= is_named if requirement.matches_value(name) else ~is_named
         return matched
 
-    def label_values(self, key: str, rows: Rows) -> tuple[NDArray[np.int32], list[str | None]]:
-        """A label over the rows: value numbers (0: missing), and the values they stand for."""
+    def label_values(self, key: str, rows: Rows | slice) -> tuple[NDArray[np.int32], list[str | None]]:
+        """A label over the rows: value numbers (0: missing), and the values they stand for. A slice copies nothing."""
         column = self._label(key)
         return column.ids[rows], column.values
+
+    def with_pods(self, added: Mapping[int, Sequence[PodInfo]]) -> "NodeTable":
+        """The same table with more pods on some rows, by row: a fork for reading. This table stays as it is.
+
+        Rows keep their numbers, so what a plugin has worked out for the one table holds for the other. Columns of nodes
+        are shared; those that pods move are copied.
+        """
+        fork = copy(self)
+        fork.resources = dict(self.resources)
+        for name in ("requested", "nonzero_requested", "pod_count", "generation"):
+            setattr(fork, name, getattr(self, name).copy())
+        fork.infos = list(self.infos)
+        fork.ports = self.ports.fork(port for pods in added.values() for pod in pods for port in pod.host_ports)
+        for row, pods in added.items():
+            info = fork.infos[row] = self.info(row).fork()
+            for pod in pods:
+                info.add_pod(pod)
+                fork.add_pod(row, pod)
+        return fork
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
@@ -201,6 +226,7 @@ class NodeTable:
         self.allowed_pods[row] = _clamped(info.allocatable.get(PODS, 0))
         self.unschedulable[row] = node.spec.unschedulable
         self.taint_set[row] = self._intern_taints(node.spec.taints)
+        self.feature_set[row] = self._intern_features(frozenset(node.status.declared_features))
         self.name_hash[row] = stable_hash(info.name)
         self.images.add(row, node.status.images)
         for key, column in list(self._labels.items()):
@@ -230,6 +256,13 @@ class NodeTable:
             self.taint_sets.append(taints)
         return number
 
+    def _intern_features(self, features: frozenset[str]) -> int:
+        number = self._feature_set_of.get(features)
+        if number is None:
+            number = self._feature_set_of[features] = len(self.feature_sets)
+            self.feature_sets.append(features)
+        return number
+
     def _label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
@@ -251,7 +284,8 @@ class NodeTable:
         old, self.capacity = self.capacity, self.capacity * 2
         for name in ("allocatable", "requested", "nonzero_requested"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, old))))
-        for name in ("allowed_pods", "pod_count", "unschedulable", "taint_set", "name_hash", "generation"):
+        per_row = ("allowed_pods", "pod_count", "unschedulable", "taint_set", "feature_set", "name_hash", "generation")
+        for name in per_row:
             setattr(self, name, np.pad(getattr(self, name), (0, old)))
         for column in self._labels.values():
             column.grow(self.capacity)

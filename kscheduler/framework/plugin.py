@@ -175,6 +175,20 @@ class PreFilterPlugin(Protocol):
         ...
 
 
+class PreFilterExtensions(Protocol):
+    """For a PreFilter whose state tells of pods: what one more pod on a row means for it.
+
+    Asked when a row is judged as if pods that are nominated to it were there. A filter that reads all it needs from the
+    `NodeTable` at the row itself has no use for it: the table it gets holds those pods (on other rows, too).
+    """
+
+    name: str
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Count `added` on the row. `cycle` is a copy, but shares its values: replace them, do not change them."""
+        ...
+
+
 class FilterPlugin(Protocol):
     """Judges rows."""
 

@@ -9,7 +9,9 @@ from functools import cached_property
 from kscheduler.api import selectors
 from kscheduler.api.core import Container, NodeAffinity, Pod, Toleration
 from kscheduler.framework import requests
+from kscheduler.framework.affinity_terms import AffinityTerms, affinity_terms
 from kscheduler.framework.requests import Requests
+from kscheduler.framework.spread_constraint import SpreadConstraint, parse_spread_constraint
 
 HostPort = tuple[str, int, str]
 """Protocol, port, host IP (`0.0.0.0` stands for all)."""
@@ -57,6 +59,11 @@ class PodInfo:
     def node_name(self) -> str:
         """The node it is on, or empty."""
         return self.pod.spec.node_name
+
+    @property
+    def is_terminating(self) -> bool:
+        """Whether it has been asked to go."""
+        return self.pod.metadata.deletion_timestamp is not None
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
@@ -113,6 +120,17 @@ class PodInfo:
         if not required:
             return None
         return tuple(selectors.parse_node_term(term) for term in required.node_selector_terms)
+
+    @cached_property
+    def affinity_terms(self) -> AffinityTerms:
+        """What it asks of other pods nearby."""
+        return affinity_terms(self.pod)
+
+    @cached_property
+    def spread_constraints(self) -> tuple[SpreadConstraint, ...]:
+        """`spec.topologySpreadConstraints`, parsed, in that order."""
+        constraints = self.pod.spec.topology_spread_constraints
+        return tuple(parse_spread_constraint(one, self.namespace, self.labels) for one in constraints)
 
     @cached_property
     def images(self) -> tuple[str, ...]:

@@ -97,6 +97,16 @@ class PortStates:
             if not rows:
                 del self._used[protocol, port]
 
+    def fork(self, touched: Iterable[HostPort]) -> "PortStates":
+        """A copy in which these ports can be added and removed without touching this one; all others are shared."""
+        forked = PortStates()
+        forked._used = dict(self._used)
+        for protocol, port, _ in touched:
+            rows = self._used.get((protocol, port))
+            if rows is not None:
+                forked._used[protocol, port] = {row: Counter(addresses) for row, addresses in rows.items()}
+        return forked
+
     def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
         """Rows where one of the ports is taken: same protocol and port, and an equal address or all interfaces."""
         return {

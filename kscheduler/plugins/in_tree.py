@@ -5,15 +5,22 @@ from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.image_locality import ImageLocality
+from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_affinity import NodeAffinity
+from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
+from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
+from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
 from kscheduler.plugins.taint_toleration import TaintToleration
+from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.plugins.volume_restrictions import VolumeRestrictions
+from kscheduler.plugins.volume_zone import VolumeZone
 
 IN_TREE: tuple[type[Plugin], ...] = (
     SchedulingGates,
@@ -24,10 +31,17 @@ IN_TREE: tuple[type[Plugin], ...] = (
     NodeAffinity,
     NodePorts,
     NodeResourcesFit,
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
     DynamicResources,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,
+    NodeDeclaredFeatures,
 )
 """All that are built, in the order of the default MultiPoint list: it decides which plugin a node is charged to."""
 

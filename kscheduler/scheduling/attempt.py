@@ -5,7 +5,8 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
 
     decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
     await_permit    the verdict of the plugins that asked to wait                                      (likewise)
-    bind            PreBind -> Bind -> PostBind            (Unreserve in reverse and forget, if any of them fails)
+    pre_bind        what the plugins have to prepare: volumes    (likewise, if any of them fails)
+    bind            Bind -> PostBind                             (likewise)
 """
 
 import asyncio
@@ -14,7 +15,7 @@ from typing import Final
 
 from kscheduler.aio.clock import Clock
 from kscheduler.framework import events
-from kscheduler.framework.plugin import PermitPlugin
+from kscheduler.framework.plugin import PermitPlugin, PreBindPlugin
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.logs import get_logger, verbose
@@ -31,6 +32,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.sampling import NodeSampler
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
@@ -53,6 +55,11 @@ class Attempt:
     started: float
     """Monotonic seconds."""
     held: HeldPod | None = None
+    pre_binding: tuple[PreBindPlugin, ...] | None = None
+    """Plugins whose PreBind has something to do; `None` until they were asked."""
+    pre_flight: Status = SUCCESS
+    """What went wrong when they were asked."""
+    is_pre_bound: bool = False
 
     @property
     def node_name(self) -> str:
@@ -75,13 +82,14 @@ class Surroundings:
 
 
 class Scheduler:
-    """Decides and binds. Owns no task and no state of its own."""
+    """Decides and binds. Owns no task, and no state but where the next search for nodes begins."""
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
+        self._samplers = {name: NodeSampler() for name in around.profiles}
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
@@ -95,7 +103,7 @@ class Scheduler:
             return None
         watch = self._watches[profile.name]
         watch.start()
-        record = schedule(profile, queued.pod, around.cache, watch)
+        record = schedule(profile, queued.pod, around.cache, watch, self._samplers[profile.name])
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
             self._fail(queued, failure_of_record(record), profile, started)
@@ -190,30 +198,58 @@ class Scheduler:
                 held.expire(self._around.clock.monotonic())
         return held.verdict
 
-    async def bind(self, attempt: Attempt) -> None:
-        """PreBind, Bind, PostBind; on a failure the node is given back and the pod requeued."""
-        pod = attempt.queued.pod
-        self._around.queue.done(pod.uid)
-        self._around.failures.withdraw(pod.uid)
+    def must_wait(self, attempt: Attempt) -> bool:
+        """Whether the pod has to wait before it is bound, for Permit or for PreBind: not in a worker, then."""
+        return attempt.held is not None or bool(self._pre_binding(attempt))
+
+    async def pre_bind(self, attempt: Attempt) -> bool:
+        """PreBind, once. Whether the pod goes on to be bound; if not, the attempt is over, and has been dealt with."""
+        if attempt.is_pre_bound:
+            return True
+        self._around.queue.done(attempt.queued.pod.uid)
+        self._around.failures.withdraw(attempt.queued.pod.uid)
         status = await self._pre_bind(attempt)
-        if status.is_success:
-            status = await self._run_bind(attempt)
+        attempt.is_pre_bound = status.is_success
+        if not status.is_success:
+            self._abandon(attempt, status)
+        return status.is_success
+
+    async def bind(self, attempt: Attempt) -> None:
+        """PreBind (if it has not run), Bind, PostBind; on a failure the node is given back and the pod requeued."""
+        if not await self.pre_bind(attempt):
+            return
+        status = await self._run_bind(attempt)
         if status.is_success:
             self._bound(attempt)
         else:
             self._abandon(attempt, Status(Code.ERROR, status.reasons, status.plugin))
 
+    def _pre_binding(self, attempt: Attempt) -> tuple[PreBindPlugin, ...]:
+        if attempt.pre_binding is None:
+            attempt.pre_binding = tuple(one for one in attempt.profile.pre_bind if self._has_work(one, attempt))
+        return attempt.pre_binding
+
+    def _has_work(self, plugin: PreBindPlugin, attempt: Attempt) -> bool:
+        try:
+            flight = plugin.pre_bind_pre_flight(attempt.record.state, attempt.queued.pod, attempt.node_name)
+        except Exception as failure:  # noqa: BLE001  a plugin call
+            flight = error(str(failure))
+        if not (flight.is_success or flight.is_skip) and attempt.pre_flight.is_success:
+            attempt.pre_flight = _failed_pre_bind(plugin, flight)
+        return not flight.is_skip
+
     async def _pre_bind(self, attempt: Attempt) -> Status:
         state, pod, node = attempt.record.state, attempt.queued.pod, attempt.node_name
-        for plugin in attempt.profile.pre_bind:
+        plugins = self._pre_binding(attempt)
+        if not attempt.pre_flight.is_success:
+            return attempt.pre_flight
+        for plugin in plugins:
             try:
-                if plugin.pre_bind_pre_flight(state, pod, node).is_skip:
-                    continue
                 status = await plugin.pre_bind(state, pod, node)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(str(failure))
             if not status.is_success:
-                return error(f'running PreBind plugin "{plugin.name}": {status.message}', plugin=plugin.name)
+                return _failed_pre_bind(plugin, status)
         return SUCCESS
 
     async def _run_bind(self, attempt: Attempt) -> Status:
@@ -286,6 +322,10 @@ class Scheduler:
         elif verbose(LEVEL_DECISIONS):
             _log.info("pod_not_scheduled", pod=queued.key, message=failure.message)
         around.failures.handle(queued, failure, around.clock.time())
+
+
+def _failed_pre_bind(plugin: PreBindPlugin, status: Status) -> Status:
+    return error(f'running PreBind plugin "{plugin.name}": {status.message}', plugin=plugin.name)
 
 
 def _no_of(point: str, plugin: str, status: Status) -> Status:

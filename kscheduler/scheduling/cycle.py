@@ -2,26 +2,28 @@
 
     held? -> PreFilter -> Filter -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
 
-Filters run in order on the rows that are still alive, so a node is charged to the first plugin that turns it down.
-Every node is scored. Among equals the winner is the one with the highest stable mix of pod UID and node name, so any
-decision can be made again from the same objects.
+Filter is `node_search`. Every node that passes is scored, unless `percentageOfNodesToScore` is set: then the caller
+keeps a `NodeSampler`, which says where the search begins. Among equals the winner is the one with the highest stable
+mix of pod UID and node name, so any decision can be made again from the same objects.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
+from kscheduler.framework.node_table import NodeTable, Scores, stable_hash
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.scheduling.missing_rules import held_status
+from kscheduler.scheduling.node_search import NodeSearch
+from kscheduler.scheduling.nominations import rivals
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
+from kscheduler.scheduling.sampling import NodeSampler
 from kscheduler.state.cache import Cache
 
 
@@ -50,13 +52,14 @@ class NoStopwatch:
 UNTIMED: Final = NoStopwatch()
 
 
-class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed, the cycle ends with an Error
-    """A plugin raised, or answered with an Error. The text is kube-scheduler's."""
+def schedule(
+    profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
+) -> SchedulingRecord:
+    """Choose a node. The record tells which, or why none; a plugin's failure is an Error in it, never an exception.
 
-
-def schedule(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED) -> SchedulingRecord:
-    """Choose a node. The record tells which, or why none; a plugin's failure is an Error in it, never an exception."""
-    record = find_feasible(profile, pod, view, watch)
+    `sampler` says where a search for a share of the nodes begins, and is moved on; without one at the first node.
+    """
+    record = find_feasible(profile, pod, view, watch, sampler)
     if not record.status.is_success:
         return record
     try:
@@ -68,7 +71,9 @@ def schedule(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNT
     return record
 
 
-def find_feasible(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED) -> SchedulingRecord:
+def find_feasible(
+    profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
+) -> SchedulingRecord:
     """PreFilter and Filter: which nodes the pod fits on."""
     nodes = view.nodes
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(nodes))
@@ -77,7 +82,7 @@ def find_feasible(profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch 
         record.status = NO_NODES
         return record
     try:
-        _filter(profile, record, view, watch)
+        _filter(profile, record, view, watch, sampler or NodeSampler())
     except PluginFailure as failure:
         record.status = Status(Code.ERROR, (str(failure),))
     return record
@@ -104,10 +109,8 @@ def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
 # --- PreFilter and Filter ---------------------------------------------------------------------------------------------
 
 
-def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch) -> None:
-    record.status = held_status(
-        record.pod, view, profile.enabled, has_hard_default_spread=profile.has_hard_default_spread
-    )
+def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch, sampler: NodeSampler) -> None:
+    record.status = held_status(record.pod, profile.enabled)
     skipped: set[str] = set()
     if record.status.is_success:
         record.status = _pre_filter(profile, record, view.nodes, skipped, watch)
@@ -115,8 +118,8 @@ def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stop
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
         return
-    rows = _narrowed(record, view.nodes)
-    record.feasible = _run_filters(profile, record, view.nodes, rows, skipped, watch)
+    search = NodeSearch(profile, record, view.nodes, rivals(record.pod, view), skipped, watch)
+    record.feasible = search.run(sampler)
     if not len(record.feasible):
         record.status = Status(Code.UNSCHEDULABLE)
     watch.lap("Filter", record.status)
@@ -154,51 +157,6 @@ def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
     if len(plugins) == 1:
         return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}", plugin=plugins[0])
     return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously", plugin=plugins[-1])
-
-
-def _narrowed(record: SchedulingRecord, nodes: NodeTable) -> Rows:
-    """The rows to judge. Those outside the names that PreFilter gave are turned down by no plugin in particular."""
-    rows = nodes.rows()
-    if record.node_names is None:
-        return rows
-    inside = nodes.rows_of(record.node_names)
-    outside = np.setdiff1d(rows, inside, assume_unique=True)
-    if len(outside):
-        status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(record.narrowed_by))}]")
-        codes = np.full(len(outside), -1, dtype=np.int64)
-        record.diagnosis.rejections.append(Rejection("", outside, codes, lambda _: status))
-    return inside
-
-
-def _run_filters(
-    profile: Profile, record: SchedulingRecord, nodes: NodeTable, rows: Rows, skipped: set[str], watch: Stopwatch
-) -> Rows:
-    state = record.state
-    for plugin in profile.filter:
-        if plugin.name in skipped:
-            continue
-        if not len(rows):
-            break
-        try:
-            codes = _one_per_row(plugin.filter(state, record.pod, nodes, rows), rows)
-        except Exception as error:
-            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
-        watch.evaluated("Filter", plugin.name)
-        if codes is None:
-            continue
-        rejected = codes != 0
-        if rejected.any():
-            meaning = partial(plugin.status, state)
-            record.diagnosis.rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
-            rows = rows[~rejected]
-    return rows
-
-
-def _one_per_row(answer: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
-    """What a plugin answered, if it has the shape of the question; inside its `try`, so that the error names it."""
-    if answer is not None and answer.shape != rows.shape:
-        raise ValueError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
-    return answer
 
 
 # --- Score ------------------------------------------------------------------------------------------------------------

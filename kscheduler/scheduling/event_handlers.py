@@ -1,6 +1,6 @@
 """What the watch says, in the words of cache and queue: one line per case.
 
-    pod without a node, ours     queue
+    pod without a node, ours     queue, and the nominator where its status names a node
     pod with a node              cache, and the queue hears of it
     node                         cache, and the queue hears of it
 
@@ -69,7 +69,9 @@ class PodHandler(_Timed):
             self._assigned(obj)
         elif self._is_ours(obj):
             with self.measured(events.UNSCHEDULABLE_POD_ADD.label):
-                self._queue.add(PodInfo(obj), self._clock.time())
+                info = PodInfo(obj)
+                self._queue.add(info, self._clock.time())
+                self._cache.nominator.add(info)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         """A pod has changed."""
@@ -90,11 +92,14 @@ class PodHandler(_Timed):
         """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
         uid = PodInfo(obj).uid
         self._queue.delete(obj.key)
+        self._cache.nominator.remove(uid)
         self._let_go(uid)
         if self._cache.node_of(uid):
             with self.measured(events.ASSIGNED_POD_DELETE.label):
                 self._cache.remove_pod(uid)
                 self._queue.move_all(events.ASSIGNED_POD_DELETE, obj, None, self._clock.time())
+        elif obj.status.nominated_node_name and self._is_ours(obj):
+            self._nomination_ended(obj)
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
@@ -115,6 +120,14 @@ class PodHandler(_Timed):
             return
         with self.measured("UnschedulablePodUpdate"):
             self._queue.update(old, info, self._clock.time())
+            self._cache.nominator.update(old, info)
+        if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+            self._nomination_ended(old)
+
+    def _nomination_ended(self, pod: Pod) -> None:
+        """To pods of lower or equal priority it was as if the pod had been on that node, and now it is not."""
+        with self.measured(events.ASSIGNED_POD_DELETE.label):
+            self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, self._clock.time())
 
     def _let_go(self, uid: str) -> None:
         """Nobody needs to wait any more for Permit to decide on the pod."""

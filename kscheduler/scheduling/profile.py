@@ -22,7 +22,6 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.missing_rules import EVENTS
 from kscheduler.state.hints import Registrations
 
 
@@ -43,8 +42,8 @@ class Profile:
     enabled: frozenset[str]
     """All plugins that the configuration asks for, built or not."""
     queue_sort: QueueSortPlugin
-    has_hard_default_spread: bool = False
-    """Whether it gives pods without spread constraints some that forbid nodes: such pods are held."""
+    percentage_of_nodes_to_score: int = 0
+    """Stop looking once so many of a hundred nodes fit; 0 looks at all."""
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
@@ -71,9 +70,8 @@ class Profile:
         return SUCCESS
 
     def registrations(self) -> Registrations:
-        """Which events may change whose mind, rules that are not built included."""
-        built = {plugin.name: _events_of(plugin) for plugin in self.instances}
-        return {**{name: events for name, events in EVENTS.items() if name in self.enabled}, **built}
+        """Which events may change whose mind."""
+        return {plugin.name: _events_of(plugin) for plugin in self.instances}
 
 
 _NODE_ADD_BIT = ActionType.ADD

@@ -1,13 +1,13 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 
 from kscheduler.config.errors import ConfigError, config_error
 from kscheduler.config.expansion import POINTS, Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSet
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -32,7 +32,8 @@ def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry
     expanded: dict[str, Expanded] = {}
     for settings in configuration.profiles:
         profile, expanded[settings.scheduler_name] = _build(settings, registry, handle)
-        profiles[profile.name] = profile
+        percentage = _percentage_of_nodes(settings, configuration)
+        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage)
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -78,7 +79,6 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
         name=settings.scheduler_name,
         enabled=frozenset(plugins_needed(settings.plugins)),
         queue_sort=at(Point.QUEUE_SORT)[0],
-        has_hard_default_spread=_has_hard_default_spread(settings),
         pre_enqueue=at(Point.PRE_ENQUEUE),
         pre_filter=at(Point.PRE_FILTER),
         filter=at(Point.FILTER),
@@ -95,9 +95,9 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
     return profile, expanded
 
 
-def _has_hard_default_spread(settings: KubeSchedulerProfile) -> bool:
-    constraints = settings.args("PodTopologySpread", PodTopologySpreadArgs).default_constraints
-    return any(constraint.when_unsatisfiable == "DoNotSchedule" for constraint in constraints)
+def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:
+    own = settings.percentage_of_nodes_to_score
+    return configuration.percentage_of_nodes_to_score if own is None else own
 
 
 def _build_plugins(

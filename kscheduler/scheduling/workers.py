@@ -3,7 +3,8 @@
 The cycle never awaits, so N workers decide one after the other and only their API calls overlap: correct without locks.
 `AdaptiveLimit` says how many may have a pod at a time; the others are parked. A worker that has decided for a few
 milliseconds without awaiting anything (a burst of pods that fit nowhere) yields, so that watches, binds and probes
-never starve. A pod that Permit holds leaves its worker and waits as a task of its own.
+never starve. A pod that has to wait (for Permit's verdict, for its volumes) leaves its worker as a task of its own and
+comes back to be bound.
 """
 
 import asyncio
@@ -35,7 +36,7 @@ class Workers:
         self._limit = limit
         self._clock = clock
         self._working = TaskSet("worker", clock)
-        self._held = TaskSet("permit", clock)
+        self._waiting = TaskSet("waiting", clock)
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._stopping = False
@@ -60,7 +61,7 @@ class Workers:
                 self._working.spawn(str(number), self._work())
             await asyncio.get_running_loop().create_future()
         finally:
-            await self._held.cancel_all()
+            await self._waiting.cancel_all()
             await self._working.cancel_all()
 
     async def keep_flushing(self) -> None:
@@ -74,11 +75,11 @@ class Workers:
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS
 
     async def stop(self, drain_seconds: float) -> bool:
-        """Stop popping, cancel what waits for Permit, let the binds that were sent finish. Whether all did in time."""
+        """Stop popping, cancel what waits for Permit or a volume, let binds that were sent finish. Whether all did."""
         self._stopping = True
         while self._parked:
             self.wake()
-        await self._held.cancel_all()
+        await self._waiting.cancel_all()
         return await self._working.drain(drain_seconds)
 
     async def _work(self) -> None:
@@ -102,11 +103,11 @@ class Workers:
             attempt = self._decide()
             if self._queue.has_ready():
                 self.wake()
-            if attempt is not None and attempt.held is None:
+            if attempt is not None and not self._scheduler.must_wait(attempt):
                 await self._bind(attempt)
                 return
             if attempt is not None:
-                self._held.spawn(attempt.queued.key, self._await_permit(attempt))
+                self._waiting.spawn(attempt.queued.key, self._wait(attempt))
             await self._yield_after_a_slice()
         finally:
             self._limit.end()
@@ -131,16 +132,17 @@ class Workers:
             self._scheduler.abandon(attempt, failure)
         self._limit.answered(self._clock.monotonic() - began)
 
-    async def _await_permit(self, attempt: Attempt) -> None:
+    async def _wait(self, attempt: Attempt) -> None:
+        """Until Permit has let the pod go and PreBind is done."""
         try:
-            if await self._scheduler.await_permit(attempt):
+            if await self._scheduler.await_permit(attempt) and await self._scheduler.pre_bind(attempt):
                 self._working.spawn(attempt.queued.key, self._bind_released(attempt))
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
-            _log.exception("permit_failed", pod=attempt.queued.key, node=attempt.node_name)
+            _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
 
     async def _bind_released(self, attempt: Attempt) -> None:
-        """Bind a pod that Permit let go: a task among the workers, which a stop drains and does not cancel."""
+        """Bind a pod that has waited: a task among the workers, which a stop drains and does not cancel."""
         self._limit.begin()
         try:
             await self._bind(attempt)

@@ -21,7 +21,9 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.state.anti_affinity import ExistingAntiAffinity
+from kscheduler.state.nominator import Nominator
+from kscheduler.state.topology import TopologyCounts
+from kscheduler.state.volumes import VolumeTable
 
 
 @dataclass(slots=True)
@@ -47,7 +49,12 @@ class Cache:
 
     def __init__(self) -> None:
         self.nodes = NodeTable()
-        self.anti_affinity = ExistingAntiAffinity()
+        self.counters = TopologyCounts(self.nodes)
+        """Which pods are where. It hears of pods from here, of namespaces from whoever watches them."""
+        self.volumes = VolumeTable(self.nodes)
+        """Storage. It hears of pods and nodes from here, of volumes and claims from whoever watches them."""
+        self.nominator = Nominator()
+        """Pods that are expected on a node; one that counts on a node is expected nowhere."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
         self._assumed = 0
@@ -68,7 +75,10 @@ class Cache:
         info = info or NodeInfo()
         info.set_node(node)
         self._infos[name] = info
-        self.nodes.add(info)
+        row = self.nodes.add(info)
+        self.volumes.row_changed(name)
+        for pod in info.pods.values():
+            self.counters.add(row, pod)
 
     def update_node(self, node: Node) -> None:
         """A node has changed. Raises `QuantityError`, changing nothing."""
@@ -79,7 +89,10 @@ class Cache:
         info = self._infos.get(name)
         if info is None or info.node is None:
             return
-        self.nodes.remove(self.nodes.row_of(name))
+        row = self.nodes.row_of(name)
+        for pod in info.pods.values():
+            self.counters.remove(row, pod)
+        self.nodes.remove(row)
         info.node = None
         info.allocatable = {}
         if not info.pods:
@@ -161,28 +174,34 @@ class Cache:
             info = self._infos[state.node_name] = NodeInfo()
         info.add_pod(state.pod)
         self._pods[state.pod.uid] = state
-        self.anti_affinity.add(state.pod)
+        self.nominator.remove(state.pod.uid)
+        self.volumes.add_pod(state.pod, state.node_name)
         if info.node is not None:
-            self.nodes.add_pod(self.nodes.row_of(state.node_name), state.pod)
+            row = self.nodes.row_of(state.node_name)
+            self.nodes.add_pod(row, state.pod)
+            self.counters.add(row, state.pod)
 
     def _count_out(self, state: _PodState) -> None:
         info = self._infos[state.node_name]
         info.remove_pod(state.pod)
         del self._pods[state.pod.uid]
-        self.anti_affinity.remove(state.pod)
+        self.volumes.remove_pod(state.pod, state.node_name)
         if state.assumed:
             self._assumed -= 1
         if info.node is not None:
-            self.nodes.remove_pod(self.nodes.row_of(state.node_name), state.pod)
+            row = self.nodes.row_of(state.node_name)
+            self.nodes.remove_pod(row, state.pod)
+            self.counters.remove(row, state.pod)
         elif not info.pods:
             del self._infos[state.node_name]
 
     def _swap(self, state: _PodState, new: PodInfo) -> None:
-        """A new version that takes the same: no column moves."""
-        self.anti_affinity.remove(state.pod)
-        self.anti_affinity.add(new)
+        """A new version that takes the same: no column of the table moves."""
+        info = self._infos[state.node_name]
+        if info.node is not None:
+            self.counters.replace(self.nodes.row_of(state.node_name), state.pod, new)
         state.pod = new
-        self._infos[state.node_name].pods[new.uid] = new
+        info.pods[new.uid] = new
 
 
 def _readable(pod: PodInfo) -> PodInfo:
@@ -193,7 +212,7 @@ def _readable(pod: PodInfo) -> PodInfo:
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
     same_sums = old.accounted == new.accounted and old.nonzero_accounted == new.nonzero_accounted
-    return same_sums and old.host_ports == new.host_ports
+    return same_sums and old.host_ports == new.host_ports and old.pod.spec.volumes == new.pod.spec.volumes
 
 
 def _shows_the_same(old: Node, new: Node) -> bool:
@@ -204,4 +223,5 @@ def _shows_the_same(old: Node, new: Node) -> bool:
         and old.spec == new.spec
         and before.allocatable == after.allocatable
         and before.images == after.images
+        and before.declared_features == after.declared_features
     )

@@ -209,7 +209,7 @@ class SchedulingQueue:
         late = [pod for pod in self.parked() if now - pod.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS]
         self._move(late, events.UNSCHEDULABLE_TIMEOUT, None, None, now)
         for queued in late:
-            queued.was_flushed = queued.key not in self._unschedulable  # one that is still gated was not rescued
+            queued.was_flushed = queued.key not in self._gated  # one that is still gated was not rescued
 
     def seconds_to_next_flush(self, now: float) -> float | None:
         """Until `flush_backoff` has something to do; `None` when nothing backs off."""

@@ -14,13 +14,15 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import PluginFailure, prioritize, schedule
+from kscheduler.scheduling.cycle import prioritize, schedule
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
+from kscheduler.whatif.workloads import listed_workloads
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,6 +41,7 @@ class Decision:
 def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
     """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
     view = cluster_view(scenario.objects, scenario.pod, scenario.where)
+    _nominate(view, scenario)
     pod = _judged(scenario)
     name = scenario.pod.spec.scheduler_name
     profile = _profile(scenario, view, registry() if plugins is None else plugins)
@@ -60,12 +63,32 @@ def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
 def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
     """The cluster as the scheduler's cache would hold it, without the pod to be judged. Raises `ScenarioError`."""
     view = Cache()
+    for namespace in objects.namespaces:
+        view.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):
         _add(view, node, f"{where}: objects.nodes[{index}]")
+    for stored in objects.storage():
+        view.volumes.put(stored)
     for index, other in enumerate(objects.pods):
         if other.spec.node_name and not other.is_terminal and other.key != pod.key:
             _add(view, other, f"{where}: objects.pods[{index}]")
     return view
+
+
+def _nominate(view: Cache, scenario: Scenario) -> None:
+    """Expect pending pods of these profiles where their status names a node: the scheduler would leave room for them.
+
+    Raises `ScenarioError`.
+    """
+    ours = {profile.scheduler_name for profile in scenario.config.configuration.profiles}
+    for index, other in enumerate(scenario.objects.pods):
+        is_pending = not other.spec.node_name and not other.is_terminal and other.key != scenario.pod.key
+        if is_pending and other.status.nominated_node_name and other.spec.scheduler_name in ours:
+            try:
+                view.nominator.add(PodInfo(other))
+            except QuantityError as problem:
+                place = f"{scenario.where}: objects.pods[{index}]"
+                raise ScenarioError(f"{place}.{unreadable_quantity(other) or problem} ({other.key})") from None
 
 
 def _add(view: Cache, added: Node | Pod, place: str) -> None:
@@ -89,10 +112,22 @@ def _judged(scenario: Scenario) -> PodInfo:
     return pod
 
 
+def handle_over(view: Cache, objects: ClusterObjects) -> Handle:
+    """What plugins may use where nothing is written and nobody waits."""
+    return Handle(
+        view,
+        _NoWriter(),
+        _NobodyWaits(),
+        counters=view.counters,
+        nominator=view.nominator,
+        volumes=view.volumes,
+        workloads=listed_workloads(objects),
+    )
+
+
 def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | None:
-    handle = Handle(view, _NoWriter(), _NobodyWaits())
     try:
-        profiles = build_profiles(scenario.config.configuration, plugins, handle)
+        profiles = build_profiles(scenario.config.configuration, plugins, handle_over(view, scenario.objects))
     except ConfigError as problem:
         problems = "; ".join(str(one) for one in problem.problems)
         raise ScenarioError(f"{scenario.where}: config: {problems}") from None

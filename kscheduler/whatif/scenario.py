@@ -22,7 +22,18 @@ from typing import IO, Any, cast
 import msgspec
 
 from kscheduler.api.codec import Decoder, UndecodableError
-from kscheduler.api.core import Node, Pod
+from kscheduler.api.core import Namespace, Node, Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.types import DEFAULT_SCHEDULER_NAME
@@ -41,6 +52,24 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
     """With `spec.nodeName`: on that node. Without: pending, and of no consequence to another pod."""
+    namespaces: tuple[Namespace, ...] = ()
+    """For their labels, which namespace selectors ask for."""
+    persistentvolumes: tuple[PersistentVolume, ...] = ()
+    persistentvolumeclaims: tuple[PersistentVolumeClaim, ...] = ()
+    storageclasses: tuple[StorageClass, ...] = ()
+    csinodes: tuple[CSINode, ...] = ()
+    csidrivers: tuple[CSIDriver, ...] = ()
+    csistoragecapacities: tuple[CSIStorageCapacity, ...] = ()
+    volumeattachments: tuple[VolumeAttachment, ...] = ()
+    services: tuple[Service, ...] = ()
+    replicationcontrollers: tuple[ReplicationController, ...] = ()
+    replicasets: tuple[ReplicaSet, ...] = ()
+    statefulsets: tuple[StatefulSet, ...] = ()
+
+    def storage(self) -> Iterator[KubeObject]:
+        """All that volume plugins read."""
+        yield from (*self.persistentvolumes, *self.persistentvolumeclaims, *self.storageclasses, *self.csinodes)
+        yield from (*self.csidrivers, *self.csistoragecapacities, *self.volumeattachments)
 
 
 @dataclass(frozen=True, slots=True)

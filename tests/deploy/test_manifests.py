@@ -17,6 +17,18 @@ KUBERNETES = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
 RIGHTS = {
     ("", "nodes"): {"get", "list", "watch"},
     ("", "pods"): {"get", "list", "watch"},
+    ("", "namespaces"): {"list", "watch"},
+    ("", "services"): {"list", "watch"},
+    ("", "replicationcontrollers"): {"list", "watch"},
+    ("apps", "replicasets"): {"list", "watch"},
+    ("apps", "statefulsets"): {"list", "watch"},
+    ("", "persistentvolumes"): {"list", "watch", "patch"},
+    ("", "persistentvolumeclaims"): {"list", "watch", "patch"},
+    ("storage.k8s.io", "storageclasses"): {"list", "watch"},
+    ("storage.k8s.io", "csinodes"): {"list", "watch"},
+    ("storage.k8s.io", "csidrivers"): {"list", "watch"},
+    ("storage.k8s.io", "csistoragecapacities"): {"list", "watch"},
+    ("storage.k8s.io", "volumeattachments"): {"list", "watch"},
     ("", "pods/binding"): {"create"},
     ("", "pods/status"): {"patch"},
     ("events.k8s.io", "events"): {"create", "patch"},
@@ -97,6 +109,8 @@ def test_the_table_itself_holds_no_dangerous_right() -> None:
     assert not verbs & {"*", "delete", "deletecollection", "update", "escalate", "bind", "impersonate"}
     assert not {resource for _, resource in RIGHTS} & {"*", "secrets", "configmaps", "pods/exec"}
     assert {key for key, granted in RIGHTS.items() if granted - {"get", "list", "watch"}} == {
+        ("", "persistentvolumes"),
+        ("", "persistentvolumeclaims"),
         ("", "pods/binding"),
         ("", "pods/status"),
         ("events.k8s.io", "events"),

@@ -1,6 +1,6 @@
 """A pod that needs a rule which is not built yet is held, not bound, and says which rule it waits for.
 
-When a rule is built, its case moves from here to `test_requirements.py`.
+When a rule is built, its case moves from here to `test_requirements.py` or `test_placement.py`.
 """
 
 from typing import Any
@@ -9,16 +9,10 @@ import pytest
 
 from tests.e2e.scenario import Scenario
 
-SELECTOR = {"matchLabels": {"app": "web"}}
-TERM = {"labelSelector": SELECTOR, "topologyKey": "kubernetes.io/hostname"}
-REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
-SPREAD = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule", "labelSelector": SELECTOR}
+CLAIM: dict[str, Any] = {"resourceClaims": [{"name": "gpu", "resourceClaimName": "gpu"}]}
 
 HELD: dict[str, tuple[dict[str, Any], str]] = {
-    "pod-anti-affinity": ({"affinity": {"podAntiAffinity": {REQUIRED: [TERM]}}}, "InterPodAffinity"),
-    "pod-affinity": ({"affinity": {"podAffinity": {REQUIRED: [TERM]}}}, "InterPodAffinity"),
-    "spread": ({"topologySpreadConstraints": [SPREAD]}, "PodTopologySpread"),
-    "claim": ({"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}, "Volume"),
+    "resource-claim": (CLAIM, "DynamicResources"),
 }
 
 

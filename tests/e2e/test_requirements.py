@@ -11,6 +11,13 @@ GPU_TAINT = {"key": "gpu", "value": "only", "effect": "NoSchedule"}
 DISK_SSD = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 REQUIRE_SSD = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [DISK_SSD]}}
 
+
+def by_host(kind: str, app: str) -> dict[str, Any]:
+    """An affinity that requires pods of this app on the same host, or none."""
+    term = {"labelSelector": {"matchLabels": {"app": app}}, "topologyKey": "kubernetes.io/hostname"}
+    return {"affinity": {kind: {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}}
+
+
 Step = Callable[[Scenario], None]
 
 
@@ -58,6 +65,15 @@ def node_with_early_pod(scenario: Scenario) -> None:
     scenario.add_pod("early", cpu="1500m", ports=[{"containerPort": 80, "hostPort": 8080}])
 
 
+def node_with_jealous_pod(scenario: Scenario) -> None:
+    scenario.add_node("node-0", cpu="2")
+    scenario.add_pod("early", **by_host("podAntiAffinity", "late"))
+
+
+def add_friend(scenario: Scenario) -> None:
+    scenario.add_pod("friend")
+
+
 def delete_early(scenario: Scenario) -> None:
     scenario.delete_pod("early")
 
@@ -92,6 +108,30 @@ CASES: dict[str, tuple[Step, dict[str, Any], str, Step]] = {
     "capacity-grown": (plain_node, {"cpu": "4"}, "1 Insufficient cpu", grow),
     "larger-node-added": (plain_node, {"cpu": "4"}, "1 Insufficient cpu", another_node),
     "labelled-node-added": (plain_node, {"nodeSelector": {"disk": "ssd"}}, "didn't match Pod's", another_node),
+    "pod-to-be-near-added": (
+        plain_node,
+        by_host("podAffinity", "friend"),
+        "didn't match pod affinity rules",
+        add_friend,
+    ),
+    "pod-to-be-far-from-deleted": (
+        node_with_early_pod,
+        by_host("podAntiAffinity", "early"),
+        "didn't match pod anti-affinity rules",
+        delete_early,
+    ),
+    "jealous-pod-deleted": (
+        node_with_jealous_pod,
+        {},
+        "didn't satisfy existing pods anti-affinity rules",
+        delete_early,
+    ),
+    "node-without-jealous-pod-added": (
+        node_with_jealous_pod,
+        {},
+        "didn't satisfy existing pods anti-affinity rules",
+        another_node,
+    ),
     "first-node-added": (no_node, {}, "no nodes available to schedule pods", plain_node),
 }
 

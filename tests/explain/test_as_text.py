@@ -64,13 +64,12 @@ def test_says_which_gates_hold_the_pod() -> None:
 
 
 def test_a_rule_that_is_not_built_is_named() -> None:
-    claim = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
-    line = scenario_line(pod_tree(volumes=claim), nodes=[node_tree("a")])
+    line = scenario_line(pod_tree(resourceClaims=[{"name": "gpu"}]), nodes=[node_tree("a")])
     text = explained(line)
     assert "turned down for all 1 nodes at once" in text
-    assert "VolumeBinding" in text
+    assert "DynamicResources" in text
     tree = decision_tree(decide(parse_scenario(line, "test")))
-    assert tree["preFilter"]["plugin"] == "VolumeBinding"
+    assert tree["preFilter"]["plugin"] == "DynamicResources"
     assert (tree["filter"], tree["feasible"]) == ({}, [])
 
 

@@ -31,10 +31,19 @@ POINTS = {
     "NodeAffinity": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
     "NodePorts": {Point.PRE_FILTER, Point.FILTER},
     "NodeResourcesFit": {Point.PRE_FILTER, Point.FILTER, Point.SCORE},
+    "VolumeRestrictions": {Point.PRE_FILTER, Point.FILTER},
+    "NodeVolumeLimits": {Point.PRE_FILTER, Point.FILTER},
+    "VolumeBinding": {
+        *(Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE, Point.RESERVE, Point.PRE_BIND),
+    },
+    "VolumeZone": {Point.PRE_FILTER, Point.FILTER},
+    "PodTopologySpread": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
+    "InterPodAffinity": {Point.PRE_FILTER, Point.FILTER, Point.PRE_SCORE, Point.SCORE},
     "DynamicResources": {Point.SCORE},
     "NodeResourcesBalancedAllocation": {Point.PRE_SCORE, Point.SCORE},
     "ImageLocality": {Point.SCORE},
     "DefaultBinder": {Point.BIND},
+    "NodeDeclaredFeatures": {Point.PRE_FILTER, Point.FILTER},
 }
 
 

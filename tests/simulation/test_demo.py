@@ -229,7 +229,7 @@ def answers(address: tuple[str, int]) -> bool:
 async def test_the_demo_binds_all_that_can_be_bound() -> None:
     async with kscheduler("demo", "--nodes", "10", "--pods", "50") as demo:
         assert await demo.end() == 0, demo.output
-    assert re.search(r"\n  bound +45\b", demo.output), demo.output
+    assert re.search(r"\n  bound +47\b", demo.output), demo.output
     assert re.search(r"\n  overcommitted nodes +0\n  rejected by kubelets +0\n", demo.output), demo.output
     assert "\nOK: " in demo.output
 

@@ -1,0 +1,231 @@
+"""Volumes, claims and what the storage drivers say, with the fields that a scheduler reads.
+
+Of a volume's source only what identifies the disk is kept: which driver attaches it, under which name. In-tree sources
+that were replaced by CSI drivers are read because volumes made long ago still carry them (`framework.csi_migration`).
+"""
+
+from kscheduler.api.core import (
+    AWSElasticBlockStoreSource,
+    AzureDiskSource,
+    CinderSource,
+    GCEPersistentDiskSource,
+    LabelSelector,
+    NodeSelector,
+    PortworxVolumeSource,
+    ResourceList,
+    ResourceRequirements,
+)
+from kscheduler.api.meta import KubeObject, Value
+from kscheduler.api.quantity import Quantity
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+"""On a claim: it is bound, and the volume knows it. The value does not matter."""
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+"""On a volume: a controller chose the claim, not a user."""
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+"""On a claim: make the volume for this node. A provisioner that cannot takes it off again."""
+BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
+"""On claims and volumes: the class, before there was a field for it. It wins over the field."""
+MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
+"""On a CSINode: the in-tree plugins whose volumes a CSI driver attaches there, separated by commas."""
+
+READ_WRITE_ONCE_POD = "ReadWriteOncePod"
+WAIT_FOR_FIRST_CONSUMER = "WaitForFirstConsumer"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+STORAGE = "storage"
+FILESYSTEM = "Filesystem"
+
+
+class ObjectReference(Value, frozen=True):
+    """The claim that a volume belongs to."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+    api_version: str = ""
+    resource_version: str = ""
+
+
+class CSIPersistentVolumeSource(Value, frozen=True):
+    """A volume of a CSI driver."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class VolumeNodeAffinity(Value, frozen=True):
+    """From which nodes a volume can be reached; without `required`, from all."""
+
+    required: NodeSelector | None = None
+
+
+class PersistentVolumeSpec(Value, frozen=True):
+    """What a volume is."""
+
+    capacity: ResourceList = {}
+    access_modes: tuple[str, ...] = ()
+    claim_ref: ObjectReference | None = None
+    node_affinity: VolumeNodeAffinity | None = None
+    storage_class_name: str = ""
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+    csi: CSIPersistentVolumeSource | None = None
+    gce_persistent_disk: GCEPersistentDiskSource | None = None
+    aws_elastic_block_store: AWSElasticBlockStoreSource | None = None
+    azure_disk: AzureDiskSource | None = None
+    cinder: CinderSource | None = None
+    portworx_volume: PortworxVolumeSource | None = None
+
+
+class PersistentVolumeStatus(Value, frozen=True):
+    """What became of a volume."""
+
+    phase: str = ""
+
+
+class PersistentVolume(KubeObject):
+    """A volume."""
+
+    spec: PersistentVolumeSpec = PersistentVolumeSpec()
+    status: PersistentVolumeStatus = PersistentVolumeStatus()
+
+    @property
+    def storage_class(self) -> str:
+        """The name of its class, or empty."""
+        return self.metadata.annotations.get(BETA_STORAGE_CLASS, self.spec.storage_class_name)
+
+
+class PersistentVolumeClaimSpec(Value, frozen=True):
+    """What a claim asks for."""
+
+    access_modes: tuple[str, ...] = ()
+    selector: LabelSelector | None = None
+    resources: ResourceRequirements = ResourceRequirements()
+    volume_name: str = ""
+    storage_class_name: str | None = None
+    volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimStatus(Value, frozen=True):
+    """What became of a claim."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(KubeObject):
+    """A claim to a volume."""
+
+    spec: PersistentVolumeClaimSpec = PersistentVolumeClaimSpec()
+    status: PersistentVolumeClaimStatus = PersistentVolumeClaimStatus()
+
+    @property
+    def storage_class(self) -> str:
+        """The name of its class, or empty."""
+        return self.metadata.annotations.get(BETA_STORAGE_CLASS, self.spec.storage_class_name or "")
+
+    @property
+    def is_fully_bound(self) -> bool:
+        """Whether claim and volume have found each other for good."""
+        return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
+
+
+class TopologySelectorLabelRequirement(Value, frozen=True):
+    """A node label with the values that are allowed."""
+
+    key: str = ""
+    values: tuple[str, ...] = ()
+
+
+class TopologySelectorTerm(Value, frozen=True):
+    """Requirements that hold together; an empty term matches nothing."""
+
+    match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
+
+
+class StorageClass(KubeObject):
+    """How volumes of a class are made, and when."""
+
+    provisioner: str = ""
+    volume_binding_mode: str | None = None
+    allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+class VolumeNodeResources(Value, frozen=True):
+    """How many volumes of a driver a node takes; `None` is no limit."""
+
+    count: int | None = None
+
+
+class CSINodeDriver(Value, frozen=True):
+    """A driver on a node."""
+
+    name: str = ""
+    allocatable: VolumeNodeResources | None = None
+
+
+class CSINodeSpec(Value, frozen=True):
+    """The drivers on a node."""
+
+    drivers: tuple[CSINodeDriver, ...] = ()
+
+
+class CSINode(KubeObject):
+    """What the kubelet says of a node's CSI drivers; named after the node."""
+
+    spec: CSINodeSpec = CSINodeSpec()
+
+    @property
+    def migrated_plugins(self) -> frozenset[str]:
+        """In-tree plugins that are served by their CSI driver here."""
+        listed = self.metadata.annotations.get(MIGRATED_PLUGINS, "")
+        return frozenset(listed.split(",")) if listed else frozenset()
+
+
+class CSIDriverSpec(Value, frozen=True):
+    """What a driver wants of the scheduler."""
+
+    storage_capacity: bool | None = None
+    """Whether it tells how much room it has left."""
+
+
+class CSIDriver(KubeObject):
+    """A CSI driver."""
+
+    spec: CSIDriverSpec = CSIDriverSpec()
+
+
+class CSIStorageCapacity(KubeObject):
+    """How much room a driver has left for a class in a part of the cluster."""
+
+    node_topology: LabelSelector | None = None
+    """The nodes that can reach it; `None` is none."""
+    storage_class_name: str = ""
+    capacity: Quantity | None = None
+    maximum_volume_size: Quantity | None = None
+
+    @property
+    def limit(self) -> Quantity | None:
+        """The largest volume that can be made; `None` where nobody knows."""
+        return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
+
+
+class VolumeAttachmentSource(Value, frozen=True):
+    """What is attached."""
+
+    persistent_volume_name: str | None = None
+
+
+class VolumeAttachmentSpec(Value, frozen=True):
+    """Who attaches what where."""
+
+    attacher: str = ""
+    node_name: str = ""
+    source: VolumeAttachmentSource = VolumeAttachmentSource()
+
+
+class VolumeAttachment(KubeObject):
+    """A volume that is attached to a node, or is meant to be."""
+
+    spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

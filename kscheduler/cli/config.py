@@ -1,0 +1,72 @@
+"""`kscheduler config`: is this file right, and what holds without one?"""
+
+import argparse
+import sys
+from typing import Any
+
+from kscheduler.cli.flags import DEFAULT_NAME, add_feature_gates, feature_gates
+from kscheduler.cli.refusal import refuse
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import LoadedConfig, dump_default, load_file
+from kscheduler.config.unhonoured import unhonoured
+from kscheduler.whatif.profile_check import profile_problems
+
+_CHECK = """\
+Read a KubeSchedulerConfiguration as the service would. All mistakes are told at once, a line for each, with exit code
+2. A setting, gate or plugin that is known and has no effect here (yet) is a warning: the file may be used."""
+_DEFAULT = "Print the configuration that holds without a file: a file to start from."
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the verbs below `config`."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "config", help="check a configuration file, print the default one", description=__doc__
+    )
+    verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="verb")
+    check = verbs.add_parser("check", help="say what is wrong with a file", description=_CHECK, allow_abbrev=False)
+    check.add_argument("file", metavar="FILE", help="a KubeSchedulerConfiguration v1 file")
+    add_feature_gates(check)
+    default = verbs.add_parser("default", help="print the defaults", description=_DEFAULT, allow_abbrev=False)
+    default.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        default=DEFAULT_NAME,
+        help="of the profile and of the Lease (default %(default)s)",
+    )
+    add_feature_gates(default)
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Do it. 0: the file may be used; 2: it may not."""
+    try:
+        return _check(args) if args.verb == "check" else _print_default(args)
+    except ConfigError as error:
+        return refuse(error)
+
+
+def _check(args: argparse.Namespace) -> int:
+    gates = feature_gates(args.feature_gates)
+    loaded = load_file(args.file, gates)
+    problems = profile_problems(loaded)
+    if problems:
+        raise ConfigError(problems, args.file)
+    warnings = [*gates.warnings, *(f"{args.file}: {warning}" for warning in unhonoured(loaded))]
+    for warning in warnings:
+        print(f"kscheduler: warning: {warning}", file=sys.stderr)
+    print(_verdict(args.file, loaded, len(warnings)))
+    return 0
+
+
+def _verdict(path: str, loaded: LoadedConfig, warnings: int) -> str:
+    names = ", ".join(profile.scheduler_name for profile in loaded.configuration.profiles)
+    doubts = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
+    return f"{path}: can be used; it schedules for {names}{doubts}"
+
+
+def _print_default(args: argparse.Namespace) -> int:
+    gates = feature_gates(args.feature_gates)
+    for warning in gates.warnings:
+        print(f"kscheduler: warning: {warning}", file=sys.stderr)
+    print(dump_default(args.scheduler_name, gates), end="")
+    return 0

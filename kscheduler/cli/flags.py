@@ -1,0 +1,301 @@
+"""kube-scheduler's own flags, and what they say together with a configuration file.
+
+Whoever comes from kube-scheduler has a command line: it must start here as it stands. The rules are kube-scheduler's:
+
+    without --config    deprecated flags and leader-election flags change the default configuration
+    with --config       leader-election flags win over the file; deprecated ones are passed over, and warn
+
+A flag whose feature is not built is accepted and warns by name; an unknown one is an error, as is an unknown gate.
+Flags of kscheduler alone: `--port` (0 takes a free one), `--scheduler-name`, `--log-format`.
+"""
+
+import argparse
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kscheduler.config.durations import Duration, DurationError, parse_duration
+from kscheduler.config.errors import config_error
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_file
+from kscheduler.config.overrides import with_settings
+from kscheduler.config.types import ClientConnectionConfiguration
+
+COMMAND_LINE: Final = "command line"
+DEFAULT_PORT: Final = 10259
+DEFAULT_NAME: Final = "kscheduler"
+LOOPBACK: Final = "127.0.0.1"
+
+_WORDS: Mapping[str, bool] = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FlagWarning:
+    """A flag without (its full) effect."""
+
+    flag: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resolved:
+    """What a command line asks for."""
+
+    config: LoadedConfig
+    bind_address: str
+    port: int
+    warnings: tuple[FlagWarning, ...]
+
+
+def boolean(text: str) -> bool:
+    """As Go reads it. Raises `ArgumentTypeError`."""
+    if text not in _WORDS:
+        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return _WORDS[text]
+
+
+def duration(text: str) -> Duration:
+    """`15s`, `1m30s`. Raises `ArgumentTypeError`."""
+    try:
+        return parse_duration(text)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def port(text: str) -> int:
+    """A TCP port or 0. Raises `ArgumentTypeError`."""
+    if not text.isdecimal() or int(text) > 65535:
+        raise argparse.ArgumentTypeError(f"{text!r} must be between 0 and 65535")
+    return int(text)
+
+
+@dataclass(frozen=True, slots=True)
+class SettingFlag:
+    """A flag that sets a field of the configuration."""
+
+    name: str
+    path: str
+    read: Callable[[str], Any]
+    help: str
+
+    @property
+    def key(self) -> str:
+        """The attribute of the parsed arguments."""
+        return self.name.replace("-", "_")
+
+
+LEADER_ELECTION = (
+    SettingFlag("leader-elect", "leaderElection.leaderElect", boolean, "only the leader schedules (default true)"),
+    SettingFlag("leader-elect-lease-duration", "leaderElection.leaseDuration", duration, "default 15s"),
+    SettingFlag("leader-elect-renew-deadline", "leaderElection.renewDeadline", duration, "default 10s"),
+    SettingFlag("leader-elect-retry-period", "leaderElection.retryPeriod", duration, "default 2s"),
+    SettingFlag("leader-elect-resource-lock", "leaderElection.resourceLock", str, "default leases"),
+    SettingFlag("leader-elect-resource-name", "leaderElection.resourceName", str, "default: as --scheduler-name"),
+    SettingFlag("leader-elect-resource-namespace", "leaderElection.resourceNamespace", str, "default kube-system"),
+)
+DEPRECATED = (
+    SettingFlag("kubeconfig", "clientConnection.kubeconfig", str, "default: in-cluster, else $KUBECONFIG"),
+    SettingFlag(
+        "kube-api-qps", "clientConnection.qps", float, "requests a second; default: adapts, negative: likewise"
+    ),
+    SettingFlag("kube-api-burst", "clientConnection.burst", int, "requests at once, with --kube-api-qps (default 100)"),
+    SettingFlag("kube-api-content-type", "clientConnection.contentType", str, "JSON is spoken whatever this says"),
+    SettingFlag("profiling", "enableProfiling", boolean, "default true"),
+    SettingFlag("contention-profiling", "enableContentionProfiling", boolean, "default true"),
+)
+
+_NO_TLS = "TLS is not built yet: plain HTTP is served"
+_NO_CALLERS = "callers are not authenticated yet: whoever reaches the port is answered"
+_NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
+_OWN_METRICS = "all metrics are served as they are"
+_OWN_LOGS = "logs are written as --log-format says, line by line"
+_ONE_VERSION = "it does what Kubernetes 1.36 does"
+
+NOT_BUILT: Mapping[str, str] = {
+    **dict.fromkeys(
+        (
+            "authentication-kubeconfig",
+            "authentication-token-webhook-cache-ttl",
+            "authorization-always-allow-paths",
+            "authorization-kubeconfig",
+            "authorization-webhook-cache-authorized-ttl",
+            "authorization-webhook-cache-unauthorized-ttl",
+            "client-ca-file",
+            "requestheader-allowed-names",
+            "requestheader-client-ca-file",
+            "requestheader-extra-headers-prefix",
+            "requestheader-group-headers",
+            "requestheader-uid-headers",
+            "requestheader-username-headers",
+        ),
+        _NO_CALLERS,
+    ),
+    **dict.fromkeys(
+        (
+            "cert-dir",
+            "http2-max-streams-per-connection",
+            "tls-cert-file",
+            "tls-cipher-suites",
+            "tls-min-version",
+            "tls-private-key-file",
+            "tls-sni-cert-key",
+        ),
+        _NO_TLS,
+    ),
+    "pod-max-in-unschedulable-pods-duration": _NO_FLUSH_SETTING,
+    **dict.fromkeys(
+        (
+            "allow-metric-labels",
+            "allow-metric-labels-manifest",
+            "disabled-metrics",
+            "show-hidden-metrics-for-version",
+        ),
+        _OWN_METRICS,
+    ),
+    **dict.fromkeys(
+        (
+            "log-flush-frequency",
+            "log-json-info-buffer-size",
+            "log-text-info-buffer-size",
+            "logging-format",
+            "vmodule",
+        ),
+        _OWN_LOGS,
+    ),
+    "emulated-version": _ONE_VERSION,
+}
+"""Accepted with any value, without effect, and why."""
+
+NOT_BUILT_SWITCHES: Mapping[str, str] = {
+    "authentication-skip-lookup": _NO_CALLERS,
+    "authentication-tolerate-lookup-failure": _NO_CALLERS,
+    "disable-http2-serving": _NO_TLS,
+    "emulation-forward-compatible": _ONE_VERSION,
+    "log-json-split-stream": _OWN_LOGS,
+    "log-text-split-stream": _OWN_LOGS,
+    "permit-address-sharing": "the address is not shared",
+    "permit-port-sharing": "the port is not shared",
+}
+"""The same for flags that are true without a value."""
+
+
+def add_flags(parser: argparse.ArgumentParser) -> None:
+    """Declare them. Flags that were not given have no attribute, except `config` and `feature_gates`."""
+    parser.add_argument("--config", metavar="FILE", default="", help="a KubeSchedulerConfiguration v1 file")
+    parser.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        default=argparse.SUPPRESS,
+        help=f"without --config: pods whose spec.schedulerName is this are scheduled (default {DEFAULT_NAME})",
+    )
+    parser.add_argument("--master", metavar="URL", default="", help="API server without credentials, as kubectl proxy")
+    add_feature_gates(parser)
+    served = parser.add_argument_group("HTTP server")
+    served.add_argument("--bind-address", metavar="IP", default="0.0.0.0", help="default %(default)s")
+    served.add_argument(
+        "--port", type=port, default=argparse.SUPPRESS, help=f"0 for a free one (default {DEFAULT_PORT})"
+    )
+    served.add_argument(
+        "--secure-port",
+        type=port,
+        metavar="PORT",
+        default=argparse.SUPPRESS,
+        help=f"the same by kube-scheduler's name; 0 serves on {LOOPBACK} only. {_NO_TLS}",
+    )
+    _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
+    _add_settings(parser.add_argument_group("deprecated", "passed over where --config is given"), DEPRECATED)
+    _add_not_built(parser)
+
+
+def add_feature_gates(parser: argparse.ArgumentParser) -> None:
+    """Declare `--feature-gates`; it may be given more than once."""
+    parser.add_argument(
+        "--feature-gates", metavar="A=BOOL,...", action="append", default=[], help="by kube-scheduler's names"
+    )
+
+
+def feature_gates(given: Iterable[str]) -> FeatureGates:
+    """The gates of all `--feature-gates`. Raises `ConfigError`."""
+    return parse_feature_gates(",".join(given))
+
+
+def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
+    for flag in flags:
+        without_value: dict[str, Any] = {"nargs": "?", "const": True} if flag.read is boolean else {}
+        group.add_argument(
+            f"--{flag.name}",
+            type=flag.read,
+            metavar="BOOL" if without_value else "VALUE",
+            default=argparse.SUPPRESS,
+            help=flag.help,
+            **without_value,
+        )
+
+
+def _add_not_built(parser: argparse.ArgumentParser) -> None:
+    """Not shown in the help: they only keep a command line of kube-scheduler's going."""
+    for name in NOT_BUILT:
+        parser.add_argument(f"--{name}", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
+    for name in NOT_BUILT_SWITCHES:
+        parser.add_argument(
+            f"--{name}", nargs="?", const=True, type=boolean, default=argparse.SUPPRESS, help=argparse.SUPPRESS
+        )
+
+
+def resolve(args: argparse.Namespace) -> Resolved:
+    """Put flags and file together. Raises `ConfigError` with all that is wrong."""
+    given = vars(args)
+    gates = feature_gates(args.feature_gates)
+    if args.config:
+        loaded = load_file(args.config, gates)
+        settings = _settings(given, LEADER_ELECTION)
+    else:
+        loaded = default_configuration(given.get("scheduler_name", DEFAULT_NAME), gates)
+        settings = _settings(given, LEADER_ELECTION + DEPRECATED)
+    bind_address, number = _address(given)
+    warnings = [*_warnings(given, has_file=bool(args.config)), *(_of_gate(text) for text in gates.warnings)]
+    return Resolved(with_settings(loaded, settings, COMMAND_LINE), bind_address, number, tuple(warnings))
+
+
+def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[str, Any]:
+    """Values by path. As in client-go, no rate limit is a negative one, and 0 is the default."""
+    values = {flag.path: given[flag.key] for flag in flags if flag.key in given}
+    defaults = ClientConnectionConfiguration()
+    if values.get("clientConnection.qps", 0) < 0:
+        del values["clientConnection.qps"]
+    for path, default in (("clientConnection.qps", defaults.qps), ("clientConnection.burst", defaults.burst)):
+        if values.get(path) == 0:
+            values[path] = default
+    return values
+
+
+def _address(given: Mapping[str, Any]) -> tuple[str, int]:
+    """Where to serve. kube-scheduler's `--secure-port=0` serves nobody: here nobody but this machine."""
+    bind_address: str = given["bind_address"]
+    own, secure = given.get("port"), given.get("secure_port")
+    if own is None and secure is None:
+        return bind_address, DEFAULT_PORT
+    if own is not None and secure is not None and own != secure:
+        raise config_error("", f"--port {own} and --secure-port {secure} mean the same: give one", COMMAND_LINE)
+    if own is None and secure == 0:
+        return LOOPBACK, 0
+    return bind_address, own if own is not None else secure or 0
+
+
+def _warnings(given: Mapping[str, Any], *, has_file: bool) -> Iterator[FlagWarning]:
+    if has_file:
+        passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
+        for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
+            yield FlagWarning(f"--{name}", "is passed over: --config is given")
+    if "secure_port" in given:
+        yield FlagWarning("--secure-port", _NO_TLS)
+    for name, reason in {**NOT_BUILT, **NOT_BUILT_SWITCHES}.items():
+        if name.replace("-", "_") in given:
+            yield FlagWarning(f"--{name}", f"has no effect: {reason}")
+
+
+def _of_gate(text: str) -> FlagWarning:
+    return FlagWarning("--feature-gates", text)

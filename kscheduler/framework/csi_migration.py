@@ -1,0 +1,205 @@
+"""Volumes of in-tree plugins that CSI drivers have taken over (Kubernetes' csi-translation-lib).
+
+Where a node's CSINode says that a plugin is migrated, its volumes count as the driver's there: they take from the
+driver's limit, and the zone of their labels becomes a requirement on the driver's own topology label.
+
+Limits: only the five plugins whose migration is always on. File shares and vSphere are neither attached by count nor
+tied to nodes, so they need no translation here.
+"""
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+import msgspec
+
+from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Volume
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+
+AWS_EBS, GCE_PD, AZURE_DISK = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk"
+CINDER, PORTWORX = "kubernetes.io/cinder", "kubernetes.io/portworx-volume"
+
+DRIVERS = {
+    AWS_EBS: "ebs.csi.aws.com",
+    GCE_PD: "pd.csi.storage.gke.io",
+    AZURE_DISK: "disk.csi.azure.com",
+    CINDER: "cinder.csi.openstack.org",
+    PORTWORX: "pxd.portworx.com",
+}
+"""In-tree plugin to CSI driver."""
+NOT_COUNTED = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
+"""Plugins with a translation whose volumes no limit counts: not as in-tree ones, and not as migrated ones."""
+
+ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+ZONE_DELIMITER = "__"
+
+_TOPOLOGY_KEYS = {
+    AWS_EBS: "topology.ebs.csi.aws.com/zone",
+    GCE_PD: "topology.gke.io/zone",
+    CINDER: "topology.cinder.csi.openstack.org/zone",
+}
+_EBS_VOLUME = re.compile("vol-[^/]*")
+
+
+@dataclass(frozen=True, slots=True)
+class Migratable:
+    """An in-tree volume in CSI terms."""
+
+    plugin: str
+    handle: str
+
+    @property
+    def driver(self) -> str:
+        """The driver that has taken over."""
+        return DRIVERS[self.plugin]
+
+
+def of_volume(volume: PersistentVolume) -> Migratable | None:
+    """The in-tree source of a volume; `None` where it has none. Raises `ValueError` where it has no translation."""
+    spec = volume.spec
+    if spec.gce_persistent_disk is not None:
+        return Migratable(GCE_PD, _gce_handle(volume))
+    return _of_source(spec)
+
+
+def of_inline(volume: Volume) -> Migratable | None:
+    """The same for a pod's volume."""
+    if volume.gce_persistent_disk is not None:
+        return Migratable(GCE_PD, _zonal(_UNSPECIFIED, volume.gce_persistent_disk.pd_name))
+    return _of_source(volume)
+
+
+def plugin_of(source: PersistentVolumeSpec | Volume) -> str:
+    """The in-tree plugin of a volume (its spec, or one of a pod), or empty."""
+    if source.gce_persistent_disk is not None:
+        return GCE_PD
+    if source.aws_elastic_block_store is not None:
+        return AWS_EBS
+    if source.azure_disk is not None:
+        return AZURE_DISK
+    if source.cinder is not None:
+        return CINDER
+    return PORTWORX if source.portworx_volume is not None else ""
+
+
+def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
+    """The node affinity of an in-tree volume where its plugin is migrated. Raises `ValueError` as `of_volume`."""
+    source = of_volume(volume)
+    key = _TOPOLOGY_KEYS.get(source.plugin) if source is not None else None
+    if key is None:
+        return volume.spec.node_affinity
+    zone, region = _labels_in_use(volume)
+    affinity: VolumeNodeAffinity | None
+    if any(_values(volume, zone)):
+        affinity = _renamed(volume.spec.node_affinity, zone, key)
+    else:
+        affinity = _with_zones(volume.spec.node_affinity, key, volume.metadata.labels.get(zone))
+    if region == BETA_REGION and any(_values(volume, region)):
+        affinity = _renamed(affinity, region, REGION)
+    return affinity
+
+
+def _of_source(source: PersistentVolumeSpec | Volume) -> Migratable | None:
+    if source.aws_elastic_block_store is not None:
+        return Migratable(AWS_EBS, _ebs_handle(source.aws_elastic_block_store.volume_id))
+    if source.azure_disk is not None:
+        kind = source.azure_disk.kind
+        if kind is not None and kind.lower() != "managed":
+            raise ValueError(f"kind({kind}) is not supported in csi migration")
+        return Migratable(AZURE_DISK, source.azure_disk.disk_uri)
+    if source.cinder is not None:
+        return Migratable(CINDER, source.cinder.volume_id)
+    portworx = source.portworx_volume
+    return None if portworx is None else Migratable(PORTWORX, portworx.volume_id)
+
+
+def _ebs_handle(volume_id: str) -> str:
+    """`vol-1` of `vol-1`, `aws:///vol-1` and `aws://zone/vol-1`."""
+    if not volume_id.startswith("aws://"):
+        return volume_id
+    handle = urlsplit(volume_id).path.strip("/")
+    if _EBS_VOLUME.fullmatch(handle) is None:
+        text = f"Invalid format for AWS volume ({volume_id})"
+        raise ValueError(f"failed to translate Kubernetes ID to EBS Volume ID {text}")
+    return handle
+
+
+_UNSPECIFIED = "UNSPECIFIED"
+
+
+def _zonal(zone: str, disk: str) -> str:
+    return f"projects/{_UNSPECIFIED}/zones/{zone}/disks/{disk}"
+
+
+def _gce_handle(volume: PersistentVolume) -> str:
+    disk = volume.spec.gce_persistent_disk
+    assert disk is not None  # noqa: S101  asked by `of_volume`
+    labels = volume.metadata.labels
+    zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_DELIMITER)
+    if len(zones) > 1:
+        return f"projects/{_UNSPECIFIED}/regions/{_gce_region(zones)}/disks/{disk.pd_name}"
+    return _zonal(zones[0] or _UNSPECIFIED, disk.pd_name)
+
+
+def _gce_region(zones: Iterable[str]) -> str:
+    regions: set[str] = set()
+    for zone in zones:
+        parts = zone.split("-")
+        if len(parts) != 3:
+            text = f"zone in unexpected format, expected: {{locale}}-{{region}}-{{zone}}, got: {zone}"
+            raise ValueError(f"failed to get region from zones: {text}")
+        regions.add("-".join(parts[:2]))
+    if len(regions) != 1:
+        text = f"multiple or no regions gotten from zones, got: {sorted(regions)}"
+        raise ValueError(f"failed to get region from zones: {text}")
+    return regions.pop()
+
+
+def _terms(affinity: VolumeNodeAffinity | None) -> tuple[NodeSelectorTerm, ...]:
+    required = affinity.required if affinity is not None else None
+    return required.node_selector_terms if required is not None else ()
+
+
+def _values(volume: PersistentVolume, key: str) -> Iterable[str]:
+    for term in _terms(volume.spec.node_affinity):
+        for expression in term.match_expressions:
+            if expression.key == key:
+                yield from expression.values
+
+
+def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
+    """The zone and region labels that the volume speaks of: its affinity first, then its own labels."""
+    keys = {one.key for term in _terms(volume.spec.node_affinity) for one in term.match_expressions}
+    for found in (keys, volume.metadata.labels):
+        if ZONE in found:
+            return ZONE, REGION
+        if BETA_ZONE in found:
+            return BETA_ZONE, BETA_REGION
+    return ZONE, REGION
+
+
+def _with_expressions(term: NodeSelectorTerm, expressions: Iterable[NodeSelectorRequirement]) -> NodeSelectorTerm:
+    return msgspec.structs.replace(term, match_expressions=tuple(expressions))
+
+
+def _affinity(terms: Iterable[NodeSelectorTerm]) -> VolumeNodeAffinity:
+    return VolumeNodeAffinity(NodeSelector(tuple(terms)))
+
+
+def _renamed(affinity: VolumeNodeAffinity | None, old: str, new: str) -> VolumeNodeAffinity:
+    def renamed(one: NodeSelectorRequirement) -> NodeSelectorRequirement:
+        return msgspec.structs.replace(one, key=new) if one.key == old else one
+
+    return _affinity(_with_expressions(term, map(renamed, term.match_expressions)) for term in _terms(affinity))
+
+
+def _with_zones(affinity: VolumeNodeAffinity | None, key: str, label: str | None) -> VolumeNodeAffinity | None:
+    """Each term with the zones of the volume's label besides; without a term, a new one."""
+    zones = sorted({zone.strip() for zone in (label or "").split(ZONE_DELIMITER)} - {""})
+    if not zones:
+        return affinity
+    added = NodeSelectorRequirement(key, "In", tuple(zones))
+    terms = _terms(affinity) or (NodeSelectorTerm(),)
+    return _affinity(_with_expressions(term, (*term.match_expressions, added)) for term in terms)

@@ -1,0 +1,42 @@
+"""A set of pods, as affinity terms and spread constraints describe it: namespaces and label selectors."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kscheduler.api.selectors import Selector
+
+
+@dataclass(frozen=True, slots=True)
+class PodMatch:
+    """A set of pods: in certain namespaces, matching all selectors."""
+
+    namespaces: frozenset[str]
+    """Named ones."""
+    namespace_selector: Selector | None = None
+    """Besides those, every namespace with such labels (as they are now); `Selector()` is all of them."""
+    selectors: tuple[Selector, ...] = ()
+    """Each must match the pod's labels."""
+    counts_terminating: bool = True
+    """Whether pods with a deletionTimestamp count: for affinity they do, for spread they do not."""
+    also: "PodMatch | None" = None
+    """The pod must be in this set as well: for several terms whose namespaces differ."""
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether every namespace is meant, one that nobody knows included."""
+        selector = self.namespace_selector
+        return selector is not None and selector.is_empty and not selector.nothing
+
+    def names(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
+        """Whether a namespace with these labels (`None`: nobody knows it) is one of them, for `also` too."""
+        return self._names(namespace, labels) and (self.also is None or self.also.names(namespace, labels))
+
+    def _names(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
+        if namespace in self.namespaces or self.is_everywhere:
+            return True
+        selector = self.namespace_selector
+        return selector is not None and labels is not None and selector.matches(labels)
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a pod's labels satisfy all selectors, those of `also` too."""
+        return all(one.matches(labels) for one in self.selectors) and (self.also is None or self.also.selects(labels))

@@ -1,0 +1,344 @@
+"""InterPodAffinity: pods that want to be near others, or far from them, by topology domain.
+
+A domain is a value of a node label (a zone, a host name). It works both ways: the pod's own terms speak of pods that
+are there, and the terms of pods that are there speak of it. The counters know which pods are on which row; here they
+are summed over domains, and a domain's verdict is spread over its rows.
+
+                        the pod's own terms              terms of pods on nodes
+    Filter  required    affinity, anti-affinity          anti-affinity
+    Score   preferred   affinity (+), anti-affinity (-)  preferred (+ and -), required affinity (hardPodAffinityWeight)
+
+Terminating pods count: they are still there. The API server has merged `matchLabelKeys` into the selectors.
+"""
+
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.config.plugin_args import InterPodAffinityArgs
+from kscheduler.framework.affinity_terms import AffinityTerms, affinity_terms
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import MAX_NODE_SCORE, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
+from kscheduler.framework.status import SKIP, SUCCESS, Status
+from kscheduler.framework.topology import CountColumn, TopologyCounters
+
+_ALL: Final = slice(None)
+
+
+class _DomainCounts:
+    """A number per domain of one topology key. Never changed: `moved` makes a new one."""
+
+    __slots__ = ("_counts", "_numbers")
+
+    def __init__(self, numbers: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+        self._numbers = numbers
+        """Per row of the table the number of its domain; 0 where it has no such label, and so is in no domain."""
+        self._counts = counts
+        """Per domain; 0 for no domain."""
+
+    @classmethod
+    def of(cls, nodes: NodeTable, key: str, counts: CountColumn) -> "_DomainCounts":
+        """Sum over the live rows of each domain; exact below 2^53."""
+        numbers, values = nodes.label_values(key, _ALL)
+        live = compact(nodes.rows())
+        sums = np.bincount(numbers[live], weights=counts[live], minlength=len(values)).astype(np.int64)
+        sums[0] = 0
+        return cls(numbers, sums)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether nobody is counted anywhere."""
+        return not self._counts.any()
+
+    def at(self, rows: Rows) -> NDArray[np.int64]:
+        """The counts of the rows' domains."""
+        return self._counts[self._numbers[rows]]
+
+    def lacking(self, rows: Rows) -> Mask:
+        """The rows that have no such label."""
+        lacking: Mask = self._numbers[rows] == 0
+        return lacking
+
+    def moved(self, row: int) -> "_DomainCounts":
+        """With one more in the row's domain."""
+        number = self._numbers[row]
+        if number == 0:
+            return self
+        counts = self._counts.copy()
+        counts[number] += 1
+        return _DomainCounts(self._numbers, counts)
+
+
+_ByKey = Mapping[str, _DomainCounts]
+"""By topology key."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    """What Filter reads: pods by domain."""
+
+    repelling: _ByKey
+    """Pods whose required anti-affinity selects the pod."""
+    avoided: _ByKey
+    """Pods that its required anti-affinity selects."""
+    wanted: _ByKey
+    """Pods that satisfy all of its required affinity."""
+    satisfies_itself: bool
+    """Whether it is itself such a pod."""
+
+    @property
+    def may_be_first(self) -> bool:
+        """Whether it is the first of a group that wants to be together: nobody is there whom it could join."""
+        return self.satisfies_itself and all(one.is_empty for one in self.wanted.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Preferred:
+    """What Score reads: points by domain."""
+
+    points: tuple[_DomainCounts, ...]
+
+
+class InterPodAffinity(Plugin):
+    """Turns down nodes in domains where required terms do not hold; scores by the domains' preferences."""
+
+    name = "InterPodAffinity"
+    depends_on = (Source.ROW, Source.TOPOLOGY_COUNTERS, Source.NAMESPACES)
+    NOT_NEAR = -1
+    TOO_NEAR = 1
+    REPELLED = 2
+    reasons: ClassVar = {
+        NOT_NEAR: "node(s) didn't match pod affinity rules",
+        TOO_NEAR: "node(s) didn't match pod anti-affinity rules",
+        REPELLED: "node(s) didn't satisfy existing pods anti-affinity rules",
+    }
+
+    def __init__(self, args: InterPodAffinityArgs | None, handle: Handle) -> None:
+        args = args if args is not None else InterPodAffinityArgs()
+        self._hard_weight = args.hard_pod_affinity_weight
+        self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
+        self._known_counters = handle.counters
+
+    @property
+    def _counters(self) -> TopologyCounters:
+        """The counters. Without them nothing can be said, and silence would mean that every node fits."""
+        if self._known_counters is None:
+            raise LookupError("InterPodAffinity was built without topology counters")
+        return self._known_counters
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Pods that are to be near come or get their labels; pods that are in the way go; nodes join other domains."""
+        pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
+        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.POD, pods), self._after_pod_change),
+            ClusterEventWithHint(ClusterEvent(Resource.NODE, nodes), self._after_node_change),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its own terms, whether it satisfies them itself, and the terms of others that select it: not its labels."""
+        if self._known_counters is None:
+            return UNSIGNABLE
+        asked = (self._counters.required_anti_affinity, self._counters.required_affinity, self._counters.preferred)
+        held = tuple(frozenset((one.topology_key, one.weight, one.match) for one in ask(pod)) for ask in asked)
+        return pod.affinity_terms, self._satisfies_itself(pod), held
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Count by domain; skip where neither the pod nor one that is there requires anything."""
+        terms = pod.affinity_terms
+        held = self._counters.required_anti_affinity(pod)
+        repelling = _by_key(nodes, _summed((one.topology_key, one.holders) for one in held))
+        asks_nothing = not (terms.required_affinity or terms.required_anti_affinity)
+        if asks_nothing and all(one.is_empty for one in repelling.values()):
+            return PreFilterResult(SKIP)
+        avoided, wanted = _by_key(nodes, self._avoided(terms)), _by_key(nodes, self._wanted(terms))
+        cycle.write(_Required(repelling, avoided, wanted, self._satisfies_itself(pod)))
+        return PreFilterResult(SUCCESS)
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Count one more pod on the row."""
+        state, counters = cycle.read(_Required), self._counters
+        own, its = pod.affinity_terms, added.affinity_terms
+        repels = [
+            one.topology_key for one in its.required_anti_affinity if counters.selects(one.match, pod.pod, held=True)
+        ]
+        avoids = [one.topology_key for one in own.required_anti_affinity if counters.selects(one.match, added.pod)]
+        is_wanted = own.all_required_affinity is not None and counters.selects(own.all_required_affinity, added.pod)
+        cycle.write(
+            _Required(
+                _with_one_more(state.repelling, nodes, repels, row),
+                _with_one_more(state.avoided, nodes, avoids, row),
+                _with_one_more(state.wanted, nodes, state.wanted if is_wanted else (), row),
+                state.satisfies_itself,
+            )
+        )
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """First the pod's own affinity, then its anti-affinity, then that of the others."""
+        del pod, nodes
+        state = cycle.read(_Required)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        for one in state.repelling.values():
+            codes[one.at(rows) > 0] = self.REPELLED
+        for one in state.avoided.values():
+            codes[one.at(rows) > 0] = self.TOO_NEAR
+        may_be_first = state.may_be_first
+        for one in state.wanted.values():
+            codes[one.lacking(rows) if may_be_first else one.at(rows) <= 0] = self.NOT_NEAR
+        return codes
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
+        """Sum the preferences by domain; skip where there is none."""
+        del rows
+        terms = pod.affinity_terms
+        has_own = bool(terms.preferred_affinity or terms.preferred_anti_affinity)
+        if self._ignores_existing and not has_own:
+            return SKIP
+        amounts: dict[str, NDArray[np.int64]] = {}
+        is_any = False
+        for key, counts, weight in self._preferences(pod):
+            is_any = is_any or _counts_any(nodes, key, counts)
+            worth = counts * weight
+            amounts[key] = amounts[key] + worth if key in amounts else worth
+        if not is_any:
+            return SKIP
+        cycle.write(_Preferred(tuple(_by_key(nodes, amounts).values())))
+        return SUCCESS
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """The sum over the node's domains; may be negative."""
+        del pod, nodes
+        total = np.zeros(len(rows), dtype=np.int64)
+        for points in cycle.read(_Preferred).points:
+            total += points.at(rows)
+        return total
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """From the lowest (0) to the highest (100), in float64 and cut off, as in Go; all alike get 0."""
+        del cycle, pod, rows
+        lowest = int(scores.min())
+        span = int(scores.max()) - lowest
+        if span == 0:
+            return np.zeros_like(scores)
+        return (MAX_NODE_SCORE * ((scores - lowest) / span)).astype(np.int64)
+
+    # --- what is asked of the counters --------------------------------------------------------------------------------
+
+    def _avoided(self, terms: AffinityTerms) -> dict[str, CountColumn]:
+        return _summed((one.topology_key, self._counters.matching(one.match)) for one in terms.required_anti_affinity)
+
+    def _wanted(self, terms: AffinityTerms) -> dict[str, CountColumn]:
+        if terms.all_required_affinity is None:
+            return {}
+        counts = self._counters.matching(terms.all_required_affinity)
+        return {term.topology_key: counts for term in terms.required_affinity}
+
+    def _preferences(self, pod: PodInfo) -> Iterator[tuple[str, CountColumn, int]]:
+        """Topology key, pods per row, and what each of them is worth."""
+        terms, counters = pod.affinity_terms, self._counters
+        for term in terms.preferred_affinity:
+            yield term.topology_key, counters.matching(term.match), term.weight
+        for term in terms.preferred_anti_affinity:
+            yield term.topology_key, counters.matching(term.match), -term.weight
+        if self._hard_weight > 0:
+            for held in counters.required_affinity(pod):
+                yield held.topology_key, held.holders, self._hard_weight
+        for held in counters.preferred(pod):
+            yield held.topology_key, held.holders, held.weight
+
+    def _satisfies_itself(self, pod: PodInfo) -> bool:
+        wanted = pod.affinity_terms.all_required_affinity
+        return wanted is not None and self._counters.selects(wanted, pod.pod)
+
+    # --- hints --------------------------------------------------------------------------------------------------------
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """Whether a pod came near, went out of the way, or changed its labels so that it did."""
+        changed = [one for one in (old, new) if isinstance(one, Pod)]
+        if isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.pod.metadata.uid:
+            return QueueingHint.QUEUE  # others may be averse to the labels it had
+        if any(not (one.spec.node_name or one.status.nominated_node_name) for one in changed):
+            return QueueingHint.SKIP  # it is nowhere, so it is neither near nor in the way
+        before = old if isinstance(old, Pod) else None
+        after = new if isinstance(new, Pod) else None
+        helps = self._came_near(pod, before, after) or self._went_away(pod, before, after)
+        return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+
+    def _came_near(self, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
+        """One that is wanted: it satisfies all required affinity terms now, and did not before."""
+        wanted = pod.affinity_terms.all_required_affinity
+        if wanted is None or after is None or not self._counters.selects(wanted, after):
+            return False
+        return before is None or not self._counters.selects(wanted, before)
+
+    def _went_away(self, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
+        """One that was in the way of *any* anti-affinity term, the pod's or its own (Q14: upstream asks for all)."""
+        if before is None:
+            return False
+        if after is None:
+            repelled = affinity_terms(before).required_anti_affinity
+            if any(self._counters.selects(term.match, pod.pod, held=True) for term in repelled):
+                return True
+        return any(
+            self._counters.selects(term.match, before)
+            and not (after is not None and self._counters.selects(term.match, after))
+            for term in pod.affinity_terms.required_anti_affinity
+        )
+
+    def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """Whether a node came or joined a domain that affinity may ask for, or left one where somebody is in the way.
+
+        Upstream forgets pods that only the anti-affinity of others keeps away: a new node must wake them too.
+        """
+        if not isinstance(new, Node):
+            return QueueingHint.QUEUE
+        terms, labels = pod.affinity_terms, new.metadata.labels
+        wanted = {term.topology_key for term in terms.required_affinity}
+        if not isinstance(old, Node):
+            helps = not wanted or bool(terms.required_anti_affinity) or any(key in labels for key in wanted)
+            return QueueingHint.QUEUE if helps else QueueingHint.SKIP
+        before = old.metadata.labels
+        avoided = {term.topology_key for term in terms.required_anti_affinity}
+        avoided |= {term.topology_key for term in self._counters.required_anti_affinity(pod)}
+        joins = any(key in labels and before.get(key) != labels[key] for key in wanted)
+        leaves = any(key in before and labels.get(key) != before[key] for key in avoided)
+        return QueueingHint.QUEUE if joins or leaves else QueueingHint.SKIP
+
+
+def _summed(counted: Iterable[tuple[str, CountColumn]]) -> dict[str, CountColumn]:
+    """One column for each topology key."""
+    summed: dict[str, CountColumn] = {}
+    for key, counts in counted:
+        summed[key] = summed[key] + counts if key in summed else counts
+    return summed
+
+
+def _by_key(nodes: NodeTable, counted: Mapping[str, CountColumn]) -> dict[str, _DomainCounts]:
+    return {key: _DomainCounts.of(nodes, key, counts) for key, counts in counted.items()}
+
+
+def _with_one_more(by_key: _ByKey, nodes: NodeTable, keys: Iterable[str], row: int) -> _ByKey:
+    """With one more in the row's domains by these keys."""
+    more = dict(by_key)
+    for key in keys:
+        before = more.get(key) or _DomainCounts.of(nodes, key, np.zeros(nodes.capacity, dtype=np.int64))
+        more[key] = before.moved(row)
+    return more
+
+
+def _counts_any(nodes: NodeTable, key: str, counts: CountColumn) -> bool:
+    """Whether somebody is counted on a row that has the label; what they are worth may still cancel out."""
+    numbers, _ = nodes.label_values(key, _ALL)
+    live = compact(nodes.rows())
+    return bool(((counts[live] > 0) & (numbers[live] != 0)).any())

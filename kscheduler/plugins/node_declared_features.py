@@ -1,0 +1,95 @@
+"""NodeDeclaredFeatures: some fields of a pod need a kubelet that says it can do what they ask for."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Final
+
+import numpy as np
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PASS_ALL, Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS
+
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
+
+
+def required_features(pod: Pod) -> frozenset[str]:
+    """The features that a node must declare to run the pod: those of Kubernetes 1.36 that matter to placement.
+
+    Other features that kubelets declare are asked for by updates of running pods only.
+    """
+    features = set()
+    containers = (*pod.spec.containers, *pod.spec.init_containers)
+    if any(rule.action == "RestartAllContainers" for one in containers for rule in one.restart_policy_rules):
+        features.add(RESTART_ALL_CONTAINERS)
+    if pod.spec.host_network and pod.spec.host_users is False:
+        features.add(USER_NAMESPACES_ON_HOST_NETWORK)
+    return frozenset(features)
+
+
+@dataclass(frozen=True, slots=True)
+class _Required:
+    features: frozenset[str]
+
+
+class NodeDeclaredFeatures(Plugin):
+    """Turns down nodes that lack a feature; nobody who leaves can bring it."""
+
+    name = "NodeDeclaredFeatures"
+    depends_on = (Source.ROW,)
+    LACKING = -1
+    reasons: ClassVar = {LACKING: "node(s) didn't match Pod's required features"}
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args, handle
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """A node that is new or declares other features, or the pod itself asking for others."""
+        node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE)
+        pod = ClusterEvent(Resource.POD, ActionType.UPDATE)
+        return (ClusterEventWithHint(node, _after_node_change), ClusterEventWithHint(pod, _after_pod_change))
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """The features that it needs."""
+        return required_features(pod.pod)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Nearly all pods need none."""
+        del nodes
+        features = required_features(pod.pod)
+        if not features:
+            return PreFilterResult(SKIP)
+        cycle.write(_Required(features))
+        return PreFilterResult(SUCCESS)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """Rows that do not declare all of them; decided once per distinct set of declared features."""
+        del pod
+        features = cycle.read(_Required).features
+        verdicts = [0 if features <= declared else self.LACKING for declared in nodes.feature_sets]
+        return np.array(verdicts, dtype=np.int64)[nodes.feature_set[rows]] if any(verdicts) else PASS_ALL
+
+
+def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A node that is new or declares other features. Whether they are enough is not asked, as upstream."""
+    del pod
+    if not isinstance(old, Node) or not isinstance(new, Node):
+        return QueueingHint.QUEUE
+    changed = old.status.declared_features != new.status.declared_features
+    return QueueingHint.QUEUE if changed else QueueingHint.SKIP
+
+
+def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """The pod itself, if it needs other features now."""
+    if not isinstance(old, Pod) or not isinstance(new, Pod):
+        return QueueingHint.QUEUE
+    if PodInfo(new).uid != pod.uid:
+        return QueueingHint.SKIP
+    return QueueingHint.QUEUE if required_features(old) != required_features(new) else QueueingHint.SKIP

@@ -1,0 +1,222 @@
+"""NodeVolumeLimits: a node attaches only so many volumes of a CSI driver.
+
+The limit is what the driver told the kubelet (CSINode). What counts against it: volumes that the node's pods use,
+volumes that are attached though no pod uses them, and those of the pod that are not there yet. A volume that the pod
+shares with a pod of the node costs nothing.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
+from kscheduler.framework import csi_migration
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kscheduler.framework.volumes import (
+    NOTHING_KNOWN,
+    AttachableVolume,
+    ClaimNotFoundError,
+    Volumes,
+    claim_names,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Missing:
+    """A claim that does not exist."""
+
+    text: str
+
+
+class NodeVolumeLimits(Plugin):
+    """Turns down nodes that cannot attach the pod's volumes."""
+
+    name = "NodeVolumeLimits"
+    depends_on = (Source.ROW, Source.VOLUMES)
+    TOO_MANY = 1
+    NO_CLAIM = -1
+    reasons: ClassVar = {TOO_MANY: "node(s) exceed max volume count"}
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args
+        self._handle = handle
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Room on a node: a new or higher limit, a pod or an attachment that goes. Or a claim that was missing."""
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD)),
+            ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE), _after_csi_node_update),
+            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
+            ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD), _after_claim_add),
+            ClusterEventWithHint(ClusterEvent(Resource.VOLUME_ATTACHMENT, ActionType.DELETE), _after_attachment_delete),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Who needs something attached shares nothing."""
+        return UNSIGNABLE if _may_attach(pod.pod) else ()
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods that need nothing attached."""
+        del cycle, nodes
+        if not pod.pod.spec.volumes or not _may_attach(pod.pod):
+            return PreFilterResult(SKIP)
+        return PreFilterResult(NOTHING_KNOWN if self._handle.volumes is None else SUCCESS)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """What is attached and what is new, against the limit of each driver."""
+        volumes = self._handle.volumes
+        if volumes is None:
+            return PASS_ALL
+        try:
+            wanted = volumes.attachable(pod.pod, is_new=True)
+        except ClaimNotFoundError as missing:
+            cycle.write(_Missing(str(missing)))
+            return np.full(len(rows), self.NO_CLAIM, dtype=np.int64)
+        if nodes is not self._handle.view.nodes:
+            return self._filter_fork(wanted, volumes, nodes, rows)
+        return self._filter_rows(wanted, volumes, nodes, rows)
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """The missing claim by name."""
+        if code == self.NO_CLAIM:
+            return unresolvable(cycle.read(_Missing).text, plugin=self.name)
+        return super().status(cycle, code)
+
+    def _filter_rows(
+        self, wanted: Iterable[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
+    ) -> Codes | None:
+        needed: dict[str, dict[str, Mask]] = {}
+        for volume in wanted:
+            counts = _where_it_counts(volume, volumes, rows)
+            masks = needed.setdefault(volume.driver, {})
+            masks[volume.unique_name] = masks.get(volume.unique_name, False) | counts
+        exceeded = np.zeros(len(rows), dtype=np.bool_)
+        asks = np.zeros(len(rows), dtype=np.bool_)
+        for driver, masks in needed.items():
+            new = np.zeros(len(rows), dtype=np.int64)
+            for unique_name, counts in masks.items():
+                asks |= counts
+                new += counts & ~np.isin(rows, volumes.rows_using(unique_name))
+            limits = volumes.attach_limits(driver)[rows]
+            exceeded |= (limits >= 0) & (new > 0) & (volumes.attached(driver)[rows] + new > limits)
+        _raise_where_uncountable(volumes, nodes, rows[asks])
+        return np.where(exceeded, self.TOO_MANY, 0) if exceeded.any() else PASS_ALL
+
+    def _filter_fork(
+        self, wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
+    ) -> Codes:
+        """Row by row from the pods that stand there: a fork has few rows, and the columns know nothing of it."""
+        codes = (self.TOO_MANY if _exceeds(wanted, volumes, nodes, row) else 0 for row in rows.tolist())
+        return np.fromiter(codes, dtype=np.int64, count=len(rows))
+
+
+def _may_attach(pod: Pod) -> bool:
+    return any(
+        volume.persistent_volume_claim is not None
+        or volume.ephemeral is not None
+        or bool(csi_migration.plugin_of(volume))
+        for volume in pod.spec.volumes
+    )
+
+
+def _where_it_counts(volume: AttachableVolume, volumes: Volumes, rows: Rows) -> Mask:
+    """All rows, or those where its in-tree plugin is migrated. Raises `ValueError` where it should and cannot."""
+    if not volume.migrated_from:
+        return np.ones(len(rows), dtype=np.bool_)
+    counts = np.isin(rows, volumes.migrated_rows(volume.migrated_from))
+    if volume.problem and counts.any():
+        raise ValueError(volume.problem)
+    return counts & (not volume.problem)
+
+
+def _raise_where_uncountable(volumes: Volumes, nodes: NodeTable, rows: Rows) -> None:
+    uncountable = volumes.uncountable()
+    if uncountable and len(rows):
+        asked = {nodes.name_of(row) for row in rows.tolist()}
+        for node_name, problem in uncountable.items():
+            if node_name in asked:
+                raise ValueError(problem)
+
+
+def _exceeds(wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, row: int) -> bool:
+    name = nodes.name_of(row)
+    new = _used([wanted], volumes, name)
+    pods = (pod.pod for pod in nodes.info(row).pods.values() if pod.pod.spec.volumes)
+    used = _used((volumes.attachable(pod, is_new=False) for pod in pods), volumes, name)
+    attached = {**dict(volumes.volumes_attached_to(name)), **used}
+    for driver in {driver for unique_name, driver in new.items() if unique_name not in used}:
+        limit = int(volumes.attach_limits(driver)[row])
+        added = sum(one == driver for unique_name, one in new.items() if unique_name not in used)
+        if 0 <= limit < sum(one == driver for one in attached.values()) + added:
+            return True
+    return False
+
+
+def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_name: str) -> dict[str, str]:
+    """Unique name to driver of what counts on the node. Raises `ValueError` for what should and cannot."""
+    used: dict[str, str] = {}
+    for wanted in sets:
+        for volume in wanted:
+            if volume.migrated_from and not volumes.is_migrated(node_name, volume.migrated_from):
+                continue
+            if volume.problem:
+                raise ValueError(volume.problem)
+            used[volume.unique_name] = volume.driver
+    return used
+
+
+def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A limit that rose. A driver without one counts as 0 here, as upstream."""
+    del pod
+    if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+        return QueueingHint.QUEUE
+    before = _limits(old)
+    rose = any(limit > before.get(driver, 0) for driver, limit in _limits(new).items())
+    return QueueingHint.QUEUE if rose else QueueingHint.SKIP
+
+
+def _limits(node: CSINode) -> dict[str, int]:
+    return {one.name: (one.allocatable.count or 0) if one.allocatable else 0 for one in node.spec.drivers}
+
+
+def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod that was on a node, or about to be, and had something attached."""
+    del pod, new
+    if not isinstance(old, Pod):
+        return QueueingHint.QUEUE
+    was_there = old.spec.node_name or old.status.nominated_node_name
+    return QueueingHint.QUEUE if was_there and _may_attach(old) else QueueingHint.SKIP
+
+
+def _after_claim_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """One of the pod's claims, those of ephemeral volumes included."""
+    del old
+    if not isinstance(new, PersistentVolumeClaim):
+        return QueueingHint.QUEUE
+    is_its = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod.pod)
+    return QueueingHint.QUEUE if is_its else QueueingHint.SKIP
+
+
+def _after_attachment_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """Any attachment for a pod with claims; for one with migrated disks, an attachment of their driver."""
+    del new
+    if not isinstance(old, VolumeAttachment):
+        return QueueingHint.QUEUE
+    for volume in pod.pod.spec.volumes:
+        if volume.persistent_volume_claim is not None:
+            return QueueingHint.QUEUE
+        plugin = csi_migration.plugin_of(volume)
+        if plugin and old.spec.attacher == csi_migration.DRIVERS[plugin]:
+            return QueueingHint.QUEUE
+    return QueueingHint.SKIP

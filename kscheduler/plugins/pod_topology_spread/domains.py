@@ -1,0 +1,90 @@
+"""Matching pods per topology domain: counts per row, summed over the values of a node label.
+
+Which nodes' pods count differs from pod to pod and from constraint to constraint, so sums are made in each cycle: two
+passes over the rows, one for the pods and one to see which domains exist at all.
+"""
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.spread_constraint import SpreadConstraint
+from kscheduler.framework.tolerations import has_untolerated
+from kscheduler.framework.topology import TopologyCounters
+
+Counts = NDArray[np.int64]
+"""Pods per row, or per domain."""
+DomainNumbers = NDArray[np.int32]
+"""Per row the number of its domain, 0 where the label is missing."""
+
+
+def counts_at(constraint: SpreadConstraint, counters: TopologyCounters | None, rows: Rows) -> Counts:
+    """How many pods on each of the rows the constraint counts. Raises `RuntimeError` without counters."""
+    if constraint.counted is None:
+        return np.zeros(len(rows), dtype=np.int64)
+    if counters is None:
+        raise RuntimeError("PodTopologySpread was built without topology counters")
+    return counters.matching(constraint.counted)[rows]
+
+
+def sum_by_domain(numbers: DomainNumbers, counts: Counts, size: int, counting: Mask | None) -> Counts:
+    """Pods per domain, over the counting rows (on integers `add.at` is much faster than a weighted `bincount`)."""
+    if counting is not None:
+        numbers, counts = numbers[counting], counts[counting]
+    sums = np.zeros(size, dtype=np.int64)
+    np.add.at(sums, numbers, counts)
+    return sums
+
+
+def existing_domains(numbers: DomainNumbers, size: int, counting: Mask | None) -> Mask:
+    """Per domain whether one of the counting rows is in it."""
+    if counting is not None:
+        numbers = numbers[counting]
+    found = np.zeros(size, dtype=np.bool_)
+    found[numbers] = True
+    return found
+
+
+def rows_with_all_keys(numbers: Sequence[DomainNumbers]) -> Mask | None:
+    """The rows that have every topology key; `None` is all of them."""
+    has_keys = numbers[0] != 0
+    for more in numbers[1:]:
+        has_keys &= more != 0
+    return None if has_keys.all() else has_keys
+
+
+def counting_rows(
+    constraints: Sequence[SpreadConstraint], pod: PodInfo, nodes: NodeTable, rows: Rows, shared: Mask | None
+) -> Iterator[Mask | None]:
+    """Per constraint the rows whose pods count, by its two policies, within `shared`; `None` is all of them."""
+    wanted = _wanted(pod, nodes, rows) if any(one.honors_affinity for one in constraints) else None
+    open_to = _open_to(pod, nodes, rows) if any(one.honors_taints for one in constraints) else None
+    for constraint in constraints:
+        by_affinity = wanted if constraint.honors_affinity else None
+        yield _all_of(shared, by_affinity, open_to if constraint.honors_taints else None)
+
+
+def _all_of(*masks: Mask | None) -> Mask | None:
+    given = [mask for mask in masks if mask is not None]
+    return np.logical_and.reduce(given) if given else None
+
+
+def _wanted(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
+    """Rows that match the pod's own nodeSelector and required node affinity; a profile's addedAffinity is not asked."""
+    masks = [] if pod.node_selector is None else [nodes.matches_term(pod.node_selector, rows)]
+    if pod.required_node_terms is not None:
+        matched = np.zeros(len(rows), dtype=np.bool_)
+        for term in pod.required_node_terms:
+            matched |= nodes.matches_term(term, rows)
+        masks.append(matched)
+    return _all_of(*masks)
+
+
+def _open_to(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
+    """Rows without a taint that keeps the pod off."""
+    is_open = np.array([not has_untolerated(taints, pod.tolerations) for taints in nodes.taint_sets])
+    return None if is_open.all() else is_open[nodes.taint_set[rows]]

@@ -1,0 +1,124 @@
+"""Hard constraints: the skew that a node's domain would have, against the emptiest domain.
+
+    matching pods in the node's domain + 1 if the pod matches its own selector - minimum over domains <= maxSkew
+
+A domain exists where a counting node has its value: nodes that a policy leaves out neither make a domain nor lower the
+minimum. With fewer domains than minDomains the minimum is 0.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from kscheduler.api.quantity import MAX_INT64
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.spread_constraint import SpreadConstraint
+from kscheduler.framework.topology import TopologyCounters
+from kscheduler.plugins.pod_topology_spread.domains import (
+    Counts,
+    DomainNumbers,
+    counting_rows,
+    counts_at,
+    existing_domains,
+    rows_with_all_keys,
+    sum_by_domain,
+)
+
+MISSING_LABEL: Final = -1
+TOO_UNEVEN: Final = 1
+
+
+@dataclass(frozen=True, slots=True)
+class DomainCounts:
+    """One constraint's domains, by number; number 0 is "the label is missing"."""
+
+    constraint: SpreadConstraint
+    is_own: bool
+    """Whether the pod matches its own selector: it would count itself."""
+    domain_of_row: DomainNumbers
+    """Over the table's whole capacity."""
+    pods: Counts
+    exists: Mask
+    """Whether a counting node is in the domain."""
+
+    def codes(self, rows: Rows) -> Codes:
+        """What the constraint has against the rows."""
+        codes = (self.pods > self.constraint.max_skew + self._minimum() - self.is_own).astype(np.int64) * TOO_UNEVEN
+        codes[0] = MISSING_LABEL
+        return codes.take(self.domain_of_row.take(rows))
+
+    def _minimum(self) -> int:
+        domains = np.count_nonzero(self.exists)
+        if not domains or domains < self.constraint.min_domains:
+            return 0
+        return int(np.min(self.pods, where=self.exists, initial=MAX_INT64))
+
+    def with_pod_on(self, row: int) -> "DomainCounts":
+        """The same with one pod more."""
+        pods = self.pods.copy()
+        pods[self.domain_of_row[row]] += 1
+        return replace(self, pods=pods)
+
+
+@dataclass(frozen=True, slots=True)
+class HardSpread:
+    """What PreFilter found out, per constraint."""
+
+    counts: tuple[DomainCounts, ...]
+
+    def codes(self, rows: Rows) -> Codes:
+        """The first constraint that has an objection decides."""
+        codes = self.counts[0].codes(rows)
+        for more in self.counts[1:]:
+            codes = np.where(codes, codes, more.codes(rows))
+        return codes
+
+    def with_pod(self, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> "HardSpread":
+        """The same as if `added` were on the row. Only selectors are asked here, so an empty one counts it (Q23)."""
+        if added.namespace != pod.namespace or not all(one.domain_of_row[row] for one in self.counts):
+            return self
+        constraints = [one.constraint for one in self.counts]
+        counting = counting_rows(constraints, pod, nodes, np.array([row], dtype=np.intp), None)
+        return HardSpread(
+            tuple(
+                one.with_pod_on(row) if _counts_here(mask) and one.constraint.selector.matches(added.labels) else one
+                for one, mask in zip(self.counts, counting, strict=True)
+            )
+        )
+
+
+def hard_spread(
+    constraints: Sequence[SpreadConstraint], pod: PodInfo, nodes: NodeTable, counters: TopologyCounters | None
+) -> HardSpread:
+    """Count all nodes' pods for the constraints (at least one)."""
+    rows = nodes.rows()
+    columns = [nodes.label_values(one.topology_key, rows) for one in constraints]
+    shared = rows_with_all_keys([numbers for numbers, _ in columns])
+    counts = []
+    for constraint, (numbers, values), mask in zip(
+        constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
+    ):
+        counts.append(
+            DomainCounts(
+                constraint,
+                is_own=constraint.selector.matches(pod.labels),
+                domain_of_row=_by_row(numbers, rows, nodes.capacity),
+                pods=sum_by_domain(numbers, counts_at(constraint, counters, rows), len(values), mask),
+                exists=existing_domains(numbers, len(values), mask),
+            )
+        )
+    return HardSpread(tuple(counts))
+
+
+def _by_row(numbers: DomainNumbers, rows: Rows, capacity: int) -> DomainNumbers:
+    by_row = np.zeros(capacity, dtype=np.int32)
+    by_row[rows] = numbers
+    return by_row
+
+
+def _counts_here(counting: Mask | None) -> bool:
+    return counting is None or bool(counting[0])

@@ -1,0 +1,159 @@
+"""The plugin: constraints chosen, extension points in cycle order."""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import replace
+from typing import ClassVar, Final
+
+from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
+from kscheduler.api.meta import KubeObject
+from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.listers import NO_WORKLOADS
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.spread_constraint import (
+    DO_NOT_SCHEDULE,
+    SCHEDULE_ANYWAY,
+    SpreadConstraint,
+    counted_by,
+    parse_spread_constraint,
+)
+from kscheduler.framework.status import SKIP, SUCCESS, Status, error
+from kscheduler.plugins.pod_topology_spread import hints
+from kscheduler.plugins.pod_topology_spread.default_selector import default_selector
+from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
+from kscheduler.plugins.pod_topology_spread.scoring import (
+    HOSTNAME,
+    SoftConstraints,
+    SoftSpread,
+    normalized,
+    soft_spread,
+)
+
+Constraints = tuple[SpreadConstraint, ...]
+
+SYSTEM_CONSTRAINTS: Final = (
+    TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
+    TopologySpreadConstraint(
+        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SCHEDULE_ANYWAY
+    ),
+)
+"""What pods without constraints get that a service or a controller selects, unless the profile says otherwise."""
+
+_REASON = "node(s) didn't match pod topology spread constraints"
+_SKIPPED: Final = PreFilterResult(SKIP)
+_PREPARED: Final = PreFilterResult(SUCCESS)
+
+
+class PodTopologySpread(Plugin):
+    """Turns down nodes whose domain would be too full; scores by how full domains are."""
+
+    name = "PodTopologySpread"
+    depends_on = (Source.ROW, Source.TOPOLOGY_COUNTERS)
+    reasons: ClassVar = {MISSING_LABEL: f"{_REASON} (missing required label)", TOO_UNEVEN: _REASON}
+
+    def __init__(self, args: PodTopologySpreadArgs | None, handle: Handle) -> None:
+        args = args or PodTopologySpreadArgs()
+        self._is_system = args.defaulting_type == SYSTEM_DEFAULTING
+        defaults = SYSTEM_CONSTRAINTS if self._is_system else args.default_constraints
+        self._defaults = tuple(parse_spread_constraint(one, "", {}) for one in defaults)
+        self._default_actions = frozenset(one.action for one in self._defaults)
+        self._counters = handle.counters
+        self._workloads = handle.workloads
+        if DO_NOT_SCHEDULE in self._default_actions and self._workloads is NO_WORKLOADS:
+            raise ValueError("defaultConstraints with DoNotSchedule need services and controllers to select pods by")
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Pods that are counted or no longer, and nodes that make, leave or open a domain."""
+        pod_actions = (
+            ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        )
+        node_actions = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.POD, pod_actions), self._after_pod_change),
+            ClusterEventWithHint(ClusterEvent(Resource.NODE, node_actions), self._after_node_change),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Nothing for a pod that is not spread. Ask anew in each cycle: services decide on default constraints.
+
+        Points hold for a set of feasible rows: which of them there are decides on the weights.
+        """
+        constraints = (*self._constraints(pod, DO_NOT_SCHEDULE), *self._constraints(pod, SCHEDULE_ANYWAY))
+        if not constraints:
+            return ()
+        is_own = tuple(one.selector.matches(pod.labels) for one in constraints)
+        places = pod.node_selector, pod.required_node_terms, pod.tolerations
+        return constraints, is_own, self._needs_all_keys(pod), places
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip where nothing is forbidden; else count all nodes' pods by domain."""
+        constraints = self._constraints(pod, DO_NOT_SCHEDULE)
+        if not constraints:
+            return _SKIPPED
+        if not all(one.is_readable for one in constraints):
+            return PreFilterResult(self._unreadable())
+        cycle.write(hard_spread(constraints, pod, nodes, self._counters))
+        return _PREPARED
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
+        """A pod that is nominated to the row counts as if it were there."""
+        cycle.write(cycle.read(HardSpread).with_pod(pod, added, nodes, row))
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """Rows without one of the keys, and rows whose domain would be too full."""
+        del pod, nodes
+        return cycle.read(HardSpread).codes(rows)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
+        """Skip where nothing is preferred; else work out the feasible rows' points."""
+        constraints = self._constraints(pod, SCHEDULE_ANYWAY)
+        if not constraints:
+            return SKIP
+        if not all(one.is_readable for one in constraints):
+            return self._unreadable()
+        soft = SoftConstraints(constraints, self._needs_all_keys(pod))
+        cycle.write(soft_spread(soft, pod, nodes, rows, self._counters))
+        return SUCCESS
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """What PreScore worked out for the same rows."""
+        del pod, nodes, rows
+        return cycle.read(SoftSpread).raw
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        """The emptiest domains are the best."""
+        del pod, rows
+        return normalized(scores, cycle.read(SoftSpread).scored)
+
+    def _constraints(self, pod: PodInfo, action: str) -> Constraints:
+        """The pod's own constraints, or, where it has none at all, the profile's."""
+        if pod.pod.spec.topology_spread_constraints:
+            return tuple(one for one in pod.spread_constraints if one.action == action)
+        return self._default_constraints(pod, action) if action in self._default_actions else ()
+
+    def _default_constraints(self, pod: PodInfo, action: str) -> Constraints:
+        selector = default_selector(pod, self._workloads)
+        if selector.is_empty:
+            return ()
+        counted = counted_by(selector, pod.namespace)
+        return tuple(replace(one, selector=selector, counted=counted) for one in self._defaults if one.action == action)
+
+    def _needs_all_keys(self, pod: PodInfo) -> bool:
+        return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system
+
+    def _unreadable(self) -> Status:
+        return error("a topology spread constraint has a label selector that cannot be parsed", plugin=self.name)
+
+    def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        before, after = (one if isinstance(one, Pod) else None for one in (old, new))
+        if any(one is not None and not hints.is_involved(one, pod) for one in (before, after)):
+            return QueueingHint.SKIP
+        return hints.after_pod_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
+
+    def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        before, after = (one if isinstance(one, Node) else None for one in (old, new))
+        return hints.after_node_change(self._constraints(pod, DO_NOT_SCHEDULE), before, after)

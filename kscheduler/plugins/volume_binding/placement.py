@@ -1,0 +1,221 @@
+"""Filter: on which rows the pod's claims can be served, and by what.
+
+    bound claims     their volumes must be reachable from the row
+    delayed claims   with a selected node: made there, and nowhere else
+                     else the smallest free volume that matches and is reachable; else made for the row's node
+
+Claims are served from the smallest request up, so that a small one does not take the only large volume. A volume that
+is set aside for the claim beforehand is taken, or none. Which volume serves which claim differs from row to row (local
+disks), so each claim keeps a column of choices.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.quantity import nano_value, value
+from kscheduler.api.selectors import parse_label_selector
+from kscheduler.api.storage import (
+    FILESYSTEM,
+    NO_PROVISIONER,
+    STORAGE,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.volumes import Volumes, is_bound_to
+from kscheduler.plugins.volume_binding.claims import PodClaims, selected_node
+from kscheduler.plugins.volume_binding.reach import in_topology, reachable, reachable_as_migrated, selected
+
+NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
+"""Bits of what is wrong with a row."""
+
+AVAILABLE = "Available"
+_NONE = -1
+
+Bits = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What serves one claim on each row."""
+
+    claim: PersistentVolumeClaim
+    candidates: Sequence[PersistentVolume]
+    chosen: NDArray[np.int64]
+    """Per row the index into `candidates`; `_NONE` is to be made."""
+
+    def volume_at(self, place: int) -> PersistentVolume | None:
+        """The volume for the claim at a place of the rows."""
+        index = int(self.chosen[place])
+        return None if index == _NONE else self.candidates[index]
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """How the delayed claims are served on these rows."""
+
+    rows: Rows
+    given: tuple[PersistentVolumeClaim, ...] = ()
+    """Claims whose node was selected before."""
+    choices: tuple[Choice, ...] = ()
+
+    def at(self, row: int) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
+        """(volume, claim) pairs to be bound on the row, and claims whose volumes are to be made."""
+        place = int(np.searchsorted(self.rows, row))
+        served = [(choice.claim, choice.volume_at(place)) for choice in self.choices]
+        made = [claim for claim, volume in served if volume is None]
+        return [(volume, claim) for claim, volume in served if volume is not None], [*self.given, *made]
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """What placing looks at."""
+
+    volumes: Volumes
+    nodes: NodeTable
+
+
+def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits, Placement]:
+    """What is wrong with each row, and how claims are served where nothing is. Raises `ValueError`: an Error."""
+    wrong = _bound_elsewhere(claims.bound, storage, rows)
+    if not claims.delayed:
+        return wrong, Placement(rows)
+    here = _selected_here(claims.delayed, storage.nodes, rows)
+    wrong[~here] |= BIND_CONFLICT
+    given = tuple(claim for claim in claims.delayed if selected_node(claim) is not None)
+    open_claims = [claim for claim in claims.delayed if selected_node(claim) is None]
+    choices = tuple(_matched(open_claims, storage, rows[here]))
+    everywhere = np.ones(int(here.sum()), dtype=np.bool_)
+    to_be_made = [(claim, everywhere) for claim in given]
+    to_be_made.extend((choice.claim, choice.chosen == _NONE) for choice in choices)
+    wrong[here] |= _not_to_be_made(to_be_made, storage, rows[here])
+    return wrong, Placement(rows[here], given, choices)
+
+
+# --- bound claims -----------------------------------------------------------------------------------------------------
+
+
+def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Bits:
+    """The first claim that fails decides about a row."""
+    wrong = np.zeros(len(rows), dtype=np.int64)
+    for claim in claims:
+        volume = storage.volumes.volume(claim.spec.volume_name)
+        if volume is None:
+            wrong[wrong == 0] = VOLUME_MISSING
+            break
+        fits = reachable_as_migrated(volume, storage.volumes, storage.nodes, rows)
+        wrong[(wrong == 0) & ~fits] = NODE_CONFLICT
+    return wrong
+
+
+# --- delayed claims ---------------------------------------------------------------------------------------------------
+
+
+def _selected_here(claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: Rows) -> Mask:
+    here = np.ones(len(rows), dtype=np.bool_)
+    for claim in claims:
+        name = selected_node(claim)
+        if name is not None:
+            here &= rows == nodes.row_of(name)
+    return here
+
+
+def _matched(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Iterator[Choice]:
+    taken: dict[str, Mask] = {}
+    for claim in sorted(claims, key=_request):
+        candidates = _candidates(claim, storage.volumes.volumes_for(claim))
+        chosen = np.full(len(rows), _NONE, dtype=np.int64)
+        for index, volume in enumerate(candidates):
+            usable = reachable(volume, storage.nodes, rows) & (chosen == _NONE)
+            if volume.metadata.name in taken:
+                usable &= ~taken[volume.metadata.name]
+            chosen[usable] = index
+            if usable.any():
+                taken[volume.metadata.name] = taken.get(volume.metadata.name, False) | usable
+            if (chosen != _NONE).all():
+                break
+        yield Choice(claim, candidates, chosen)
+
+
+def _candidates(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
+    """What may serve the claim, best first; only the one that is set aside for it, if there is one."""
+    fitting = [volume for volume in volumes if _may_serve(volume, claim)]
+    set_aside = next((volume for volume in fitting if is_bound_to(volume, claim)), None)
+    if set_aside is not None:
+        return [set_aside]
+    selector = parse_label_selector(claim.spec.selector) if claim.spec.selector is not None else None
+    free = [
+        volume
+        for volume in fitting
+        if volume.status.phase == AVAILABLE
+        and (selector is None or selector.matches(volume.metadata.labels))
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    ]
+    return sorted(free, key=_capacity)
+
+
+def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    wanted, given = claim.spec, volume.spec
+    return (
+        _capacity(volume) >= _request(claim)
+        and (wanted.volume_mode or FILESYSTEM) == (given.volume_mode or FILESYSTEM)
+        and (wanted.volume_attributes_class_name or "") == (given.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _request(claim: PersistentVolumeClaim) -> int:
+    return nano_value(claim.spec.resources.requests.get(STORAGE, 0))
+
+
+def _capacity(volume: PersistentVolume) -> int:
+    return nano_value(volume.spec.capacity.get(STORAGE, 0))
+
+
+# --- volumes to be made -----------------------------------------------------------------------------------------------
+
+
+def _not_to_be_made(needs: Iterable[tuple[PersistentVolumeClaim, Mask]], storage: Storage, rows: Rows) -> Bits:
+    """The first claim that fails decides about a row."""
+    wrong = np.zeros(len(rows), dtype=np.int64)
+    for claim, needed in needs:
+        asked = needed & (wrong == 0)
+        if not asked.any():
+            continue
+        storage_class = _class_of(claim, storage.volumes)
+        if storage_class.provisioner in ("", NO_PROVISIONER):
+            wrong[asked] = BIND_CONFLICT
+            continue
+        allowed = in_topology(storage_class.allowed_topologies, storage.nodes, rows)
+        wrong[asked & ~allowed] = BIND_CONFLICT
+        wrong[asked & allowed & ~_has_room(claim, storage_class, storage, rows)] = NOT_ENOUGH_SPACE
+    return wrong
+
+
+def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
+    name = claim.storage_class
+    if not name:
+        raise ValueError(f'no class for claim "{claim.key}"')
+    found = volumes.storage_class(name)
+    if found is None:
+        raise ValueError(f'failed to find storage class "{name}"')
+    return found
+
+
+def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask:
+    """Rows that reach enough free storage; all of them where the driver does not tell, or no size is asked for."""
+    request = claim.spec.resources.requests.get(STORAGE)
+    driver = storage.volumes.csi_driver(storage_class.provisioner)
+    if request is None or driver is None or not driver.spec.storage_capacity:
+        return np.ones(len(rows), dtype=np.bool_)
+    size = value(request)
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for capacity in storage.volumes.capacities(storage_class.metadata.name):
+        if capacity.limit is not None and value(capacity.limit) >= size:
+            mask |= selected(capacity.node_topology, storage.nodes, rows)
+    return mask

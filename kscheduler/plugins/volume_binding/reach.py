@@ -1,0 +1,94 @@
+"""From which rows a volume can be reached, and which rows a topology means.
+
+A volume's affinity looks at labels only: upstream asks it about a node without a name, so `metadata.name In` matches no
+node and `NotIn` every one.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from kscheduler.api.core import LabelSelector, NodeSelectorTerm
+from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector, parse_label_selector, parse_node_term
+from kscheduler.api.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from kscheduler.framework import csi_migration
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.volumes import Volumes
+
+
+def reachable(volume: PersistentVolume, nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows that the volume's own affinity admits."""
+    return _admitted(volume.spec.node_affinity, nodes, rows)
+
+
+def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask:
+    """The same, with an in-tree volume seen as its CSI driver's where its plugin is migrated. Raises `ValueError`."""
+    mask = reachable(volume, nodes, rows)
+    plugin = csi_migration.plugin_of(volume.spec)
+    if plugin:
+        migrated = np.isin(rows, volumes.migrated_rows(plugin))
+        if migrated.any():
+            mask[migrated] = _admitted(_translated(volume), nodes, rows[migrated])
+    return mask
+
+
+def in_topology(terms: Iterable[TopologySelectorTerm], nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows that one of the terms admits; no terms admit all."""
+    terms = tuple(terms)
+    if not terms:
+        return np.ones(len(rows), dtype=np.bool_)
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        wanted = [(one.key, frozenset(one.values)) for one in term.match_label_expressions]
+        if wanted and all(values for _, values in wanted):
+            mask |= _all_hold([Requirement(key, Operator.IN, values) for key, values in wanted], nodes, rows)
+    return mask
+
+
+def selected(selector: LabelSelector | None, nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows whose labels a selector matches; a missing selector matches none."""
+    parsed = _parsed_selector(selector) if selector is not None else None
+    if parsed is None or parsed.nothing:
+        return np.zeros(len(rows), dtype=np.bool_)
+    return _all_hold(parsed.requirements, nodes, rows)
+
+
+def _translated(volume: PersistentVolume) -> VolumeNodeAffinity | None:
+    try:
+        return csi_migration.translated_affinity(volume)
+    except ValueError as problem:
+        raise ValueError(f"could not translate pv: {problem}") from None
+
+
+def _admitted(affinity: VolumeNodeAffinity | None, nodes: NodeTable, rows: Rows) -> Mask:
+    required = affinity.required if affinity is not None else None
+    if required is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in required.node_selector_terms:
+        mask |= _term_holds(_parsed_term(term), nodes, rows)
+    return mask
+
+
+def _term_holds(term: NodeTerm, nodes: NodeTable, rows: Rows) -> Mask:
+    if term.nothing or any(field.operator is Operator.IN for field in term.fields):
+        return np.zeros(len(rows), dtype=np.bool_)
+    return _all_hold(term.labels, nodes, rows)
+
+
+def _all_hold(requirements: Iterable[Requirement], nodes: NodeTable, rows: Rows) -> Mask:
+    mask = np.ones(len(rows), dtype=np.bool_)
+    for requirement in requirements:
+        mask &= nodes.matches(requirement, rows)
+    return mask
+
+
+@lru_cache(maxsize=16_384)
+def _parsed_term(term: NodeSelectorTerm) -> NodeTerm:
+    return parse_node_term(term)
+
+
+def _parsed_selector(selector: LabelSelector) -> Selector:
+    return parse_label_selector(selector)

@@ -1,0 +1,167 @@
+"""VolumeRestrictions: disks that must not be shared, and claims that only one pod may use.
+
+Disks that pods name themselves (GCE, EBS, iSCSI, Ceph) conflict with pods on the same node; a ReadWriteOncePod claim
+conflicts with any pod that uses it anywhere. Preemption may help against both.
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import NODE_ADD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS, unresolvable
+from kscheduler.framework.volumes import NOTHING_KNOWN, Disk, Volumes, claim_not_found, disks_of
+
+
+@dataclass(frozen=True, slots=True)
+class _Wanted:
+    """What the pod must have to itself."""
+
+    disks: frozenset[tuple[Disk, bool]]
+    """With whether the pod only reads them."""
+    claims: frozenset[str]
+    """Names of its ReadWriteOncePod claims."""
+    users: int
+    """How often other pods use those."""
+
+
+class VolumeRestrictions(Plugin):
+    """Turns down nodes where a disk is in use, and all nodes where a claim for one pod only is."""
+
+    name = "VolumeRestrictions"
+    depends_on = (Source.ROW, Source.VOLUMES)
+    DISK_IN_USE = 1
+    CLAIM_IN_USE = 2
+    reasons: ClassVar = {
+        DISK_IN_USE: "node(s) had no available disk",
+        CLAIM_IN_USE: "node(s) unavailable due to PersistentVolumeClaim with ReadWriteOncePod access mode already "
+        "in-use by another pod",
+    }
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args
+        self._handle = handle
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """A pod that goes may free the disk or the claim, a new node has none in use, a missing claim may come."""
+        return (
+            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
+            ClusterEventWithHint(NODE_ADD),
+            ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD), _after_claim_add),
+        )
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its disks. Who has claims shares nothing."""
+        return UNSIGNABLE if _claims(pod.pod) else _disks(pod.pod)
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods without such disks whose claims nobody else uses."""
+        if not pod.pod.spec.volumes:
+            return PreFilterResult(SKIP)
+        disks, volumes = _disks(pod.pod), self._handle.volumes
+        if volumes is None:
+            return PreFilterResult(NOTHING_KNOWN)
+        claims = _claims(pod.pod)
+        found = {name: volumes.confirmed_claim(pod.namespace, name) for name in claims}
+        missing = next((name for name in claims if found[name] is None), None)
+        if missing is not None:
+            return PreFilterResult(unresolvable(claim_not_found(missing), plugin=self.name))
+        exclusive = frozenset(name for name, claim in found.items() if claim is not None and _is_exclusive(claim))
+        users = sum(_is_used(volumes, nodes, pod.namespace, name) for name in exclusive)
+        if not disks and not users:
+            return PreFilterResult(SKIP)
+        cycle.write(_Wanted(disks, exclusive, users))
+        return PreFilterResult(SUCCESS)
+
+    def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Another pod is thought to be there: its uses of the claims count."""
+        del nodes, row
+        self._count(cycle, pod, added, 1)
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Another pod is thought to be gone."""
+        del nodes, row
+        self._count(cycle, pod, removed, -1)
+
+    def _count(self, cycle: CycleState, pod: PodInfo, other: PodInfo, sign: int) -> None:
+        """Claims are told apart by namespace here; upstream compares their names only (Q21)."""
+        wanted = cycle.read(_Wanted)
+        if other.namespace == pod.namespace:
+            uses = sum(name in wanted.claims for name in _claims(other.pod))
+            cycle.write(replace(wanted, users=wanted.users + sign * uses))
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """A disk in use on the row; else a claim in use anywhere."""
+        wanted = cycle.read(_Wanted)
+        codes = np.full(len(rows), self.CLAIM_IN_USE if wanted.users > 0 else 0, dtype=np.int64)
+        if wanted.disks:
+            codes[self._have_disk(wanted, pod, nodes, rows)] = self.DISK_IN_USE
+        return codes if codes.any() else PASS_ALL
+
+    def _have_disk(self, wanted: _Wanted, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        """Positions in `rows` where a pod has one of the disks."""
+        volumes = self._handle.volumes
+        if volumes is None or nodes is not self._handle.view.nodes:  # a fork: judge the pods that stand in its rows
+            taken = [_conflict(pod.pod, nodes.info(row).pods.values()) for row in rows.tolist()]
+            return np.flatnonzero(taken)
+        having = [volumes.disk_rows(disk, read_only=reads) for disk, reads in wanted.disks]
+        return np.flatnonzero(np.isin(rows, np.concatenate(having)))
+
+
+def _disks(pod: Pod) -> frozenset[tuple[Disk, bool]]:
+    return frozenset(disk for volume in pod.spec.volumes for disk in disks_of(volume))
+
+
+def _claims(pod: Pod) -> list[str]:
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
+
+
+def _is_exclusive(claim: PersistentVolumeClaim) -> bool:
+    return READ_WRITE_ONCE_POD in claim.spec.access_modes
+
+
+def _is_used(volumes: Volumes, nodes: NodeTable, namespace: str, name: str) -> bool:
+    """Whether a pod on a node that is there uses the claim; pods on unknown nodes count for nothing, as upstream."""
+    return any(nodes.row_of(node_name) >= 0 for node_name in volumes.claim_users(namespace, name))
+
+
+def _conflict(pod: Pod, others: Iterable[PodInfo]) -> bool:
+    """Whether one of the others has a disk of the pod's, and one of the two writes to it (or it is EBS)."""
+    wanted = _disks(pod)
+    for other in others:
+        had = _disks(other.pod)
+        for disk, reads in wanted:
+            if (disk, False) in had or (not reads and (disk, True) in had):
+                return True
+    return False
+
+
+def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod of the same namespace that had one of the disks or claims."""
+    del new
+    if not isinstance(old, Pod):
+        return QueueingHint.QUEUE
+    if old.metadata.namespace != pod.namespace:
+        return QueueingHint.SKIP
+    frees_one = _conflict(pod.pod, (PodInfo(old),)) or not set(_claims(pod.pod)).isdisjoint(_claims(old))
+    return QueueingHint.QUEUE if frees_one else QueueingHint.SKIP
+
+
+def _after_claim_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """One of the pod's claims."""
+    del old
+    if not isinstance(new, PersistentVolumeClaim):
+        return QueueingHint.QUEUE
+    is_its = new.metadata.namespace == pod.namespace and new.metadata.name in _claims(pod.pod)
+    return QueueingHint.QUEUE if is_its else QueueingHint.SKIP

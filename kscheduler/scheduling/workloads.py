@@ -1,0 +1,60 @@
+"""Services and controllers over informer stores: what default spreading asks for each pod.
+
+A namespace may have thousands of services, and a pod is selected by one or two. Each service is filed under one label
+that its selector asks for, so a pod looks only at those filed under a label of its own.
+"""
+
+from collections.abc import Iterator, Mapping
+
+from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from kscheduler.informers.store import Store
+
+_INDEX = "one label of the selector"
+
+
+class StoredWorkloads:
+    """Implements `framework.listers.WorkloadListers`; the stores are the informers' or a scenario's."""
+
+    def __init__(
+        self,
+        services: Store[Service],
+        replication_controllers: Store[ReplicationController],
+        replica_sets: Store[ReplicaSet],
+        stateful_sets: Store[StatefulSet],
+    ) -> None:
+        services.add_index(_INDEX, _filed_under)
+        self._services = services
+        self._replication_controllers = replication_controllers
+        self._replica_sets = replica_sets
+        self._stateful_sets = stateful_sets
+
+    def services_selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterator[Service]:
+        """The services of the namespace whose selector is not empty and matches the labels."""
+        for key, value in labels.items():
+            for service in self._services.by_index(_INDEX, _file(namespace, key, value)):
+                if service.spec.selector.items() <= labels.items():
+                    yield service
+
+    def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
+        """One by name."""
+        return self._replication_controllers.get(f"{namespace}/{name}")
+
+    def replica_set(self, namespace: str, name: str) -> ReplicaSet | None:
+        """One by name."""
+        return self._replica_sets.get(f"{namespace}/{name}")
+
+    def stateful_set(self, namespace: str, name: str) -> StatefulSet | None:
+        """One by name."""
+        return self._stateful_sets.get(f"{namespace}/{name}")
+
+
+def _filed_under(service: Service) -> tuple[str, ...]:
+    """The file of the selector's smallest label; a service without a selector is filed nowhere."""
+    if not service.spec.selector:
+        return ()
+    key, value = min(service.spec.selector.items())
+    return (_file(service.metadata.namespace, key, value),)
+
+
+def _file(namespace: str, key: str, value: str) -> str:
+    return f"{namespace}/{key}={value}"

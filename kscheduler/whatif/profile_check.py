@@ -1,0 +1,35 @@
+"""Whether profiles can be built: what a configuration says only when its plugins are made, without a cluster."""
+
+from collections.abc import Iterator
+
+from msgspec.structs import replace
+
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.registry import Registry
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.profiles import build_profiles
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.scenario import ClusterObjects
+
+
+def profile_problems(loaded: LoadedConfig, plugins: Registry | None = None) -> tuple[Problem, ...]:
+    """All that is wrong with each profile by itself, then with all together; none means that they can be built."""
+    known = registry() if plugins is None else plugins
+    profiles = loaded.configuration.profiles
+    of_each = [problem for one in profiles for problem in _problems(loaded, known, one.scheduler_name)]
+    return tuple(of_each or _problems(loaded, known))
+
+
+def _problems(loaded: LoadedConfig, plugins: Registry, only: str = "") -> Iterator[Problem]:
+    configuration = loaded.configuration
+    if only:
+        profiles = tuple(one for one in configuration.profiles if one.scheduler_name == only)
+        configuration = replace(configuration, profiles=profiles)
+    try:
+        build_profiles(configuration, plugins, handle_over(Cache(), ClusterObjects()))
+    except ConfigError as error:
+        for problem in error.problems:
+            where = f"{error.where}: " if error.where else ""
+            yield Problem("", f"{where}{problem}")

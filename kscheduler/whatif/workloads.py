@@ -1,0 +1,28 @@
+"""A scenario's services and controllers, looked up as the live ones are."""
+
+from collections.abc import Iterable
+from typing import TypeVar
+
+from kscheduler.api.meta import KubeObject
+from kscheduler.informers.store import Store
+from kscheduler.scheduling.workloads import StoredWorkloads
+from kscheduler.whatif.scenario import ClusterObjects
+
+T = TypeVar("T", bound=KubeObject)
+
+
+def listed_workloads(objects: ClusterObjects) -> StoredWorkloads:
+    """Listers over the scenario's lists."""
+    return StoredWorkloads(
+        _stored(objects.services),
+        _stored(objects.replicationcontrollers),
+        _stored(objects.replicasets),
+        _stored(objects.statefulsets),
+    )
+
+
+def _stored(objects: Iterable[T]) -> Store[T]:
+    store: Store[T] = Store()
+    for one in objects:
+        store.put(one.key, one)
+    return store

@@ -1,0 +1,79 @@
+"""A scheduler against an embedded API server, both in this event loop."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+
+import aiohttp
+
+from kscheduler.app import App, Options
+from kscheduler.client.connection import plain_connection
+from kscheduler.config.loader import default_configuration
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.objects.store import Change
+from tests.builders import Tree
+
+SECONDS = 20.0
+"""After this a test has failed; nothing waits so long when all is well."""
+
+
+def put(server: EmbeddedAPIServer, collection: str, tree: Tree) -> None:
+    """Store an object as it is: no admission, no validation."""
+    kind = {"pods": "Pod", "nodes": "Node"}[collection]
+    created = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    metadata = {"creationTimestamp": created, **tree["metadata"]}
+    if kind == "Node":
+        metadata.pop("namespace", None)
+    server.store.put(collection, {"apiVersion": "v1", "kind": kind, **tree, "metadata": metadata})
+
+
+def node_of(server: EmbeddedAPIServer, name: str) -> str:
+    """The node that a pod is on, or empty."""
+    record = server.store.get("pods", "default", name)
+    assert record is not None
+    node: str = record.value["spec"].get("nodeName") or ""
+    return node
+
+
+async def until(server: EmbeddedAPIServer, condition: Callable[[], bool]) -> None:
+    """Wait for a state of the API server's pods."""
+    changed = asyncio.Event()
+
+    def on_change(_: Change) -> None:
+        changed.set()
+
+    server.store.subscribe("pods", on_change)
+    try:
+        async with asyncio.timeout(SECONDS):
+            while not condition():
+                changed.clear()
+                await changed.wait()
+    finally:
+        server.store.unsubscribe("pods", on_change)
+
+
+@asynccontextmanager
+async def running(server: EmbeddedAPIServer) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
+    """The application from before its sync to its end, which must be orderly."""
+    app = App(Options(default_configuration(), bind_address="127.0.0.1", port=0), plain_connection(server.url))
+    stop = asyncio.Event()
+    task = asyncio.ensure_future(app.run(stop))
+    try:
+        yield app, stop, task
+        assert not task.done(), "the scheduler ended by itself"
+    finally:
+        stop.set()
+        async with asyncio.timeout(SECONDS):
+            await task
+
+
+async def answer(app: App, path: str) -> tuple[int, str]:
+    """One request to the scheduler's own server, once it listens."""
+    async with asyncio.timeout(SECONDS), aiohttp.ClientSession() as session:
+        while True:
+            try:
+                async with session.get(f"http://127.0.0.1:{app.server.port}{path}") as response:
+                    return response.status, await response.text()
+            except (RuntimeError, aiohttp.ClientConnectionError):
+                await asyncio.sleep(0)

@@ -1,0 +1,136 @@
+"""`kscheduler config`: a file is right or every mistake is told; the defaults are a file that is right."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from kscheduler.cli import main
+from kscheduler.config.loader import default_configuration, load_bytes
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+
+NO_ELECTION = "has no effect: leader election is not built yet: run one replica"
+NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
+
+Captured = pytest.CaptureFixture[str]
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "config.yaml"
+
+
+def check(file: Path, text: str, *flags: str) -> int:
+    file.write_text(HEAD + text)
+    return main(["config", "check", str(file), *flags])
+
+
+def test_a_file_that_is_right_says_for_whom_it_schedules(file: Path, capsys: Captured) -> None:
+    assert check(file, "profiles: [{schedulerName: one}, {schedulerName: two}]") == 0
+    told = capsys.readouterr()
+    assert told.out == f"{file}: can be used; it schedules for one, two\n"
+    assert told.err == ""
+
+
+def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, capsys: Captured) -> None:
+    text = "extenders: [{urlPrefix: x}]\nleaderElection: {leaderElect: true}"
+    assert check(file, text, "--feature-gates=VolumeLimitScaling=true") == 0
+    told = capsys.readouterr()
+    assert told.err.splitlines() == [
+        "kscheduler: warning: feature gate VolumeLimitScaling=true is known but has no effect yet",
+        f"kscheduler: warning: {file}: extenders: has no effect: extenders are not called yet",
+        f"kscheduler: warning: {file}: leaderElection.leaderElect: {NO_ELECTION}",
+    ]
+    assert told.out.endswith("schedules for default-scheduler, 3 warnings\n")
+
+
+def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
+    text = "parallelism: -1\nfoo: 1\npercentageOfNodesToScore: 101\nprofiles: [{schedulerNam: x}, {schedulerName: 3}]"
+    assert check(file, text) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.splitlines() == [
+        f"kscheduler: {file}: foo: unknown field",
+        f"kscheduler: {file}: profiles[0].schedulerNam: unknown field",
+        f"kscheduler: {file}: profiles[1].schedulerName: {NO_TEXT}, got 3",
+        f"kscheduler: {file}: parallelism: Invalid value: -1: should be an integer value greater than zero",
+        f"kscheduler: {file}: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+    ]
+
+
+def test_plugins_that_do_not_exist_are_found_in_every_profile(file: Path, capsys: Captured) -> None:
+    text = """\
+profiles:
+- {schedulerName: a, plugins: {filter: {enabled: [{name: Nope}, {name: PrioritySort}]}}}
+- {schedulerName: b, plugins: {score: {enabled: [{name: Neither}]}}}
+"""
+    assert check(file, text) == 2
+    assert capsys.readouterr().err.splitlines() == [
+        f'kscheduler: {file}: profile a: plugins.filter: FilterPlugin "Nope" does not exist',
+        f'kscheduler: {file}: profile a: plugins.filter: plugin "PrioritySort" does not extend FilterPlugin plugin',
+        f'kscheduler: {file}: profile b: plugins.score: ScorePlugin "Neither" does not exist',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("a: &x 1\nb: *x", "alias"),
+        ("parallelism: 1\nparallelism: 2", "parallelism"),
+        ("profiles: []\n---\nprofiles: []", "document"),
+    ],
+    ids=["alias", "duplicate key", "second document"],
+)
+def test_a_file_that_means_two_things_is_refused(file: Path, capsys: Captured, text: str, told: str) -> None:
+    assert check(file, text) == 2
+    assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [["check", "no-such-file"], ["check", "f", "--feature-gates=Nope=1"]], ids=" ".join)
+def test_what_cannot_be_read_or_is_unknown_ends_with_2(capsys: Captured, flags: list[str]) -> None:
+    assert main(["config", *flags]) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_the_defaults_read_back_as_what_holds_without_a_file(capsys: Captured) -> None:
+    assert main(["config", "default", "--scheduler-name", "mine"]) == 0
+    printed = capsys.readouterr().out
+    assert load_bytes(printed.encode(), "f").configuration == default_configuration("mine").configuration
+
+
+def test_the_defaults_under_gates(capsys: Captured) -> None:
+    assert main(["config", "default", "--feature-gates=StorageCapacityScoring=true"]) == 0
+    told = capsys.readouterr()
+    configured = yaml.safe_load(told.out)["profiles"][0]["pluginConfig"]
+    (binding,) = [one["args"] for one in configured if one["name"] == "VolumeBinding"]
+    assert binding["shape"]
+    assert told.err == "kscheduler: warning: feature gate StorageCapacityScoring=true is known but has no effect yet\n"
+
+
+def run(*flags: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-m", "kscheduler", "run", *flags]
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=60)
+
+
+def test_run_writes_the_complete_configuration_and_ends(tmp_path: Path) -> None:
+    target = tmp_path / "complete.yaml"
+    flags = ["--scheduler-name=mine", "--leader-elect=false", "--kube-api-qps=3", "--cert-dir=/tmp", "-v=1"]
+    done = run("--write-config-to", str(target), "--log-format=text", *flags)
+    assert done.returncode == 0, done.stderr
+    assert "--cert-dir" in done.stderr
+    written = load_bytes(target.read_bytes(), "f").configuration
+    assert [profile.scheduler_name for profile in written.profiles] == ["mine"]
+    assert not written.leader_election.leader_elect
+    assert written.client_connection.qps == 3
+    assert main(["config", "check", str(target)]) == 0
+
+
+def test_run_refuses_what_it_cannot_do(tmp_path: Path) -> None:
+    done = run("--write-config-to", str(tmp_path / "no" / "such"), "--feature-gates=Nope=true")
+    assert (done.returncode, done.stderr) == (2, "kscheduler: --feature-gates: unrecognized feature gate: Nope\n")
+    done = run("--write-config-to", str(tmp_path / "no" / "such"))
+    assert done.returncode == 2
+    assert done.stderr.endswith("No such file or directory\n")

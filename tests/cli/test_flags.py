@@ -1,0 +1,259 @@
+"""kube-scheduler's flags: what is accepted, what wins, what warns."""
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.cli import main
+from kscheduler.cli.flags import (
+    DEPRECATED,
+    LEADER_ELECTION,
+    NOT_BUILT,
+    NOT_BUILT_SWITCHES,
+    Resolved,
+    add_flags,
+    resolve,
+)
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import from_tree
+from kscheduler.config.types import KubeSchedulerConfiguration
+from kscheduler.config.unhonoured import unhonoured
+
+FILE = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+clientConnection: {kubeconfig: from-file, qps: 7}
+leaderElection: {leaderElect: true, leaseDuration: 40s}
+enableProfiling: true
+profiles: [{schedulerName: in-file}]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    path = tmp_path / "config.yaml"
+    path.write_text(FILE)
+    return str(path)
+
+
+def resolved(*flags: str) -> Resolved:
+    parser = argparse.ArgumentParser(allow_abbrev=False)
+    add_flags(parser)
+    return resolve(parser.parse_args(flags))
+
+
+def configured(*flags: str) -> KubeSchedulerConfiguration:
+    return resolved(*flags).config.configuration
+
+
+def warned(found: Resolved) -> dict[str, str]:
+    return {warning.flag: warning.reason for warning in found.warnings}
+
+
+def problems(*flags: str) -> list[str]:
+    with pytest.raises(ConfigError) as caught:
+        resolved(*flags)
+    return str(caught.value).splitlines()
+
+
+def test_without_flags_the_defaults_hold_and_nothing_warns() -> None:
+    found = resolved()
+    configuration = found.config.configuration
+    assert [profile.scheduler_name for profile in configuration.profiles] == ["kscheduler"]
+    assert configuration.leader_election.resource_name == "kscheduler"
+    assert (found.bind_address, found.port, found.warnings) == ("0.0.0.0", 10259, ())
+    assert found.config.given == frozenset()
+
+
+def test_the_command_line_of_a_kubeadm_cluster_is_understood() -> None:
+    found = resolved(
+        "--authentication-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--authorization-kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--bind-address=127.0.0.1",
+        "--kubeconfig=/etc/kubernetes/scheduler.conf",
+        "--leader-elect=true",
+    )
+    assert found.config.configuration.client_connection.kubeconfig == "/etc/kubernetes/scheduler.conf"
+    assert found.bind_address == "127.0.0.1"
+    assert sorted(warned(found)) == ["--authentication-kubeconfig", "--authorization-kubeconfig"]
+    assert "leaderElection.leaderElect" in found.config.given
+
+
+def test_without_a_file_deprecated_flags_count() -> None:
+    configuration = configured(
+        "--kubeconfig=k", "--kube-api-qps=3.5", "--kube-api-burst=9", "--profiling=false", "--contention-profiling=0"
+    )
+    connection = configuration.client_connection
+    assert (connection.kubeconfig, connection.qps, connection.burst) == ("k", 3.5, 9)
+    assert not configuration.enable_profiling
+    assert configuration.enable_contention_profiling is False
+
+
+def test_with_a_file_deprecated_flags_are_passed_over_and_say_so(file: str) -> None:
+    given_flags = ["--kubeconfig=k", "--kube-api-qps=3", "--profiling=false", "--scheduler-name=other"]
+    found = resolved("--config", file, *given_flags)
+    connection = found.config.configuration.client_connection
+    assert (connection.kubeconfig, connection.qps) == ("from-file", 7)
+    assert found.config.configuration.enable_profiling
+    assert [profile.scheduler_name for profile in found.config.configuration.profiles] == ["in-file"]
+    assert sorted(warned(found)) == ["--kube-api-qps", "--kubeconfig", "--profiling", "--scheduler-name"]
+    assert set(warned(found).values()) == {"is passed over: --config is given"}
+
+
+def test_leader_election_flags_win_over_the_file_and_only_those_that_were_given(file: str) -> None:
+    election = configured("--config", file, "--leader-elect=false", "--leader-elect-retry-period", "3s").leader_election
+    assert not election.leader_elect
+    assert str(election.retry_period) == "3s"
+    assert str(election.lease_duration) == "40s", "as the file says"
+
+
+def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
+    assert problems("--config", file, "--leader-elect-renew-deadline=50s") == [
+        'command line: leaderElection.leaseDuration: Invalid value: "50s": must be greater than `RenewDeadline`'
+    ]
+    (problem,) = problems("--kube-api-burst=-1")
+    assert problem.startswith("command line: clientConnection.burst: Invalid value: -1")
+
+
+def test_a_flag_that_sets_a_field_warns_as_the_field_does() -> None:
+    assert "leaderElection.leaderElect" in {one.path for one in unhonoured(resolved("--leader-elect").config)}
+    assert unhonoured(resolved("--leader-elect=false").config) == ()
+
+
+@pytest.mark.parametrize(
+    ("flags", "given_path", "qps"),
+    [
+        ([], False, 50),
+        (["--kube-api-qps=0"], True, 50),
+        (["--kube-api-qps=-1"], False, 50),
+        (["--kube-api-qps=5"], True, 5),
+    ],
+    ids=["unset adapts", "zero is the default", "negative has no limit", "set is honoured"],
+)
+def test_rate_limits(flags: list[str], given_path: bool, qps: float) -> None:
+    config = resolved(*flags).config
+    assert config.is_given("clientConnection.qps") is given_path
+    assert config.configuration.client_connection.qps == qps
+
+
+@pytest.mark.parametrize(
+    ("flags", "address", "number"),
+    [
+        (["--port", "0"], "0.0.0.0", 0),
+        (["--secure-port=4"], "0.0.0.0", 4),
+        (["--secure-port=4", "--port=4"], "0.0.0.0", 4),
+        (["--secure-port=0"], "127.0.0.1", 0),
+        (["--secure-port=0", "--port=0", "--bind-address=1.2.3.4"], "1.2.3.4", 0),
+    ],
+    ids=str,
+)
+def test_where_it_serves(flags: list[str], address: str, number: int) -> None:
+    found = resolved(*flags)
+    assert (found.bind_address, found.port) == (address, number)
+    assert ("--secure-port" in warned(found)) is any("secure" in flag for flag in flags)
+
+
+def test_two_ports_are_refused() -> None:
+    assert problems("--port=1", "--secure-port=2") == [
+        "command line: --port 1 and --secure-port 2 mean the same: give one"
+    ]
+
+
+@pytest.mark.parametrize("name", [*NOT_BUILT, *NOT_BUILT_SWITCHES])
+def test_what_is_not_built_is_accepted_and_names_itself(name: str) -> None:
+    value = "true" if name in NOT_BUILT_SWITCHES else "anything"
+    found = resolved(f"--{name}={value}")
+    assert warned(found) == {f"--{name}": f"has no effect: {ALL_NOT_BUILT[name]}"}
+    assert found.config.given == frozenset()
+
+
+ALL_NOT_BUILT = {**NOT_BUILT, **NOT_BUILT_SWITCHES}
+
+
+@pytest.mark.parametrize("name", [*NOT_BUILT_SWITCHES, "leader-elect", "profiling", "contention-profiling"])
+def test_a_switch_needs_no_value(name: str) -> None:
+    assert resolved(f"--{name}", "--port=1") == resolved(f"--{name}=true", "--port=1")
+
+
+def test_gates_go_by_kube_schedulers_names() -> None:
+    found = resolved("--feature-gates=VolumeLimitScaling=true", "--feature-gates", "StorageCapacityScoring=true")
+    assert found.config.gates.enabled("VolumeLimitScaling")
+    assert [warning.flag for warning in found.warnings] == ["--feature-gates", "--feature-gates"]
+    assert problems("--feature-gates=Nope=true,ImageVolume=false,Neither=1") == [
+        "--feature-gates: unrecognized feature gate: Nope",
+        "--feature-gates: cannot set feature gate ImageVolume to false, feature is locked to true",
+        "--feature-gates: unrecognized feature gate: Neither",
+    ]
+
+
+def test_a_gate_reaches_the_plugins_of_the_file(file: str) -> None:
+    def plugins(*flags: str) -> set[str]:
+        enabled = configured("--config", file, *flags).profiles[0].plugins.multi_point.enabled
+        return {plugin.name for plugin in enabled}
+
+    off = "--feature-gates=NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false"
+    assert plugins() - plugins(off) == {"NodeDeclaredFeatures"}
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ["--nope"],
+        ["positional"],
+        ["--leader-elect=maybe"],
+        ["--leader-elect-lease-duration=1x"],
+        ["--port=70000"],
+        ["--secure-port=-1"],
+        ["--kube-api-burst=1.5"],
+        ["--leader"],
+    ],
+    ids=" ".join,
+)
+def test_a_command_line_that_makes_no_sense_ends_with_2(flags: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as caught:
+        main(["run", *flags])
+    assert caught.value.code == 2
+    assert flags[0].partition("=")[0] in capsys.readouterr().err
+
+
+numbers = st.one_of(st.none(), st.integers(0, 2**31 - 1))
+seconds = st.one_of(st.none(), st.integers(1, 10**6))
+
+
+@given(seconds, seconds, seconds, numbers, st.booleans())
+def test_flags_and_file_say_the_same(
+    lease: int | None, renew: int | None, retry: int | None, burst: int | None, elect: bool
+) -> None:
+    """Whatever is given as flags is judged, and comes out, as if a file had said it."""
+    values = {
+        "leader-elect-lease-duration": lease and f"{lease}s",
+        "leader-elect-renew-deadline": renew and f"{renew}s",
+        "leader-elect-retry-period": retry and f"{retry}s",
+        "kube-api-burst": burst,
+    }
+    flags = [f"--{name}={value}" for name, value in values.items() if value is not None]
+    flags.append(f"--leader-elect={str(elect).lower()}")
+    paths = {flag.name: flag.path for flag in (*LEADER_ELECTION, *DEPRECATED)}
+    tree: dict[str, Any] = {"leaderElection": {"leaderElect": elect, "resourceName": "kscheduler"}}
+    for name, value in values.items():
+        if value is not None:
+            section, _, field = paths[name].partition(".")
+            tree.setdefault(section, {})[field] = value
+    assert outcome(lambda: configured(*flags)) == outcome(lambda: from_file(tree))
+
+
+def from_file(tree: dict[str, Any]) -> KubeSchedulerConfiguration:
+    head = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    return from_tree({**head, **tree, "profiles": [{"schedulerName": "kscheduler"}]}, "f").configuration
+
+
+def outcome(make: Any) -> Any:
+    """The configuration, or what is wrong with it."""
+    try:
+        return make()
+    except ConfigError as error:
+        return error.problems

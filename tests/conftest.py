@@ -1,0 +1,20 @@
+"""How hard the property tests try: 200 examples by default, 20,000 with KSCHEDULER_FUZZ=1 (`make fuzz`)."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+# A loaded machine is slow, and slowness is no fault of a rule: there is neither a deadline nor a check for it.
+_PATIENT = [HealthCheck.too_slow]
+
+settings.register_profile(
+    "default",
+    max_examples=200,
+    stateful_step_count=30,
+    deadline=None,
+    derandomize=False,
+    print_blob=True,
+    suppress_health_check=_PATIENT,
+)
+settings.register_profile("fuzz", settings.get_profile("default"), max_examples=20_000)
+settings.load_profile("fuzz" if os.environ.get("KSCHEDULER_FUZZ") == "1" else "default")

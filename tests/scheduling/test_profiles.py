@@ -1,0 +1,180 @@
+"""From a configuration to plugins at their points: order, weights, what is disabled, what is unknown."""
+
+from typing import Any
+
+import pytest
+
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import default_configuration, from_tree
+from kscheduler.config.types import API_VERSION, KIND
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status, unresolvable
+from kscheduler.plugins import in_tree
+from kscheduler.scheduling.binding import BindingWriter
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import Profiles, build_profiles, queue_policy, rules_not_built
+from kscheduler.state.cache import Cache
+from kscheduler.state.waiting_pods import WaitingPodTable
+from tests.builders import Tree, pod_info
+from tests.scheduling.test_binding import ScriptedPods
+
+
+def build(profiles: list[Tree] | None, *extra: tuple[str, Any]) -> Profiles:
+    """The profiles of a configuration, with further plugins in the registry."""
+    if profiles is None:
+        configuration = default_configuration().configuration
+    else:
+        tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+        configuration = from_tree(tree, "test").configuration
+    registry = in_tree.registry()
+    for name, factory in extra:
+        registry.register(name, factory)
+    writer = BindingWriter(ScriptedPods([], []), VirtualClock(), Observations(), lambda: None)
+    return build_profiles(configuration, registry, Handle(Cache(), writer, WaitingPodTable()))
+
+
+def only(profiles: Profiles) -> Profile:
+    """The one profile."""
+    (profile,) = profiles.values()
+    return profile
+
+
+def named(plugins: tuple[Any, ...]) -> list[str]:
+    """Their names, in order."""
+    return [plugin.name for plugin in plugins]
+
+
+def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
+    """The order decides which plugin a node is charged to."""
+    profile = only(build(None))
+    filters = ["NodeUnschedulable", "NodeName", "TaintToleration", "NodeAffinity", "NodePorts", "NodeResourcesFit"]
+    assert named(profile.filter)[:6] == filters
+    weights = {one.plugin.name: one.weight for one in profile.score}
+    wanted = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1}
+    assert wanted.items() <= weights.items()
+    assert weights["NodeResourcesBalancedAllocation"] == weights["ImageLocality"] == 1
+    assert named(profile.pre_enqueue) == ["SchedulingGates"]
+    assert profile.queue_sort.name == "PrioritySort"
+    assert named(profile.bind) == ["DefaultBinder"]
+
+
+def test_plugins_that_are_not_built_may_be_named_and_are_told() -> None:
+    plugins = {"permit": {"enabled": [{"name": "GangScheduling"}]}}
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
+    assert "GangScheduling" in profile.enabled
+    assert "GangScheduling" in rules_not_built(profile)
+    assert "GangScheduling" not in named(profile.permit)
+
+
+def test_a_disabled_plugin_is_neither_run_nor_asked_for() -> None:
+    plugins = {"multiPoint": {"disabled": [{"name": "NodeName"}, {"name": "VolumeBinding"}]}}
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
+    assert "NodeName" not in named(profile.filter)
+    assert not {"NodeName", "VolumeBinding"} & profile.enabled
+
+
+def test_a_plugin_disabled_at_one_point_runs_at_the_others() -> None:
+    plugins = {"score": {"disabled": [{"name": "NodeAffinity"}]}}
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
+    assert "NodeAffinity" in named(profile.filter)
+    assert "NodeAffinity" not in [one.plugin.name for one in profile.score]
+
+
+def test_an_unknown_plugin_is_refused_by_name() -> None:
+    plugins = {"multiPoint": {"enabled": [{"name": "NoSuchPlugin"}]}}
+    with pytest.raises(ConfigError, match='"NoSuchPlugin" does not exist'):
+        build([{"schedulerName": "x", "plugins": plugins}])
+
+
+@plugin("PreferCheap")
+def score(pod: PodInfo, node: NodeInfo) -> int:
+    """A user's policy."""
+    return 50
+
+
+def test_a_user_s_plugin_comes_in_through_the_registry_with_its_weight() -> None:
+    plugins = {"score": {"enabled": [{"name": "PreferCheap", "weight": 7}]}}
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}], ("PreferCheap", score)))
+    assert {one.plugin.name: one.weight for one in profile.score}["PreferCheap"] == 7
+
+
+def test_arguments_that_a_plugin_cannot_take_are_refused_with_its_name() -> None:
+    def refuses(args: Any, handle: Handle) -> Plugin:
+        raise ValueError("weight must be even")
+
+    plugins = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
+    with pytest.raises(ConfigError, match='initializing plugin "Mine": weight must be even'):
+        build([{"schedulerName": "x", "plugins": plugins}], ("Mine", refuses))
+
+
+class _Gate(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.name = "Mine"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        if pod.name == "bug":
+            raise RuntimeError("it broke")
+        return unresolvable("not yet")
+
+
+def test_each_profile_gates_its_own_pods_and_a_bug_gates_too() -> None:
+    plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
+    profiles = build([{"schedulerName": "x", "plugins": plugins}, {"schedulerName": "y"}], ("Mine", _Gate))
+    policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
+    assert policy.pre_enqueue(pod_info(schedulerName="x")).plugin == "Mine"
+    assert (
+        policy.pre_enqueue(pod_info("bug", schedulerName="x")).message == 'running PreEnqueue plugin "Mine": it broke'
+    )
+    assert policy.pre_enqueue(pod_info(schedulerName="y")).is_success
+    assert not policy.pre_enqueue(pod_info(schedulerName="z")).is_success
+
+
+class _Filter(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.name = "Mine"
+
+    def filter(self, *_: Any) -> None:
+        """No objection."""
+
+
+class _WaitsForNodes(_Filter):
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD)),)
+
+
+def events_of(kind: type[Plugin]) -> set[str]:
+    """The labels of what a plugin called Mine is registered for."""
+    plugins = {"multiPoint": {"enabled": [{"name": "Mine"}]}}
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}], ("Mine", kind)))
+    return {one.event.label for one in profile.registrations()["Mine"]}
+
+
+def test_a_filter_that_registers_nothing_hears_of_everything() -> None:
+    """Else a pod that it turned down would sleep until the safety net."""
+    assert {"PodAll", "NodeAll", "PersistentVolumeAll", "storage.k8s.io/CSINodeAll"} <= events_of(_Filter)
+
+
+def test_whoever_waits_for_nodes_hears_of_taints() -> None:
+    assert events_of(_WaitsForNodes) == {"NodeAdd", "NodeUpdateNodeTaint"}
+
+
+def test_profiles_must_sort_the_one_queue_alike() -> None:
+    class Other(Plugin):
+        name = "Other"
+
+        def __init__(self, args: Any, handle: Handle) -> None:
+            pass
+
+        def sort_key(self, queued: Any) -> int:
+            return 0
+
+    sort = {"queueSort": {"enabled": [{"name": "Other"}], "disabled": [{"name": "*"}]}}
+    with pytest.raises(ConfigError, match="must be the same for all profiles"):
+        build([{"schedulerName": "x"}, {"schedulerName": "y", "plugins": sort}], ("Other", Other))

@@ -1,0 +1,201 @@
+"""The cache against a dictionary: whatever order the watch and the workers come in, no room is given away twice."""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.state.cache import Cache
+from tests.builders import make_node, make_pod, pod_info
+from tests.framework.cluster_objects import node_fields, pod_fields
+from tests.framework.naive_columns import Place, check
+
+NODES = st.sampled_from(["a", "b", "c"])
+UIDS = st.sampled_from([f"uid-{number}" for number in range(5)])
+REPELS = {
+    "affinity": {
+        "podAntiAffinity": {
+            "requiredDuringSchedulingIgnoredDuringExecution": [
+                {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+            ]
+        }
+    }
+}
+WEB = pod_info("newcomer", labels={"app": "web"})
+OTHER = pod_info("newcomer", labels={"app": "db"})
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Where the model has a pod."""
+
+    pod: PodInfo
+    node: str
+    assumed: bool
+
+
+def version(uid: str, node: str, fields: dict[str, Any], *, repels: bool) -> Pod:
+    """One version of a pod. Two UIDs share a name, as when a StatefulSet makes a pod anew."""
+    name = f"pod-{int(uid[-1]) // 2}"
+    return make_pod(name, uid=uid, node=node, **fields, **(REPELS if repels else {}))
+
+
+class CacheMachine(RuleBasedStateMachine):
+    """Nodes and pods come, change and go in any order; pods are assumed, confirmed, forgotten."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cache = Cache()
+        self.nodes: dict[str, Node] = {}
+        self.pods: dict[str, Counted] = {}
+
+    # --- nodes
+
+    @rule(name=NODES, fields=node_fields)
+    def node_comes_or_changes(self, name: str, fields: dict[str, Any]) -> None:
+        self.nodes[name] = make_node(name, **fields)
+        self.cache.add_node(self.nodes[name])
+
+    @rule(name=NODES)
+    def heartbeat(self, name: str) -> None:
+        """Nothing that counts has changed: no generation moves, whose answers others keep."""
+        if name in self.nodes:
+            node = self.nodes[name]
+            generation = self.cache.nodes.last_generation
+            self.cache.update_node(Node(metadata=node.metadata, spec=node.spec, status=node.status))
+            assert self.cache.nodes.last_generation == generation
+
+    @rule(name=NODES)
+    def unreadable_node(self, name: str) -> None:
+        with pytest.raises(QuantityError):
+            self.cache.add_node(make_node(name, cpu="four"))
+
+    @rule(name=NODES)
+    def node_goes(self, name: str) -> None:
+        self.nodes.pop(name, None)
+        self.cache.remove_node(name)
+
+    # --- pods
+
+    @rule(uid=UIDS, node=NODES, fields=pod_fields, repels=st.booleans())
+    def assume(self, uid: str, node: str, fields: dict[str, Any], repels: bool) -> None:
+        pod = PodInfo(version(uid, "", fields, repels=repels))
+        if uid in self.pods:
+            with pytest.raises(ValueError, match="cannot be assumed"):
+                self.cache.assume_pod(pod, node)
+            return
+        self.cache.assume_pod(pod, node)
+        self.pods[uid] = Counted(pod, node, assumed=True)
+
+    @rule(uid=UIDS)
+    def forget(self, uid: str) -> None:
+        self.cache.forget_pod(uid)
+        if uid in self.pods and self.pods[uid].assumed:
+            del self.pods[uid]
+
+    @rule(uid=UIDS)
+    def confirm(self, uid: str) -> None:
+        """The watch shows the pod as it was assumed."""
+        if uid in self.pods:
+            counted = self.pods[uid]
+            seen = make_pod(
+                counted.pod.name,
+                uid=uid,
+                node=counted.node,
+                containers=[_plain(one) for one in counted.pod.pod.spec.containers],
+                **(REPELS if counted.pod.pod.spec.affinity else {}),
+            )
+            assert self.cache.add_pod(seen) == ""
+            self.pods[uid] = replace(counted, assumed=False, pod=PodInfo(seen))
+
+    @rule(uid=UIDS, node=NODES, fields=pod_fields, repels=st.booleans())
+    def pod_comes_or_changes(self, uid: str, node: str, fields: dict[str, Any], repels: bool) -> None:
+        """The watch shows the pod on a node: another one than assumed, a second time, resized."""
+        pod = version(uid, node, fields, repels=repels)
+        before = self.pods.get(uid)
+        assert self.cache.add_pod(pod) == (before.node if before is not None and before.node != node else "")
+        self.pods[uid] = Counted(PodInfo(pod), node, assumed=False)
+
+    @rule(uid=UIDS, node=NODES)
+    def unreadable_pod(self, uid: str, node: str) -> None:
+        with pytest.raises(QuantityError):
+            self.cache.add_pod(version(uid, node, _asking_for("much"), repels=False))
+        if uid not in self.pods:
+            with pytest.raises(QuantityError):
+                self.cache.assume_pod(PodInfo(version(uid, "", _asking_for("much"), repels=False)), node)
+
+    @rule(uid=UIDS)
+    def pod_goes(self, uid: str) -> None:
+        self.pods.pop(uid, None)
+        self.cache.remove_pod(uid)
+
+    # --- what must hold
+
+    def on(self, name: str) -> dict[str, PodInfo]:
+        """The pods that the model counts on a node."""
+        return {uid: counted.pod for uid, counted in self.pods.items() if counted.node == name}
+
+    @invariant()
+    def the_columns_are_the_sums_over_the_objects(self) -> None:
+        check(self.cache.nodes, {name: Place(node, self.on(name)) for name, node in self.nodes.items()})
+
+    @invariant()
+    def every_pod_counts_where_it_should(self) -> None:
+        for number in range(5):
+            counted = self.pods.get(f"uid-{number}")
+            assert self.cache.node_of(f"uid-{number}") == (counted.node if counted else "")
+            assert self.cache.is_assumed(f"uid-{number}") is (counted is not None and counted.assumed)
+
+    @invariant()
+    def statistics_are_a_recount(self) -> None:
+        sizes = self.cache.statistics()
+        assumed = sum(counted.assumed for counted in self.pods.values())
+        assert (sizes.nodes, sizes.pods, sizes.assumed_pods) == (len(self.nodes), len(self.pods), assumed)
+
+    @invariant()
+    def a_name_is_remembered_as_long_as_somebody_is_on_it(self) -> None:
+        for name in ("a", "b", "c"):
+            info = self.cache.node_info(name)
+            assert (info is not None) is (name in self.nodes or bool(self.on(name)))
+            assert self.cache.has_node(name) is (name in self.nodes)
+            if info is not None:
+                assert info.pods.keys() == self.on(name).keys()
+                assert info.node is self.nodes.get(name) or name in self.nodes
+
+    @invariant()
+    def the_anti_affinity_of_pods_on_nodes_is_a_recount(self) -> None:
+        """Pods on a name that no node carries repel nobody: there is no topology domain that they are in."""
+        held = self.cache.counters.required_anti_affinity(WEB)
+        (column,) = [one.holders for one in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
+        for name in ("a", "b", "c"):
+            if name in self.nodes:
+                repelling = [one for one in self.on(name).values() if one.pod.spec.affinity is not None]
+                assert column[self.cache.nodes.row_of(name)] == len(repelling)
+        assert column.sum() == sum(column[self.cache.nodes.rows()])
+        assert not self.cache.counters.required_anti_affinity(OTHER)
+
+
+def _asking_for(amount: str) -> dict[str, Any]:
+    return {"containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}]}
+
+
+def _plain(container: Any) -> dict[str, Any]:
+    ports = [{"hostPort": one.host_port, "protocol": one.protocol, "hostIP": one.host_ip} for one in container.ports]
+    return {"name": "c", "resources": {"requests": dict(container.resources.requests)}, "ports": ports}
+
+
+TestCache = CacheMachine.TestCase
+
+
+def test_a_pod_without_a_uid_is_known_by_its_key() -> None:
+    cache = Cache()
+    pod = make_pod("static", node="a")
+    pod.metadata.uid = ""
+    cache.add_pod(pod)
+    assert cache.node_of("default/static") == "a"

@@ -1,0 +1,136 @@
+"""Nominations: what a status says, what preemption decided, and who has to yield to whom."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.api.core import Pod
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.state.cache import Cache
+from kscheduler.state.nominator import Nominator
+from tests.builders import make_node, make_pod
+
+
+def pod(name: str, nominated: str = "", priority: int = 0, **spec: object) -> PodInfo:
+    return PodInfo(make_pod(name, status={"nominatedNodeName": nominated}, priority=priority, **spec))
+
+
+def test_a_pod_is_nominated_where_its_status_says_and_nowhere_after_it_is_removed() -> None:
+    nominator = Nominator()
+    one, other = pod("one", "a"), pod("other", "a")
+    nominator.add(one)
+    nominator.add(other)
+    assert nominator.nominated_pods("a") == (one, other)
+    assert nominator.nominated_node(one) == "a"
+    nominator.remove(one.uid)
+    nominator.remove(one.uid)
+    assert nominator.nominated_pods("a") == (other,)
+    assert nominator.nominated_node(one) == ""
+
+
+def test_a_pod_without_a_nominated_node_is_not_kept() -> None:
+    nominator = Nominator()
+    nominator.add(pod("one"))
+    assert len(nominator) == 0
+
+
+def test_a_nomination_made_here_outlives_a_status_that_does_not_know_it_yet() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("one"), "a")
+    changed = pod("one")
+    nominator.update(make_pod("one"), changed)
+    assert nominator.nominated_pods("a") == (changed,), "the newest version of the pod counts"
+
+
+def test_a_status_that_loses_its_node_ends_the_nomination() -> None:
+    nominator = Nominator()
+    nominator.add(pod("one", "a"))
+    nominator.update(pod("one", "a").pod, pod("one"))
+    assert len(nominator) == 0
+
+
+def test_a_status_that_names_another_node_moves_the_nomination() -> None:
+    nominator = Nominator()
+    nominator.nominate(pod("one"), "a")
+    nominator.update(make_pod("one"), pod("one", "b"))
+    assert nominator.nominated_pods("a") == ()
+    assert nominator.nominated_node(pod("one")) == "b"
+
+
+def test_preemption_may_take_a_nomination_back() -> None:
+    nominator = Nominator()
+    nominator.add(pod("one", "a"))
+    nominator.nominate(pod("one", "a"), "")
+    assert len(nominator) == 0
+
+
+def test_a_pod_that_waits_for_gates_has_no_claim() -> None:
+    nominator = Nominator()
+    nominator.add(pod("one", "a", schedulingGates=[{"name": "g"}]))
+    assert len(nominator) == 0
+
+
+def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None:
+    nominator = Nominator()
+    low, high = pod("low", "a", priority=1), pod("high", "b", priority=9)
+    nominator.add(low)
+    nominator.add(high)
+    assert nominator.before(pod("new", priority=1)) == {"a": (low,), "b": (high,)}
+    assert nominator.before(pod("new", priority=2)) == {"b": (high,)}
+    assert nominator.before(pod("new", priority=10)) == {}
+    assert nominator.before(high) == {}
+
+
+def test_a_pod_that_counts_on_a_node_is_nominated_nowhere() -> None:
+    cache = Cache()
+    cache.add_node(make_node("a"))
+    assumed, bound = pod("assumed", "a"), pod("bound", "a")
+    cache.nominator.add(assumed)
+    cache.nominator.add(bound)
+    cache.assume_pod(assumed, "a")
+    cache.add_pod(make_pod("bound", node="a"))
+    assert len(cache.nominator) == 0
+
+
+NODES = ("", "a", "b")
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["add", "update", "nominate", "remove"]),
+        st.sampled_from(["p", "q", "r"]),
+        st.sampled_from(NODES),
+        st.sampled_from(NODES),
+        st.integers(0, 2),
+    ),
+    max_size=20,
+)
+
+
+@given(steps, st.integers(0, 3))
+def test_equals_a_list_of_nominations(history: list[tuple[str, str, str, str, int]], priority: int) -> None:
+    nominator = Nominator()
+    model: dict[str, tuple[str, int]] = {}
+    for step, name, before, named, its_priority in history:
+        info = pod(name, named, its_priority)
+        here = model.pop(info.uid, ("", 0))[0]
+        if step == "remove":
+            nominator.remove(info.uid)
+            continue
+        if step == "add":
+            nominator.add(info)
+        elif step == "nominate":
+            nominator.nominate(info, named)
+        else:
+            nominator.update(old_version(name, before), info)
+        kept = here if step == "update" and not before else ""
+        if named or kept:
+            model[info.uid] = (named or kept, its_priority)
+    assert len(nominator) == len(model)
+    for node in ("a", "b"):
+        uids = [info.uid for info in nominator.nominated_pods(node)]
+        assert uids == [uid for uid, (where, _) in model.items() if where == node]
+    found = nominator.before(pod("new", priority=priority))
+    expected = {(node, uid) for uid, (node, its) in model.items() if its >= priority}
+    assert {(node, info.uid) for node, infos in found.items() for info in infos} == expected
+
+
+def old_version(name: str, nominated: str) -> Pod:
+    return pod(name, nominated).pod
