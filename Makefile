@@ -37,11 +37,13 @@ e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real o
 
 bench: $(DEV) ## Measure in process: decisions, decoding, exposition
 	$(BIN)/python benchmarks/decisions.py
+	$(BIN)/python benchmarks/topology.py
+	$(BIN)/python benchmarks/counters_memory.py
 	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/exposition.py
 
 bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
-	$(BIN)/python benchmarks/real.py
+	$(BIN)/python -m benchmarks.real --rounds 2
 
 fuzz: $(DEV) ## Run the property tests for long
 	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/state
