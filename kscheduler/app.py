@@ -33,6 +33,7 @@ from kscheduler.client.writes import PodWriter
 from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.registry import Registry
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.logs import get_logger
 from kscheduler.metrics import (
@@ -89,6 +90,8 @@ class Options:
     bind_address: str = "0.0.0.0"
     port: int = 10259
     clock: Clock = field(default=REAL_CLOCK)
+    registry: Registry = field(default_factory=in_tree.registry)
+    """Plugins by name: the in-tree ones, and whatever a program of yours has registered besides."""
 
 
 class App:
@@ -114,7 +117,7 @@ class App:
         )
         self._status_writer = StatusWriter(pods, self._recorder)
         self._informers = InformerFactory(self._client, WATCHED, clock=self._clock)
-        self.profiles = build_profiles(self._configuration, in_tree.registry(), self._handle(pods))
+        self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods))
         self._queue = self._build_queue()
         self._workers = self._build_workers()
         self._add_handlers()

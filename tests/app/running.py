@@ -54,9 +54,12 @@ async def until(server: EmbeddedAPIServer, condition: Callable[[], bool]) -> Non
 
 
 @asynccontextmanager
-async def running(server: EmbeddedAPIServer) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
+async def running(
+    server: EmbeddedAPIServer, options: Options | None = None
+) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
     """The application from before its sync to its end, which must be orderly."""
-    app = App(Options(default_configuration(), bind_address="127.0.0.1", port=0), plain_connection(server.url))
+    options = options or Options(default_configuration(), bind_address="127.0.0.1", port=0)
+    app = App(options, plain_connection(server.url))
     stop = asyncio.Event()
     task = asyncio.ensure_future(app.run(stop))
     try:

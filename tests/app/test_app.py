@@ -6,6 +6,12 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kscheduler.app import Options
+from kscheduler.config.loader import from_tree
+from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.plugins import in_tree
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
 from tests.app.running import answer, node_of, put, running, until
@@ -23,6 +29,30 @@ async def test_twenty_pods_are_bound_within_what_the_nodes_have() -> None:
             await until(server, lambda: all(node_of(server, name) for name in names))
             taken = [node_of(server, name) for name in names]
             assert sorted(taken) == sorted([f"node-{number}" for number in range(4)] * 5)
+
+
+@plugin("PreferCheap")
+def score(pod: PodInfo, node: NodeInfo) -> int:
+    return 100 - int(float(node.annotations.get("cost", "1")) * 100)
+
+
+async def test_a_policy_of_a_few_lines_decides_where_pods_go() -> None:
+    """The example of the README: registered by a program, enabled by a configuration."""
+    registry = in_tree.registry()
+    registry.register(score.name, score)
+    plugins = {"score": {"disabled": [{"name": "*"}], "enabled": [{"name": "PreferCheap", "weight": 5}]}}
+    profile = {"schedulerName": "kscheduler", "plugins": plugins}
+    kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+    config = from_tree({**kind, "profiles": [profile]}, "test")
+    options = Options(config, bind_address="127.0.0.1", port=0, registry=registry)
+    async with EmbeddedAPIServer(seed=1) as server:
+        for name, cost in (("dear", "0.9"), ("cheap", "0.1"), ("middling", "0.5")):
+            node = node_tree(name)
+            node["metadata"]["annotations"] = {"cost": cost}
+            put(server, "nodes", node)
+        async with running(server, options):
+            put(server, "pods", pod_tree("p"))
+            await until(server, lambda: node_of(server, "p") == "cheap")
 
 
 async def test_a_pod_that_fits_nowhere_is_told_why_and_bound_when_there_is_room() -> None:
