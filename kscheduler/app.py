@@ -14,7 +14,7 @@ import signal
 import socket
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Final
 
 import msgspec
@@ -194,7 +194,7 @@ class App:
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(
             pending_pods=self._pending_pods,
-            cache_size=lambda: _numbers(self._cache.statistics()),
+            cache_size=lambda: asdict(self._cache.statistics()),
             unschedulable_pods=self._queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._workers.binding},
@@ -294,7 +294,7 @@ class App:
             Service("workers", self._workers.run, self._drain),
         )
         async with running(*services):
-            _log.info("scheduling", profiles=sorted(self.profiles), **_numbers(self._cache.statistics()))
+            _log.info("scheduling", profiles=sorted(self.profiles), **asdict(self._cache.statistics()))
             await stop.wait()
             _log.info("stopping")
             self._is_stopping = True
@@ -329,11 +329,6 @@ class App:
             missing = rules_not_built(profile)
             if missing:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
-
-
-def _numbers(statistics: object) -> dict[str, float]:
-    """A statistics value as numbers by name."""
-    return {name: getattr(statistics, name) for name in statistics.__dataclass_fields__}  # type: ignore[attr-defined]
 
 
 async def run(options: Options) -> None:

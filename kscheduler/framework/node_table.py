@@ -138,6 +138,22 @@ class NodeTable:
             matched &= is_named if requirement.matches_value(name) else ~is_named
         return matched
 
+    def matches_any(self, terms: Iterable[NodeTerm], rows: Rows) -> Mask:
+        """Which rows satisfy one of the terms."""
+        matched = np.zeros(len(rows), dtype=np.bool_)
+        for term in terms:
+            matched |= self.matches_term(term, rows)
+        return matched
+
+    def wanted_by(self, pod: PodInfo, rows: Rows) -> Mask:
+        """Which rows satisfy the pod's own nodeSelector and one of its required node affinity terms."""
+        matched = np.ones(len(rows), dtype=np.bool_)
+        if pod.node_selector is not None:
+            matched &= self.matches_term(pod.node_selector, rows)
+        if pod.required_node_terms is not None:
+            matched &= self.matches_any(pod.required_node_terms, rows)
+        return matched
+
     def label_values(self, key: str, rows: Rows | slice) -> tuple[NDArray[np.int32], list[str | None]]:
         """A label over the rows: value numbers (0: missing), and the values they stand for. A slice copies nothing."""
         column = self._label(key)

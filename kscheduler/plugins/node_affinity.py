@@ -17,7 +17,6 @@ from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
@@ -78,9 +77,9 @@ class NodeAffinity(Plugin):
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """First the profile's demand, then the pod's."""
         del cycle
-        codes = np.where(_matching(pod, nodes, rows), 0, self.NOT_MATCHED)
+        codes = np.where(nodes.wanted_by(pod, rows), 0, self.NOT_MATCHED)
         if self._added_terms is not None:
-            codes[~_any_term(self._added_terms, nodes, rows)] = self.NOT_ENFORCED
+            codes[~nodes.matches_any(self._added_terms, rows)] = self.NOT_ENFORCED
         return codes
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
@@ -132,23 +131,6 @@ def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
             return None
         found = (found or frozenset()).union(frozenset(lists[0]).intersection(*lists[1:]))
     return found
-
-
-def _matching(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask:
-    """The rows that satisfy the pod's nodeSelector and one of its required terms."""
-    matched = np.ones(len(rows), dtype=np.bool_)
-    if pod.node_selector is not None:
-        matched &= nodes.matches_term(pod.node_selector, rows)
-    if pod.required_node_terms is not None:
-        matched &= _any_term(pod.required_node_terms, nodes, rows)
-    return matched
-
-
-def _any_term(terms: Iterable[NodeTerm], nodes: NodeTable, rows: Rows) -> Mask:
-    matched = np.zeros(len(rows), dtype=np.bool_)
-    for term in terms:
-        matched |= nodes.matches_term(term, rows)
-    return matched
 
 
 def _node_matches(pod: PodInfo, node: Node) -> bool:

@@ -75,13 +75,9 @@ def _all_of(*masks: Mask | None) -> Mask | None:
 
 def _wanted(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
     """Rows that match the pod's own nodeSelector and required node affinity; a profile's addedAffinity is not asked."""
-    masks = [] if pod.node_selector is None else [nodes.matches_term(pod.node_selector, rows)]
-    if pod.required_node_terms is not None:
-        matched = np.zeros(len(rows), dtype=np.bool_)
-        for term in pod.required_node_terms:
-            matched |= nodes.matches_term(term, rows)
-        masks.append(matched)
-    return _all_of(*masks)
+    if pod.node_selector is None and pod.required_node_terms is None:
+        return None
+    return nodes.wanted_by(pod, rows)
 
 
 def _open_to(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
