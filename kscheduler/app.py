@@ -329,6 +329,9 @@ class App:
             missing = rules_not_built(profile)
             if missing:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
+            if profile.post_filter:
+                names = [plugin.name for plugin in profile.post_filter]
+                _log.warning("extension_point_not_run", profile=profile.name, point="postFilter", plugins=names)
 
 
 async def run(options: Options) -> None:

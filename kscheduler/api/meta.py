@@ -44,10 +44,6 @@ class KubeObject(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=Tru
         return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name
 
 
-class PartialObject(KubeObject):
-    """Any object, metadata only."""
-
-
 class Condition(Value, frozen=True):
     """One entry of `status.conditions`."""
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.api.core import Namespace, Pod
+from kscheduler.api.core import Pod
 from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
@@ -24,14 +24,6 @@ class ClusterView(Protocol):
     @property
     def nodes(self) -> NodeTable:
         """The nodes, in columns."""
-        ...
-
-
-class Listers(Protocol):
-    """Objects besides nodes and pods, from the informers' stores."""
-
-    def namespace(self, name: str) -> Namespace | None:
-        """A namespace, for its labels."""
         ...
 
 
@@ -97,7 +89,6 @@ class Handle:
     writer: Writer
     waiting_pods: WaitingPods
     counters: TopologyCounters | None = None
-    listers: Listers | None = None
     nominator: Nominator | None = None
     volumes: Volumes | None = None
     volume_writer: VolumeWriter | None = None

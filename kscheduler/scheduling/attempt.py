@@ -60,6 +60,8 @@ class Attempt:
     pre_flight: Status = SUCCESS
     """What went wrong when they were asked."""
     is_pre_bound: bool = False
+    is_bound: bool = False
+    """The API server has it so: from here on nothing may give the node back."""
 
     @property
     def node_name(self) -> str:
@@ -219,6 +221,7 @@ class Scheduler:
         if not await self.pre_bind(attempt):
             return
         status = await self._run_bind(attempt)
+        attempt.is_bound = status.is_success
         if status.is_success:
             self._bound(attempt)
         else:
@@ -292,7 +295,9 @@ class Scheduler:
         self._around.failures.handle(queued, Failure(message, SCHEDULER_ERROR), self._around.clock.time())
 
     def abandon(self, attempt: Attempt, failure: BaseException) -> None:
-        """A bug ended the attempt's task: give the node back and try again later."""
+        """A bug ended the attempt's task: give the node back and try again later, unless the pod is bound already."""
+        if attempt.is_bound:
+            return
         self._abandon(attempt, error(f"{type(failure).__name__}: {failure}"))
 
     def _abandon(self, attempt: Attempt, status: Status) -> None:

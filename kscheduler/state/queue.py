@@ -16,7 +16,6 @@ that failed with an error. Every 30 s whoever has been parked for 5 minutes is t
 correct hint ever needs. Limits: parked pods are asked one by one; judging them by class is an issue of its own.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -210,13 +209,6 @@ class SchedulingQueue:
         self._move(late, events.UNSCHEDULABLE_TIMEOUT, None, None, now)
         for queued in late:
             queued.was_flushed = queued.key not in self._gated  # one that is still gated was not rescued
-
-    def seconds_to_next_flush(self, now: float) -> float | None:
-        """Until `flush_backoff` has something to do; `None` when nothing backs off."""
-        heads = [head for head in (self._backoff.peek(), self._error_backoff.peek()) if head is not None]
-        if not heads:
-            return None
-        return max(0.0, math.floor(min(head.backoff_expiration for head in heads)) + 1 - now)
 
     # --- within ---------------------------------------------------------------------------------------------------
 

@@ -104,6 +104,25 @@ async def test_a_binder_that_raises_ends_no_worker() -> None:
         assert not task.done()
 
 
+async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_away() -> None:
+    """The API server has the pod on its node, whatever breaks here afterwards."""
+    binder = GatedBind()
+    binder.gate.set()
+    around = Around(profile(binder), cluster("node"), workers=2)
+
+    def breaks(_attempts: int) -> None:
+        raise RuntimeError("it broke")
+
+    around.observations.pod_scheduled = breaks  # type: ignore[assignment]
+    async with working(around) as task:
+        around.add(make_pod("p"))
+        await turns()
+        assert binder.bound == ["p"]
+        assert around.cache.statistics().pods == 1
+        assert around.where("default/p") == ""
+        assert not task.done()
+
+
 async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
     class Liar(TurnsDown):
         def status(self, cycle: CycleState, code: int) -> Status:
