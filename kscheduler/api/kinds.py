@@ -5,6 +5,7 @@ from types import MappingProxyType
 
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -91,4 +92,10 @@ STORAGE_KINDS = (
 )
 """What the volume plugins read."""
 
-KINDS = MappingProxyType({kind.plural: kind for kind in (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS)})
+POD_DISRUPTION_BUDGETS = Kind(
+    "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget, namespaced=True
+)
+
+KINDS = MappingProxyType(
+    {kind.plural: kind for kind in (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)}
+)

@@ -13,6 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import DisruptionBudgets, Evictions
 from kscheduler.framework.status import Status
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.framework.volumes import Volumes, VolumeWriter
@@ -94,6 +95,8 @@ class Handle:
     volume_writer: VolumeWriter | None = None
     clock: Clock = REAL_CLOCK
     workloads: WorkloadListers = NO_WORKLOADS
+    budgets: DisruptionBudgets | None = None
+    evictions: Evictions | None = None
 
 
 PluginArgs = Mapping[str, object] | object | None

@@ -48,6 +48,10 @@ class SchedulingRecord:
     scores: tuple[PluginScores, ...] = ()
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
     """One per feasible row; empty where nothing was scored."""
+    nominated_node_name: str | None = None
+    """What PostFilter did about it: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    post_filter_message: str = ""
+    """The tail of the message: what PostFilter says when it could not help."""
 
     def narrow(self, names: frozenset[str], plugin: str) -> None:
         """A PreFilter plugin says that only these nodes can fit."""
@@ -62,7 +66,7 @@ class SchedulingRecord:
             return ""
         if self.status.code is Code.ERROR or self.num_all_nodes == 0:
             return self.status.message
-        return FitError(self.num_all_nodes, self.diagnosis).message
+        return FitError(self.num_all_nodes, self.diagnosis, self.post_filter_message).message
 
     def feasible_names(self) -> list[str]:
         """The nodes that passed."""

@@ -1,0 +1,47 @@
+"""What preemption needs of its surroundings: budgets to respect, and somebody who evicts.
+
+Choosing victims is a function of the cluster view (a plugin does it in PostFilter); taking them away talks to the API
+server and takes its time. So the plugin hands over a `Preemption` and returns at once; the preemptor stays out of the
+queue while it is under way.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.framework.pod_info import PodInfo
+
+
+@dataclass(frozen=True, slots=True)
+class Preemption:
+    """A decision to make room."""
+
+    preemptor: PodInfo
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    """Most important first; never empty."""
+    plugin: str
+    """Who decided so: `DefaultPreemption`."""
+    outbid: tuple[PodInfo, ...] = ()
+    """Pods of lower priority that were nominated to the node: they lose their nomination."""
+
+
+class Evictions(Protocol):
+    """Takes victims away."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Start it; returns at once. Where nothing is written (what-if), nothing happens."""
+        ...
+
+    def is_under_way(self, uid: str) -> bool:
+        """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
+        ...
+
+
+class DisruptionBudgets(Protocol):
+    """PodDisruptionBudgets by namespace."""
+
+    def of_namespace(self, namespace: str) -> Sequence[PodDisruptionBudget]:
+        """All of them, in the order of their names."""
+        ...
