@@ -49,7 +49,7 @@ class SchedulingRecord:
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
     """One per feasible row; empty where nothing was scored."""
     nominated_node_name: str | None = None
-    """What PostFilter did about it: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    """What PostFilter did: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     post_filter_message: str = ""
     """The tail of the message: what PostFilter says when it could not help."""
 
