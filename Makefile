@@ -11,10 +11,10 @@ DEV    := $(VENV)/.dev-ready
 NODES  ?= 100
 PODS   ?= 1000
 
-.PHONY: help demo test check fmt e2e bench bench-real fuzz clean
+.PHONY: help demo test check fmt e2e bench bench-real bench-latency fuzz fuzz-specification fuzz-machines clean
 
 help: ## Tell what there is
-	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 demo: $(RUN) ## Watch 1,000 pods being scheduled on an embedded cluster (NODES=, PODS=, KEEP=1 leaves it running)
 	@$(BIN)/kscheduler demo --nodes $(NODES) --pods $(PODS) $(if $(KEEP),--keep)
@@ -45,8 +45,17 @@ bench: $(DEV) ## Measure in process: decisions, decoding, exposition
 bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
 	$(BIN)/python -m benchmarks.real --rounds 2
 
-fuzz: $(DEV) ## Run the property tests for long
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification tests/state
+bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
+	$(BIN)/python -m benchmarks.latency
+
+fuzz: $(DEV) ## Run the property tests for long, on two cores: 100,000 cases against the specification, and machines
+	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines
+
+fuzz-specification: $(DEV)
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification
+
+fuzz-machines: $(DEV)
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/state $(wildcard tests/scheduling/test_never_stuck*.py)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

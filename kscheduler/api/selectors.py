@@ -1,11 +1,13 @@
 """Label, field and node selectors, parsed once into values that answer `matches`.
 
 A requirement is a small value; a selector is the conjunction of its requirements. Parsing never raises: a requirement
-that the API would refuse (an unknown operator, `Gt` with no number) matches nothing, as in kube-scheduler, where a term
-that cannot be parsed is a term that does not match.
+that the API would refuse (an unknown operator, `Gt` with no number, a value that is no label value) matches nothing, as
+in kube-scheduler, where a term that cannot be parsed is a term that does not match. Such terms do arrive: the API
+server takes any value in *preferred* node affinity, and any word as the number of `Gt` and `Lt`.
 """
 
-from collections.abc import Mapping
+import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -26,6 +28,10 @@ class Operator(Enum):
 
 
 _DIGITS = frozenset("0123456789")
+_NAME = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?"
+_SUBDOMAIN = r"(?=[^/]{1,253}/)[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*"
+_LABEL_KEY = re.compile(f"({_SUBDOMAIN}/)?{_NAME}")
+_LABEL_VALUE = re.compile(f"({_NAME})?")
 _LABEL_OPERATORS = {operator.value: operator for operator in Operator if operator.value not in ("", "Gt", "Lt")}
 _NODE_OPERATORS = {operator.value: operator for operator in Operator if operator.value}
 
@@ -37,6 +43,16 @@ def parse_int64(text: str) -> int | None:
         return None
     number = int(text)
     return number if -(2**63) <= number < 2**63 else None
+
+
+def is_label_key(text: str) -> bool:
+    """Whether a label may have this key: a name of up to 63 characters, perhaps behind a DNS subdomain and a slash."""
+    return _LABEL_KEY.fullmatch(text) is not None
+
+
+def is_label_value(text: str) -> bool:
+    """Whether a label may have this value: nothing, or at most 63 letters, digits, `-`, `_`, `.`, those not outside."""
+    return _LABEL_VALUE.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +131,10 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
     """A label selector; `None` selects nothing, an empty one everything, an unparsable one nothing."""
     if selector is None:
         return NOTHING
-    requirements = [Requirement(key, Operator.IN, frozenset((value,))) for key, value in selector.match_labels.items()]
+    requirements = [
+        Requirement(key, _spelled(Operator.IN, key, (value,)), frozenset((value,)))
+        for key, value in selector.match_labels.items()
+    ]
     requirements.extend(_label_requirement(expression) for expression in selector.match_expressions)
     if any(requirement.operator is Operator.NEVER for requirement in requirements):
         return NOTHING
@@ -123,7 +142,7 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def parse_node_selector_map(node_selector: Mapping[str, str]) -> NodeTerm:
-    """`spec.nodeSelector`: every label must have exactly this value."""
+    """`spec.nodeSelector`: every label must have exactly this value, were it one that no label can have."""
     requirements = (Requirement(key, Operator.IN, frozenset((value,))) for key, value in node_selector.items())
     return NodeTerm(tuple(sorted(requirements, key=_order)))
 
@@ -138,16 +157,21 @@ def parse_node_term(term: NodeSelectorTerm) -> NodeTerm:
 
 def _label_requirement(expression: LabelSelectorRequirement) -> Requirement:
     operator = _LABEL_OPERATORS.get(expression.operator, Operator.NEVER)
-    return Requirement(expression.key, _checked(operator, expression.values), frozenset(expression.values))
+    operator = _spelled(_counted(operator, expression.values), expression.key, expression.values)
+    return Requirement(expression.key, operator, frozenset(expression.values))
 
 
 def _node_requirement(expression: NodeSelectorRequirement) -> Requirement:
+    """A bound is also a label value, so it has no sign: `Gt -1` and `Gt +1` cannot be parsed."""
     operator = _NODE_OPERATORS.get(expression.operator, Operator.NEVER)
+    bound: int | None = None
     if operator in (Operator.GT, Operator.LT):
         bound = parse_int64(expression.values[0]) if len(expression.values) == 1 else None
         operator = Operator.NEVER if bound is None else operator
-        return Requirement(expression.key, operator, frozenset(expression.values), bound or 0)
-    return Requirement(expression.key, _checked(operator, expression.values), frozenset(expression.values))
+    else:
+        operator = _counted(operator, expression.values)
+    operator = _spelled(operator, expression.key, expression.values)
+    return Requirement(expression.key, operator, frozenset(expression.values), bound or 0)
 
 
 def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
@@ -158,10 +182,15 @@ def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
     return Requirement(expression.key, operator, frozenset(expression.values))
 
 
-def _checked(operator: Operator, values: tuple[str, ...]) -> Operator:
+def _counted(operator: Operator, values: tuple[str, ...]) -> Operator:
     """In and NotIn need values, Exists and DoesNotExist must have none."""
     needs_values = operator in (Operator.IN, Operator.NOT_IN)
     return operator if needs_values == bool(values) else Operator.NEVER
+
+
+def _spelled(operator: Operator, key: str, values: Iterable[str]) -> Operator:
+    """Key and values must be such as labels can have (`labels.NewRequirement` of apimachinery)."""
+    return operator if is_label_key(key) and all(map(is_label_value, values)) else Operator.NEVER
 
 
 def _order(requirement: Requirement) -> tuple[str, str, tuple[str, ...]]:

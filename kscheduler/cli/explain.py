@@ -17,8 +17,9 @@ from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, load_file
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.as_text import Style, decision_text, printable, style_of
+from kscheduler.explain.as_text import Style, decision_text, style_of
 from kscheduler.explain.live import LiveScenario, live_scenario
+from kscheduler.explain.printable import printable
 from kscheduler.whatif.decide import Decision, decide
 from kscheduler.whatif.scenario import ScenarioError, read_scenarios
 

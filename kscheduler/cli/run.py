@@ -5,8 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from kscheduler.cli.flags import Resolved, add_flags, resolve
+from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
 from kscheduler.cli.refusal import refuse
+from kscheduler.config.durations import seconds
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -17,6 +18,27 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     add_flags(parser)
     parser.add_argument(
         "--write-config-to", metavar="FILE", default="", help="write the complete configuration there and end"
+    )
+    parser.add_argument(
+        "--permit-token-file",
+        metavar="FILE",
+        default="",
+        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down",
+    )
+    parser.add_argument(
+        "--cache-check-period",
+        type=duration,
+        metavar="DURATION",
+        default=seconds(60),
+        help="how often the cache is compared with what was watched; 0: only on SIGUSR2 (default %(default)s)",
+    )
+    parser.add_argument(
+        "--store-audit-period",
+        type=duration,
+        metavar="DURATION",
+        default=seconds(300),
+        help="how often what was watched is compared with the API server; 0: only where the cache check asks for it "
+        "(default %(default)s)",
     )
     parser.add_argument("-v", "--v", type=int, default=2, metavar="LEVEL", help="log verbosity, as klog (default 2)")
     parser.add_argument("--log-format", choices=("json", "text"), help="default: text on a terminal, json elsewhere")
@@ -33,7 +55,7 @@ def run(args: argparse.Namespace) -> int:
     try:
         resolved = resolve(args)
         _warn(resolved)
-        return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args.master)
+        return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args)
     except (ConfigError, ConfigurationError) as failure:
         return refuse(failure)
 
@@ -56,10 +78,18 @@ def _write_config(resolved: Resolved, path: str) -> int:
     return 0
 
 
-def _serve(resolved: Resolved, master: str) -> int:
+def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     from kscheduler import app
+    from kscheduler.scheduling.truth_keeping import Periods
 
-    options = app.Options(config=resolved.config, master=master, bind_address=resolved.bind_address, port=resolved.port)
+    options = app.Options(
+        config=resolved.config,
+        master=args.master,
+        bind_address=resolved.bind_address,
+        port=resolved.port,
+        permit_token_file=args.permit_token_file,
+        periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
+    )
     try:
         _run_on_the_best_loop(app.run(options))
     except OSError as failure:

@@ -2,7 +2,9 @@
 
 The first occurrence is created. The second turns the Event into a series and is patched at once. Later ones are only
 counted and patched every 30 minutes, and once more when the series has been silent for 6 minutes; then it is over.
-What makes two occurrences the same: regarding (by UID), type, reason, action and controller; not the note.
+What makes two occurrences the same: regarding and related (by UID), type, reason, action, controller, and the note: an
+Event's note cannot be changed, so other words need another Event. (client-go compares the resourceVersion of regarding
+instead of the note; our own condition patches would end a series with each attempt.)
 Limit: at most `LARGEST` series are remembered, the least recently seen is forgotten first (its next occurrence is new).
 """
 
@@ -14,8 +16,8 @@ FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
 LARGEST = 16_384
 
-SeriesKey = tuple[str, str, str, str, str]
-"""(uid or key of regarding, type, reason, action, reporting controller)."""
+SeriesKey = tuple[str, str, str, str, str, str, int]
+"""(uid or key of regarding, of related, type, reason, action, reporting controller, hash of the note)."""
 
 
 @dataclass(slots=True)
@@ -31,9 +33,18 @@ class Series:
     """Wall clock seconds, for the Event's text."""
     patched_at: float
     patched_count: int = 1
+    is_recorded: bool = True
+    """Whether the server has the Event; until then there is nothing to patch."""
+    is_queued: bool = False
+    """Whether a patch waits to be sent: it will tell the newest count."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the server does not know how often it happened."""
+        return self.count > max(self.patched_count, 1)
 
     def end(self) -> None:
-        """The server no longer has the Event: the next occurrence is a new one."""
+        """The server does not have the Event: the next occurrence is a new one."""
         self.last_seen = float("-inf")
         self.patched_count = self.count
 
@@ -59,12 +70,13 @@ class SeriesBook:
         due = series.count == 2 or now - series.patched_at >= REFRESH_SECONDS
         return series, due
 
-    def begin(self, key: SeriesKey, series: Series) -> None:
-        """A new Event, which may become a series."""
+    def begin(self, key: SeriesKey, series: Series) -> Series | None:
+        """A new Event, which may become a series; the one that is forgotten for it, if its last count is untold."""
+        replaced = self._series.pop(key, None)
         self._series[key] = series
-        self._series.move_to_end(key)
-        if len(self._series) > self._largest:
-            self._series.popitem(last=False)
+        if replaced is None and len(self._series) > self._largest:
+            _, replaced = self._series.popitem(last=False)
+        return replaced if replaced is not None and replaced.is_behind else None
 
     def finish(self, now: float) -> Iterator[Series]:
         """Forget what has been silent for six minutes; yields the series whose last count the server lacks."""
@@ -74,5 +86,5 @@ class SeriesBook:
             if now - series.last_seen <= FINISH_SECONDS:
                 return
             del self._series[key]
-            if series.count > max(series.patched_count, 1):
+            if series.is_behind:
                 yield series

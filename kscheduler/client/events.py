@@ -1,13 +1,15 @@
 """Kubernetes Events (events.k8s.io/v1): what `kubectl describe pod` tells the user.
 
 The problem: a thousand pods that do not fit would send an Event per attempt, and a slow API server would make them pile
-up without bound. The idea: `record` only puts a small value into a bounded queue, drops and counts when it is full, and
-never waits or raises; a few workers send; occurrences of the same thing become a series (`event_series`).
+up without bound. The idea: what repeats itself is only counted (`event_series`); `record` puts what is new into a
+bounded queue, drops and counts when it is full, and never waits or raises; a few workers send. What went well (a pod
+was bound) goes first; warnings come in floods and go at `WARNINGS_PER_SECOND`.
 Limits: Events are best effort by design; what is queued when the process is killed is lost.
 """
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -25,6 +27,9 @@ from kscheduler.logs import get_logger
 log = get_logger(__name__)
 
 LONGEST_NOTE_BYTES = 1024
+WARNINGS_PER_SECOND = 100.0
+WARNINGS_AT_ONCE = 1000
+"""kube-scheduler sends 50 Events of any kind a second, 100 at once."""
 _ELLIPSIS = " ..."
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
@@ -78,12 +83,7 @@ class _Occurrence(NamedTuple):
 
 
 class _NewEvent(NamedTuple):
-    path: str
-    body: bytes
-
-
-class _SeriesPatch(NamedTuple):
-    path: str
+    occurrence: _Occurrence
     series: Series
 
 
@@ -126,20 +126,21 @@ class EventRecorder:
         clock: Clock = REAL_CLOCK,
         queue_size: int = 1000,
         workers: int = 8,
-        bucket: TokenBucket | None = None,
     ) -> None:
-        """`reporting_instance` is `<schedulerName>-<hostname>` in kube-scheduler; `bucket` None does not limit."""
+        """`reporting_instance` is `<schedulerName>-<hostname>` in kube-scheduler."""
         self._client = client
         self._instance = reporting_instance
         self._clock = clock
         self._queue_size = queue_size
         self._workers = workers
-        self._bucket = bucket
-        self._queue: deque[_Occurrence | Series] = deque()
+        self._first: deque[_NewEvent] = deque()
+        self._then: deque[_NewEvent | Series] = deque()
+        self._bucket = TokenBucket(WARNINGS_PER_SECOND, WARNINGS_AT_ONCE, clock)
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
         self._idle.set()
         self._sending = 0
+        self._last_nanoseconds = 0
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
 
@@ -154,18 +155,49 @@ class EventRecorder:
         reporting_controller: str,
         related: ObjectReference | None = None,
     ) -> None:
-        """Queue one occurrence; never waits, never raises. Notes above 1,024 bytes are cut and end in ` ...`."""
-        if len(self._queue) >= self._queue_size:
+        """Take in one occurrence; never waits, never raises. Notes above 1,024 bytes are cut and end in ` ...`.
+
+        One that repeats another is counted there and takes no place in the queue.
+        """
+        at, now = self._clock.time(), self._clock.monotonic()
+        of = _identity(regarding), _identity(related)
+        key = *of, type, reason, action, reporting_controller, hash(note)
+        series, is_due = self._book.seen(key, now, at)
+        if series is None:
+            reference = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
+            self._begin(key, _Occurrence(reference, type, reason, action, note, reporting_controller, related, at), now)
+        elif is_due and series.is_recorded:
+            self._put_series(series)
+
+    def _begin(self, key: SeriesKey, work: _Occurrence, now: float) -> None:
+        """A new Event. Warnings leave a fifth of the queue to what went well: those come in floods."""
+        is_normal = work.type == "Normal"
+        if self._queued >= (self._queue_size if is_normal else self._queue_size * 4 // 5):
             self._dropped += 1
             return
-        reference = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
-        at = self._clock.time()
-        self._put(_Occurrence(reference, type, reason, action, note, reporting_controller, related, at))
+        self._last_nanoseconds = max(int(work.at * 1e9), self._last_nanoseconds + 1)
+        name = f"{work.regarding.name}.{self._last_nanoseconds:x}"
+        series = Series(work.regarding.namespace or "default", name, 1, now, work.at, now, is_recorded=False)
+        forgotten = self._book.begin(key, series)
+        (self._first if is_normal else self._then).append(_NewEvent(work, series))
+        self._wake()
+        if forgotten is not None and forgotten.is_recorded:
+            self._put_series(forgotten)
 
-    def _put(self, work: _Occurrence | Series) -> None:
-        self._queue.append(work)
+    def _put_series(self, series: Series) -> None:
+        """Tell the server the newest count, if there is room; otherwise the end of the series will."""
+        if not series.is_queued and self._queued < self._queue_size:
+            series.is_queued = True
+            self._then.append(series)
+            self._wake()
+
+    def _wake(self) -> None:
         self._filled.set()
         self._idle.clear()
+
+    @property
+    def _queued(self) -> int:
+        return len(self._first) + len(self._then)
 
     async def run(self) -> None:
         """Send until cancelled."""
@@ -180,102 +212,103 @@ class EventRecorder:
 
     def statistics(self) -> EventStatistics:
         """A snapshot of the counts."""
-        return EventStatistics(
-            len(self._queue), self._sent, self._patched, self._dropped, self._failed, len(self._book)
-        )
+        return EventStatistics(self._queued, self._sent, self._patched, self._dropped, self._failed, len(self._book))
 
     async def _work(self) -> None:
         while True:
-            while not self._queue:
+            while not self._queued:
                 self._filled.clear()
                 await self._filled.wait()
-            work = self._queue.popleft()
             self._sending += 1
             try:
-                await self._handle(work)
+                await self._send_next()
             finally:
                 self._sending -= 1
-                if not self._queue and not self._sending:
+                if not self._queued and not self._sending:
                     self._idle.set()
 
-    async def _handle(self, work: _Occurrence | Series) -> None:
-        if isinstance(work, Series):
-            await self._send(_patch_of(work))
-            return
-        now = self._clock.monotonic()
-        key = _key(work)
-        series, due = self._book.seen(key, now, work.at)
-        if series is None:
-            await self._create(key, work, now)
-        elif due:
-            series.patched_at = now
-            await self._send(_patch_of(series))
+    async def _send_next(self) -> None:
+        """What went well at once; the rest at its rate, and what went well meanwhile before it."""
+        if not self._first:
+            await self._bucket.take()
+        if self._first:
+            await self._create(self._first.popleft())
+        elif self._then:
+            work = self._then.popleft()
+            await (self._patch(work) if isinstance(work, Series) else self._create(work))
 
-    async def _create(self, key: SeriesKey, work: _Occurrence, now: float) -> None:
-        namespace = work.regarding.namespace or "default"
-        name = f"{work.regarding.name}.{int(work.at * 1e9):x}"
-        self._book.begin(key, Series(namespace, name, 1, now, work.at, now))
-        await self._send(_NewEvent(_collection(namespace), event_body(work, namespace, name, self._instance)))
+    async def _create(self, work: _NewEvent) -> None:
+        series = work.series
+        body = event_body(work.occurrence, series.namespace, series.name, self._instance)
+        series.is_recorded = await self._insist(lambda: self._post(series, body))
+        if not series.is_recorded:
+            series.end()
+        elif series.is_behind:  # it happened again before the server had it
+            await self._patch(series)
 
-    async def _send(self, work: _NewEvent | _SeriesPatch) -> None:
-        """Try up to twelve times; an Event that the server refuses is given up at once."""
+    async def _patch(self, series: Series) -> None:
+        series.is_queued = False
+        series.patched_at = self._clock.monotonic()
+        if not await self._insist(lambda: self._patch_once(series)):
+            series.end()
+
+    async def _post(self, series: Series, body: bytes) -> None:
+        try:
+            await self._client.post(_collection(series.namespace), body)
+        except APIError as error:
+            if not error.is_already_exists:  # else a try whose answer was lost has created it
+                raise
+        else:
+            self._sent += 1
+
+    async def _patch_once(self, series: Series) -> None:
+        count = series.count
+        await self._client.patch(
+            f"{_collection(series.namespace)}/{series.name}", _series_body(series), STRATEGIC_MERGE
+        )
+        series.patched_count = count
+        self._patched += 1
+
+    async def _insist(self, send: Callable[[], Awaitable[None]]) -> bool:
+        """Try up to twelve times, as long as it can help; whether it worked. An expired Event is nobody's failure."""
         backoff = Backoff(1.0, cap_seconds=10.0, jitter=1.0, clock=self._clock)
         for left in range(_TRIES - 1, -1, -1):
-            if self._bucket is not None:
-                await self._bucket.take()
             try:
-                await self._send_once(work)
+                await send()
             except ClientError as error:
-                if _is_settled(work, error):
-                    return
-                if not left or (isinstance(error, APIError) and not error.is_server_error):
+                if left and _may_pass(error):
+                    await self._clock.sleep(backoff.next())
+                    continue
+                if not (isinstance(error, APIError) and error.is_not_found):
                     self._failed += 1
                     log.warning("event was not recorded", err=error)
-                    return
-                await self._clock.sleep(backoff.next())
-            else:
-                return
-
-    async def _send_once(self, work: _NewEvent | _SeriesPatch) -> None:
-        if isinstance(work, _NewEvent):
-            await self._client.post(work.path, work.body)
-            self._sent += 1
-            return
-        count = work.series.count
-        await self._client.patch(work.path, _series_body(work.series), STRATEGIC_MERGE)
-        work.series.patched_count = count
-        self._patched += 1
+                return False
+            return True
+        return False
 
     async def _finish_series(self) -> None:
         while True:
             await self._clock.sleep(_FINISH_EVERY_SECONDS)
             for series in self._book.finish(self._clock.monotonic()):
-                if len(self._queue) < self._queue_size:
-                    self._put(series)
+                if series.is_recorded:
+                    self._put_series(series)
 
 
-def _is_settled(work: _NewEvent | _SeriesPatch, error: ClientError) -> bool:
-    """An Event that exists already was created by a try whose answer was lost; one that has expired begins anew."""
-    if not isinstance(error, APIError):
-        return False
-    if isinstance(work, _SeriesPatch) and error.is_not_found:
-        work.series.end()
-        return True
-    return error.is_already_exists
+def _may_pass(error: ClientError) -> bool:
+    """Whether the same Event may be taken later."""
+    return not isinstance(error, APIError) or error.is_server_error or error.is_too_many_requests
 
 
-def _key(work: _Occurrence) -> SeriesKey:
-    regarding = work.regarding
-    identity = regarding.uid or f"{regarding.kind}/{regarding.namespace}/{regarding.name}"
-    return identity, work.type, work.reason, work.action, work.reporting_controller
+def _identity(of: Pod | ObjectReference | None) -> str:
+    if of is None:
+        return ""
+    if isinstance(of, ObjectReference):
+        return of.uid or f"{of.kind}/{of.namespace}/{of.name}"
+    return of.metadata.uid or f"{PODS.name}/{of.key}"
 
 
 def _collection(namespace: str) -> str:
     return f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-
-
-def _patch_of(series: Series) -> _SeriesPatch:
-    return _SeriesPatch(f"{_collection(series.namespace)}/{series.name}", series)
 
 
 def _series_body(series: Series) -> bytes:

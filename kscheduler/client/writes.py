@@ -4,6 +4,7 @@ Each write carries the pod's UID, so that a pod created again under the same nam
 was taken for its predecessor: the API server answers 409.
 """
 
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from enum import Enum
 from typing import Any, Final
@@ -12,10 +13,10 @@ from urllib.parse import quote
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock
-from kscheduler.api.codec import Decoder
+from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, NotSentError
+from kscheduler.client.errors import APIError, ClientError, NotSentError
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 
 
@@ -81,17 +82,46 @@ class PodWriter:
         if body is None:
             return False
         path = f"{pod_path(pod.metadata.namespace, pod.metadata.name)}/status"
+        await self._insist(lambda: self._client.patch(path, body, STRATEGIC_MERGE))
+        return True
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Give the pod this condition, then delete it; False where it was gone already, or another has its name.
+
+        Both are tried four times, as `patch_pod_status`; doing it again does no harm. Raises as `bind`.
+        """
+        meta = pod.metadata
+        try:
+            await self.patch_pod_status(pod, condition)
+            await self._insist(lambda: self.delete_pod(meta.namespace, meta.name, meta.uid))
+        except APIError as refusal:
+            if refusal.is_not_found or (refusal.is_conflict and await self._is_gone(pod)):
+                return False
+            raise
+        return True
+
+    async def _is_gone(self, pod: Pod) -> bool:
+        """A write met a conflict: is it another pod that has the name now?"""
+        try:
+            found = await self.get_pod(pod.metadata.namespace, pod.metadata.name)
+        except APIError as refusal:
+            return refusal.is_not_found
+        except (ClientError, UndecodableError):
+            return False
+        return found.metadata.uid != pod.metadata.uid
+
+    async def _insist(self, send: Callable[[], Awaitable[object]]) -> None:
+        """Send, up to four times where that can help. (A 429 with Retry-After the client has waited for itself.)"""
         backoff = Backoff(0.01, factor=5.0, cap_seconds=10.0, jitter=0.1, clock=self._clock)
         for left in range(_STATUS_TRIES - 1, -1, -1):
             try:
-                await self._client.patch(path, body, STRATEGIC_MERGE)
+                await send()
             except (APIError, NotSentError) as error:
                 if not left or not _worth_another_try(error):
                     raise
                 await self._clock.sleep(backoff.next())
             else:
-                break
-        return True
+                return
 
     async def delete_pod(self, namespace: str, name: str, uid: str, *, grace_period_seconds: int | None = None) -> None:
         """Delete the pod with this UID; the grace period is the pod's own unless given. Raises as `bind`."""

@@ -104,8 +104,13 @@ GATES: Mapping[str, Gate] = {gate.name: gate for gate in _TABLE}
 
 ALL_OF_A_STAGE: Mapping[str, Stage] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
 
-HONOURED: frozenset[str] = frozenset({"NodeDeclaredFeatures"})
+HONOURED: frozenset[str] = frozenset({"NodeDeclaredFeatures", "NominatedNodeNameForExpectation"})
 """Gates whose *other* value changes what this service does. Whoever builds a gated rule adds its gate."""
+
+_WHY_NOT: Mapping[str, str] = {
+    "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
+}
+"""Gates that will never be honoured."""
 
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
@@ -200,5 +205,7 @@ def _without_effect(settings: Mapping[str, bool]) -> tuple[str, ...]:
         if name in ALL_OF_A_STAGE:
             warnings.append(f"feature gate {name} has no effect beyond the configuration's defaults")
         elif value != GATES[name].default and name not in HONOURED:
-            warnings.append(f"feature gate {name}={str(value).lower()} is known but has no effect yet")
+            why = _WHY_NOT.get(name)
+            effect = f"has no effect: {why}" if why else "is known but has no effect yet"
+            warnings.append(f"feature gate {name}={str(value).lower()} {effect}")
     return tuple(warnings)

@@ -71,7 +71,6 @@ RULES: tuple[Rule, ...] = (
 
 UNBUILT_PLUGINS = frozenset(
     (
-        "DefaultPreemption",
         "DynamicResources",
         "GangScheduling",
         "PodGroupPodsCount",

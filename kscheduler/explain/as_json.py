@@ -3,6 +3,7 @@
 from typing import Any
 
 from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
@@ -19,6 +20,8 @@ _NOTHING: Tree = {
     "scores": None,
     "best": None,
     "message": "",
+    "preemption": None,
+    "preemptionCandidates": None,
 }
 
 
@@ -45,7 +48,27 @@ def _of_record(record: SchedulingRecord) -> Tree:
         "scores": _scores(record, feasible) if len(record.totals) else None,
         "best": sorted(record.best_names()) if feasible else None,
         "message": record.message,
+        **_preemption(record),
     }
+
+
+def _preemption(record: SchedulingRecord) -> Tree:
+    """What PostFilter made of it, and every node where a preemption would have made room."""
+    if record.post_filter is None:
+        return {}
+    search = record.state.find(PreemptionSearch)
+    outcome = {
+        "status": record.post_filter.code.label,
+        "message": record.post_filter_message,
+        "nominatedNode": record.nominated_node_name or "",
+        "victims": sorted(pod.name for pod in search.chosen.victims) if search is not None else [],
+    }
+    candidates = search.candidates() if search is not None else ()
+    by_node = {
+        one.node_name: {"victims": sorted(pod.name for pod in one.victims), "pdbViolations": one.broken_budgets}
+        for one in sorted(candidates, key=lambda one: one.node_name)
+    }
+    return {"preemption": outcome, "preemptionCandidates": by_node or None}
 
 
 def _status(status: Status) -> Tree:

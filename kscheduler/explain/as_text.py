@@ -8,6 +8,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final, TextIO
 
+from kscheduler.explain.preemption_text import preemption_lines
+from kscheduler.explain.printable import printable, some
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
@@ -45,11 +47,6 @@ def style_of(stream: TextIO) -> Style:
     return Style(colour=not os.environ.get("NO_COLOR"), width=max(width, 40))
 
 
-def printable(text: str) -> str:
-    """The text without control characters, direction overrides and the like."""
-    return "".join(character for character in text if character.isprintable())
-
-
 def decision_text(decision: Decision, style: Style = Style()) -> str:
     """The whole answer, without a line end."""
     return "\n".join(_lines(decision, style))
@@ -80,7 +77,7 @@ def _record_lines(record: SchedulingRecord, style: Style) -> Iterator[str]:
         yield printable(record.message)
         return
     if record.node_names is not None:
-        names = ", ".join(_some(sorted(record.node_names), _EXAMPLES))
+        names = ", ".join(some(sorted(record.node_names), _EXAMPLES))
         yield f"only these nodes were looked at ({', '.join(record.narrowed_by)}): {names}"
     if record.diagnosis.pre_filter.code is not Code.SUCCESS:
         yield f"turned down for all {record.num_all_nodes} nodes at once"
@@ -89,6 +86,7 @@ def _record_lines(record: SchedulingRecord, style: Style) -> Iterator[str]:
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit"
         yield from _points(record, style)
         yield from _rejections(record)
+    yield from preemption_lines(record)
     if record.message:
         yield ""
         yield f"event: {style.paint(printable(record.message), _DIM)}"
@@ -122,12 +120,7 @@ def _rejected_nodes(record: SchedulingRecord) -> dict[str, dict[Status, list[str
 def _rejection_row(status: Status, names: list[str]) -> tuple[str, ...]:
     is_hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
     help_text = "no preemption helps" if is_hopeless else "preemption might help"
-    return str(len(names)), printable(status.message), help_text, ", ".join(_some(sorted(names), _EXAMPLES))
-
-
-def _some(names: list[str], most: int) -> list[str]:
-    shown = [printable(name) for name in names[:most]]
-    return [*shown, f"and {len(names) - most} more"] if len(names) > most else shown
+    return str(len(names)), printable(status.message), help_text, ", ".join(some(sorted(names), _EXAMPLES))
 
 
 # --- who gave points --------------------------------------------------------------------------------------------------

@@ -36,3 +36,8 @@ class CycleState:
         copied = CycleState()
         copied._values = dict(self._values)
         return copied
+
+    def holds_the_same(self, other: "CycleState") -> bool:
+        """Whether both hold the very same values."""
+        mine, its = self._values, other._values
+        return mine.keys() == its.keys() and all(value is its[kind] for kind, value in mine.items())

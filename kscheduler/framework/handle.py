@@ -57,8 +57,12 @@ class WaitingPod(Protocol):
         """One plugin lets it through; with the last one it goes on to be bound."""
         ...
 
-    def reject(self, plugin: str, message: str) -> None:
-        """It fails, with this message."""
+    def reject(self, plugin: str, message: str) -> bool:
+        """It fails, with this message, and waits for an event. Whether that came before any other verdict."""
+        ...
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """It fails and is tried again after its back-off. Whether that came before any other verdict."""
         ...
 
 
@@ -67,6 +71,10 @@ class WaitingPods(Protocol):
 
     def get(self, uid: str) -> WaitingPod | None:
         """One of them."""
+        ...
+
+    def reject(self, uid: str) -> bool:
+        """Turn one of them down, with the message `removed`. Whether it waited for a verdict."""
         ...
 
     def all(self) -> tuple[WaitingPod, ...]:

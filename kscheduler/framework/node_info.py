@@ -4,7 +4,7 @@ Columns saturate at int64; a NodeInfo keeps the true sums as Python integers, so
 again. It is also what a user's plain per-node plugin sees.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kscheduler.api.core import Node, ResourceList, Taint
 from kscheduler.api.quantity import milli_value, value
@@ -87,6 +87,13 @@ class NodeInfo:
         """Count a pod out; `pod` is the version that was counted in."""
         del self.pods[pod.uid]
         self._count(pod, -1)
+
+    def recount(self, pods: Iterable[PodInfo]) -> None:
+        """Hold exactly these pods, all sums worked out anew."""
+        self.pods, self.requested = {}, {}
+        self.nonzero_cpu = self.nonzero_memory = 0
+        for pod in pods:
+            self.add_pod(pod)
 
     def _count(self, pod: PodInfo, sign: int) -> None:
         for name, amount in pod.accounted.items():

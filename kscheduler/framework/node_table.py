@@ -35,6 +35,16 @@ CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
 """The first resources' places in `allocatable` and `requested`."""
 
 _FIRST_CAPACITY = 64
+_PER_ROW = (
+    "allowed_pods",
+    "pod_count",
+    "unschedulable",
+    "taint_set",
+    "feature_set",
+    "name_hash",
+    "generation",
+    "pods_version",
+)
 _KEPT_LABEL_COLUMNS = 512
 
 
@@ -69,6 +79,8 @@ class NodeTable:
         """A stable hash of the name, for breaking ties."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         self.last_generation = 0
+        self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        """Per row a number that moves with each change of its pods, of what they say of themselves too."""
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
@@ -216,6 +228,17 @@ class NodeTable:
         self._free.append(row)
         self._rows = self._names = None
 
+    def rebuild(self, row: int) -> None:
+        """Show a row's info as if it had just come, whatever the row shows now."""
+        info = self.info(row)
+        self.images.clear(row)
+        self.ports.clear(row)
+        self.requested[:, row] = 0
+        self._set_node_columns(row, info)
+        self._set_sums(row, info)
+        for pod in info.pods.values():
+            self.ports.add(row, pod.host_ports)
+
     def add_pod(self, row: int, pod: PodInfo) -> None:
         """Show on the row that its info has counted a pod in."""
         self._set_sums(row, self.info(row))
@@ -228,6 +251,10 @@ class NodeTable:
         if pod.host_ports:
             self.ports.remove(row, pod.host_ports)
 
+    def replace_pod(self, row: int) -> None:
+        """A pod of the row has a new version that takes the same: no sum moves."""
+        self.pods_version[row] += 1
+
     def _set_node_columns(self, row: int, info: NodeInfo) -> None:
         node = info.node
         if node is None:
@@ -238,8 +265,8 @@ class NodeTable:
         self.allocatable[:, row] = 0
         for name, amount in info.allocatable.items():
             if name != PODS:
-                self.allocatable[self.resources[name], row] = _clamped(amount)
-        self.allowed_pods[row] = _clamped(info.allocatable.get(PODS, 0))
+                self.allocatable[self.resources[name], row] = clamped(amount)
+        self.allowed_pods[row] = clamped(info.allocatable.get(PODS, 0))
         self.unschedulable[row] = node.spec.unschedulable
         self.taint_set[row] = self._intern_taints(node.spec.taints)
         self.feature_set[row] = self._intern_features(frozenset(node.status.declared_features))
@@ -255,10 +282,11 @@ class NodeTable:
         for name, amount in info.requested.items():
             if name not in self.resources:
                 self._add_resource(name)
-            self.requested[self.resources[name], row] = _clamped(amount)
-        self.nonzero_requested[0, row] = _clamped(info.nonzero_cpu)
-        self.nonzero_requested[1, row] = _clamped(info.nonzero_memory)
+            self.requested[self.resources[name], row] = clamped(amount)
+        self.nonzero_requested[0, row] = clamped(info.nonzero_cpu)
+        self.nonzero_requested[1, row] = clamped(info.nonzero_memory)
         self.pod_count[row] = len(info.pods)
+        self.pods_version[row] += 1
         self._touch(row)
 
     def _touch(self, row: int) -> None:
@@ -300,8 +328,7 @@ class NodeTable:
         old, self.capacity = self.capacity, self.capacity * 2
         for name in ("allocatable", "requested", "nonzero_requested"):
             setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, old))))
-        per_row = ("allowed_pods", "pod_count", "unschedulable", "taint_set", "feature_set", "name_hash", "generation")
-        for name in per_row:
+        for name in _PER_ROW:
             setattr(self, name, np.pad(getattr(self, name), (0, old)))
         for column in self._labels.values():
             column.grow(self.capacity)
@@ -309,8 +336,8 @@ class NodeTable:
         self._free.extend(range(self.capacity - 1, old - 1, -1))
 
 
-def _clamped(amount: int) -> int:
-    """Into the range of a column: sums saturate, a negative amount (which the API refuses) counts as none."""
+def clamped(amount: int) -> int:
+    """An amount in the range of a column: sums saturate, a negative amount (which the API refuses) counts as none."""
     return max(0, min(amount, MAX_INT64))
 
 

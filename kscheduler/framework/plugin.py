@@ -79,7 +79,8 @@ UNSIGNABLE: Final = _Unsignable.UNSIGNABLE
 """What `sign` returns for a pod whose verdicts must not be shared with any other pod."""
 
 Signature = Hashable
-"""The part of a pod that a plugin reads: equal signatures get equal codes and raw scores."""
+"""The part of a pod that a plugin reads: of pods with equal signatures, namespaces and labels, all get the same
+verdicts, raw scores and answers of hints. It is a matter of the pod alone: the cluster has no say in it."""
 
 
 class Plugin:
@@ -88,6 +89,8 @@ class Plugin:
     name: str
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
+    reads_pods: ClassVar[bool] = True
+    """Whether `filter` looks at the pods of a node; if not, preemption need not ask it again for each victim."""
     reasons: ClassVar[Mapping[int, str]] = {}
     """What the codes of `filter` mean, where that does not depend on the pod."""
 
@@ -129,6 +132,16 @@ class PermitResult:
     """With Wait: how long at most (capped at 15 minutes)."""
 
 
+@dataclass(frozen=True, slots=True)
+class PreFlightResult:
+    """Whether PreBind has something to do, and whether it minds company."""
+
+    status: Status
+    """Success, or Skip; anything else is an error."""
+    allow_parallel: bool = False
+    """Its PreBind may run at the same time as that of its neighbours in the profile which allow it, too."""
+
+
 class EnqueueExtensions(Protocol):
     """A plugin that tells which events may change its verdict."""
 
@@ -141,7 +154,7 @@ class SignPlugin(Protocol):
     """A plugin that tells what it reads of a pod."""
 
     def sign(self, pod: PodInfo) -> Signature:
-        """A hashable value, or `UNSIGNABLE`."""
+        """A hashable value, or `UNSIGNABLE`. Namespace and labels need not be in it: they are compared in any case."""
         ...
 
 
@@ -176,16 +189,22 @@ class PreFilterPlugin(Protocol):
 
 
 class PreFilterExtensions(Protocol):
-    """For a PreFilter whose state tells of pods: what one more pod on a row means for it.
+    """For a PreFilter whose state tells of pods: what one pod more, or less, on a row means for it.
 
-    Asked when a row is judged as if pods that are nominated to it were there. A filter that reads all it needs from the
-    `NodeTable` at the row itself has no use for it: the table it gets holds those pods (on other rows, too).
+    Asked when a row is judged as if pods that are nominated to it were there, or as if victims of a preemption were
+    gone. A filter that reads all it needs from the `NodeTable` at the row itself has no use for it: the table it gets
+    shows the row so (and other rows, too). `cycle` is a copy, but shares its values: replace them, do not change them;
+    write nothing where the pod is of no consequence, and rows without such pods are judged together.
     """
 
     name: str
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
-        """Count `added` on the row. `cycle` is a copy, but shares its values: replace them, do not change them."""
+        """Count `added` on the row."""
+        ...
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Count `removed`, which was there, no longer."""
         ...
 
 
@@ -270,12 +289,12 @@ class PreBindPlugin(Protocol):
 
     name: str
 
-    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Skip where `pre_bind` has nothing to do."""
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | PreFlightResult:
+        """Skip where `pre_bind` has nothing to do. A plain Status is a `PreFlightResult` that wants no company."""
         ...
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Do it; may take long."""
+        """Do it; may take long. Cancelled when the pod is preempted meanwhile, or a neighbour has failed."""
         ...
 
 

@@ -4,7 +4,10 @@ Everything derived is computed on first use and kept: a pod that waits costs its
 that runs twice does not parse twice.
 """
 
+from collections.abc import Hashable
 from functools import cached_property
+
+import msgspec
 
 from kscheduler.api import selectors
 from kscheduler.api.core import Container, NodeAffinity, Pod, Toleration
@@ -26,9 +29,17 @@ class PodInfo:
         self.pod = pod
         self.uid = pod.metadata.uid or pod.key
         self.priority = pod.spec.priority or 0
+        self.signature: Hashable | None = None
+        """What tells it from pods that plugins judge otherwise; `None` until it is worked out (`signatures`)."""
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
+
+    def bare(self) -> "PodInfo":
+        """The same pod without what was worked out of it, except for its signature: for one that waits long."""
+        bare = PodInfo(self.pod)
+        bare.signature = self.signature
+        return bare
 
     @property
     def key(self) -> str:
@@ -147,6 +158,13 @@ def _host_ports(container: Container) -> list[HostPort]:
         for port in container.ports
         if port.host_port > 0
     ]
+
+
+def placed(pod: Pod, node_name: str) -> Pod:
+    """The pod as it is on the node that was chosen for it: hints must see it there before the watch shows it so."""
+    if pod.spec.node_name == node_name:
+        return pod
+    return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
 def normalized_image_name(name: str) -> str:

@@ -5,7 +5,7 @@ server and takes its time. So the plugin hands over a `Preemption` and returns a
 queue while it is under way.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -25,6 +25,26 @@ class Preemption:
     """Who decided so: `DefaultPreemption`."""
     outbid: tuple[PodInfo, ...] = ()
     """Pods of lower priority that were nominated to the node: they lose their nomination."""
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A node where a preemption would make room."""
+
+    node_name: str
+    victims: tuple[PodInfo, ...]
+    """Most important first; never empty."""
+    broken_budgets: int
+    """How many of them a disruption budget would rather keep."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreemptionSearch:
+    """What a search for victims found; it is left in the CycleState for whoever explains the decision."""
+
+    candidates: Callable[[], tuple[Candidate, ...]]
+    """All nodes that were tried out and would do, in the order of the table: worked out when somebody asks."""
+    chosen: Candidate
 
 
 class Evictions(Protocol):

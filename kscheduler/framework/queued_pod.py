@@ -1,7 +1,8 @@
-"""A pod in the scheduling queue, with the history of its attempts."""
+"""A pod in the scheduling queue, and the history of its attempts."""
 
 from dataclasses import dataclass
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.pod_info import PodInfo
 
 
@@ -17,6 +18,12 @@ class QueuedPodInfo:
     """Attempts that ended in a rejection; backs off with it."""
     consecutive_errors_count: int = 0
     """Attempts in a row that ended in an error; backs off with it, when not 0."""
+    refusals: int = 0
+    """Attempts in a row that ended with the API server's certain no; backs off longer with it."""
+    bugs: int = 0
+    """Attempts in a row that ended in an exception of a plugin or of the scheduler."""
+    last_error: str = ""
+    """What the last attempt failed with, if it was an error: the same one is logged once."""
     initial_attempt_timestamp: float | None = None
     """When it first entered the active queue; latency is measured from here."""
     backoff_expiration: float = 0.0
@@ -33,3 +40,16 @@ class QueuedPodInfo:
     def key(self) -> str:
         """`namespace/name`."""
         return self.pod.key
+
+    def forgive(self, old: Pod, new: Pod) -> bool:
+        """Count refusals and bugs from zero if its owner has changed the pod; whether that shortens its wait."""
+        if not (self.refusals or self.bugs) or not _is_edited(old, new):
+            return False
+        self.refusals = self.bugs = 0
+        return True
+
+
+def _is_edited(old: Pod, new: Pod) -> bool:
+    """Whether anything differs that an admission webhook or a plugin would look at; a status is not."""
+    before, after = old.metadata, new.metadata
+    return before.labels != after.labels or before.annotations != after.annotations or old.spec != new.spec

@@ -72,6 +72,13 @@ class ImageStates:
                     if not state.rows:
                         del self._states[name]
 
+    def clear(self, row: int) -> None:
+        """The row reports nothing. Looks at every image there is: for repairs."""
+        for name, state in list(self._states.items()):
+            state.remove(row)
+            if not state.rows:
+                del self._states[name]
+
 
 class PortStates:
     """Host ports in use, by (protocol, port): which rows, on which addresses, how often."""
@@ -96,6 +103,23 @@ class PortStates:
                 del rows[row]
             if not rows:
                 del self._used[protocol, port]
+
+    def discard(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Think these ports free on the row, whoever has them: kube-scheduler's dry runs keep no count of holders."""
+        for protocol, port, address in ports:
+            rows = self._used.get((protocol, port), {})
+            addresses = rows.get(row)
+            if addresses is not None:
+                del addresses[address]
+                if not addresses:
+                    del rows[row]
+
+    def clear(self, row: int) -> None:
+        """Nothing is taken on the row. Looks at every port there is: for repairs."""
+        for key, rows in list(self._used.items()):
+            rows.pop(row, None)
+            if not rows:
+                del self._used[key]
 
     def fork(self, touched: Iterable[HostPort]) -> "PortStates":
         """A copy in which these ports can be added and removed without touching this one; all others are shared."""

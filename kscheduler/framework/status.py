@@ -1,7 +1,7 @@
 """What an extension point answers: a value, never an exception."""
 
 from dataclasses import dataclass
-from enum import IntEnum
+from enum import Enum, IntEnum
 
 
 class Code(IntEnum):
@@ -44,6 +44,17 @@ _LABELS = {
 _REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING))
 
 
+class Fault(Enum):
+    """Whose fault an Error is: how long to wait before the next try depends on it."""
+
+    PASSING = "passing"
+    """The network's, the server's, or nobody knows: it may be over in a second."""
+    REFUSED = "refused"
+    """The API server has looked at it and will not have it: an admission webhook, a quota, a validation."""
+    BUG = "bug"
+    """An exception where an answer was due."""
+
+
 @dataclass(frozen=True, slots=True)
 class Status:
     """A code, the reasons for it, and the plugin that gave it."""
@@ -51,6 +62,8 @@ class Status:
     code: Code = Code.SUCCESS
     reasons: tuple[str, ...] = ()
     plugin: str = ""
+    fault: Fault = Fault.PASSING
+    """Of an Error only."""
 
     @property
     def is_success(self) -> bool:
@@ -74,7 +87,7 @@ class Status:
 
     def by(self, plugin: str) -> "Status":
         """The same status, attributed to a plugin."""
-        return Status(self.code, self.reasons, plugin)
+        return Status(self.code, self.reasons, plugin, self.fault)
 
 
 SUCCESS = Status()
@@ -91,6 +104,6 @@ def unresolvable(*reasons: str, plugin: str = "") -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
 
 
-def error(*reasons: str, plugin: str = "") -> Status:
+def error(*reasons: str, plugin: str = "", fault: Fault = Fault.PASSING) -> Status:
     """A failure of the scheduler or of the API, not a judgement about the pod."""
-    return Status(Code.ERROR, reasons, plugin)
+    return Status(Code.ERROR, reasons, plugin, fault)

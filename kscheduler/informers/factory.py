@@ -59,6 +59,7 @@ class InformerFactory:
         self._consistent = list_consistency == "consistent"
         self._watch_list = watch_list
         self._informers: dict[str, Informer[Any]] = {}
+        self._reflectors: dict[str, Reflector[Any]] = {}
         for kind in kinds:
             transform = (transforms or {}).get(kind.plural)
             self._informers[kind.resource] = Informer(kind, transform=transform, clock=clock)
@@ -68,6 +69,12 @@ class InformerFactory:
         return self._informers[kind.resource]
 
     __getitem__ = informer
+
+    def relist(self, kind: Kind, reason: str) -> None:
+        """List a kind anew, consistently, because its store is not what the API server has."""
+        reflector = self._reflectors.get(kind.resource)
+        if reflector is not None:
+            reflector.relist(reason)
 
     async def run(self) -> None:
         """Keep all informers true until cancelled."""
@@ -84,6 +91,7 @@ class InformerFactory:
             consistent=self._consistent,
             watch_list=self._watch_list,
         )
+        self._reflectors[informer.kind.resource] = reflector
         if not await self._exists(informer.kind):
             await self._rest(informer)
         while True:

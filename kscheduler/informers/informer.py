@@ -6,7 +6,8 @@ addition, which client-go hides and a scheduler must not miss.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
@@ -89,6 +90,7 @@ class Informer(Generic[T]):
         self._undecodable: dict[str, Undecodable] = {}
         self._undecodable_total = self._handler_errors = 0
         self._last_event: float | None = None
+        self._touched: set[str] | None = None
 
     @property
     def has_synced(self) -> bool:
@@ -109,6 +111,19 @@ class Informer(Generic[T]):
         """Something came on the watch."""
         self._last_event = self._clock.monotonic()
         self.problem = ""
+
+    def is_unreadable(self, key: str) -> bool:
+        """Whether the object on the server cannot be decoded: what is stored of it, if anything, is known to be old."""
+        return key in self._undecodable
+
+    @contextmanager
+    def noting_touched(self) -> Iterator[set[str]]:
+        """Collect the keys of objects that change inside the block; blocks do not nest."""
+        self._touched = touched = set[str]()
+        try:
+            yield touched
+        finally:
+            self._touched = None
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
@@ -197,6 +212,8 @@ class Informer(Generic[T]):
             self._tell(lambda handler: handler.on_delete(old), old)
 
     def _tell(self, call: Callable[[Handler[T]], None], obj: T) -> None:
+        if self._touched is not None:
+            self._touched.add(obj.key)
         for handler in self._handlers:
             self._guard(lambda one=handler: call(one), obj)  # type: ignore[misc]  # bound now, called now
 

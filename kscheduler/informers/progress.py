@@ -187,6 +187,12 @@ class Progress:
         self.list_reason = "garbled"
         return Verdict("garbled", back_off=True, detail=detail)
 
+    def list_anew(self, reason: str) -> Verdict:
+        """What is stored is not what the server has: list, consistently."""
+        self._must_list = self._unavailable = True
+        self.list_reason = reason
+        return Verdict(reason)
+
     def start_over(self) -> None:
         """Forget everything: the API had gone away."""
         self.resource_version = ""

@@ -108,6 +108,8 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
         self._said = ""
+        self._watching: asyncio.Timeout | None = None
+        self._asked_for_list = ""
 
     async def run(self) -> None:
         """List and watch until cancelled. Raises `AbsentError` after a 404 and its delay; may be called again."""
@@ -124,11 +126,17 @@ class Reflector(Generic[T]):
         if request.want is Want.LIST:
             verdict = await self._list(request)
         else:
-            verdict = await self._watch(request)
+            verdict = await self._watch_unless_asked_to_list(request)
             restarts = self._informer.restarts
             restarts[verdict.reason] = restarts.get(verdict.reason, 0) + 1
         self._note(verdict)
         return verdict
+
+    def relist(self, reason: str) -> None:
+        """End the watch and list anew, consistently; a list that is under way is as good."""
+        if self._watching is not None and not self._watching.expired():
+            self._asked_for_list = reason
+            self._watching.reschedule(asyncio.get_running_loop().time())
 
     # --- list ---------------------------------------------------------------------------------------------------------
 
@@ -177,6 +185,17 @@ class Reflector(Generic[T]):
         self._informer.heard()
 
     # --- watch --------------------------------------------------------------------------------------------------------
+
+    async def _watch_unless_asked_to_list(self, request: Request) -> Verdict:
+        try:
+            async with asyncio.timeout(None) as self._watching:
+                return await self._watch(request)
+        except TimeoutError:
+            if not self._asked_for_list:
+                raise
+            return self.progress.list_anew(self._asked_for_list)
+        finally:
+            self._watching, self._asked_for_list = None, ""
 
     async def _watch(self, request: Request) -> Verdict:
         initial = _Initial[T]() if request.want is Want.WATCH_LIST else None

@@ -17,6 +17,8 @@ from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.process import build_info_source, process_families
 from kscheduler.metrics.samples import Distributions, Numbers, Source
 from kscheduler.metrics.scheduler import Gauges, scheduler_source
+from kscheduler.metrics.status_patches import status_source
+from kscheduler.metrics.truth import truth_source
 
 __all__ = [
     "Distributions",
@@ -35,4 +37,6 @@ __all__ = [
     "process_families",
     "rest_client_source",
     "scheduler_source",
+    "status_source",
+    "truth_source",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kscheduler.metrics.samples import Sample, Source, counter, gauge, gauge_by, histograms
-from kscheduler.scheduling.observations import Observations, Series
+from kscheduler.scheduling.observations import LabelValues, Observations, Series
 
 PENDING_PODS = Series(
     "scheduler_pending_pods",
@@ -54,15 +54,18 @@ class Gauges:
 
 def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
     """All `scheduler_*` series, and `kscheduler_*` ones that `Observations` counts."""
+    parked: dict[LabelValues, float] = {}
 
     def copy() -> Iterable[Sample]:
-        parked = gauges.unschedulable_pods().items()
+        # Who once turned pods down and now does not stays at zero: a line in a graph falls, and does not break off.
+        parked.update(dict.fromkeys(parked, 0.0))
+        parked.update(((plugin, profile), pods) for (plugin, profile), pods in gauges.unschedulable_pods().items())
         return [
             *(counter(metric) for metric in observations.counters),
             *(histograms(metric) for metric in observations.histograms),
             gauge_by(PENDING_PODS, gauges.pending_pods()),
             gauge_by(CACHE_SIZE, gauges.cache_size()),
-            gauge(UNSCHEDULABLE_PODS, {(plugin, profile): pods for (plugin, profile), pods in parked}),
+            gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
         ]

@@ -1,16 +1,30 @@
 """DynamicResources: devices that pods claim.
 
-Only its part for pods *without* claims is built: every node is as good as any other for them. A pod with claims never
-gets here; it is held (`scheduling.missing_rules`) until claims can be allocated.
+Only its part for pods *without* claims is built: every node is as good as any other for them, and when none fits there
+is no claim to give up. A pod with claims never gets here; it is held (`scheduling.missing_rules`) until claims can be
+allocated.
 """
+
+from dataclasses import dataclass
 
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import Plugin, Signature
+from kscheduler.framework.plugin import Plugin, PostFilterResult, PreFilterResult, Signature
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, error, unschedulable
+
+
+@dataclass(frozen=True, slots=True)
+class _NoClaims:
+    """PreFilter has been asked: the pod has none."""
+
+
+_NO_CLAIMS = _NoClaims()
+_SKIPPED = PreFilterResult(SKIP)
 
 
 class DynamicResources(Plugin):
@@ -26,6 +40,19 @@ class DynamicResources(Plugin):
         """Pods without claims are all alike."""
         del pod
         return ()
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Nothing to judge without claims."""
+        del pod, nodes
+        cycle.write(_NO_CLAIMS)
+        return _SKIPPED
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Nothing to give up. Where another plugin ended PreFilter before it, it fails, as upstream."""
+        del pod, nodes, diagnosis
+        if cycle.find(_NoClaims) is None:
+            return PostFilterResult(error("not found"))
+        return PostFilterResult(unschedulable("no new claims to deallocate"))
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """No claims, no preference."""

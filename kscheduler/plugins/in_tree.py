@@ -3,6 +3,7 @@
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.plugins.default_binder import DefaultBinder
+from kscheduler.plugins.default_preemption import DefaultPreemption
 from kscheduler.plugins.dynamic_resources import DynamicResources
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
@@ -38,6 +39,7 @@ IN_TREE: tuple[type[Plugin], ...] = (
     PodTopologySpread,
     InterPodAffinity,
     DynamicResources,
+    DefaultPreemption,
     NodeResourcesBalancedAllocation,
     ImageLocality,
     DefaultBinder,

@@ -27,8 +27,9 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pod_match import PodMatch
 from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.framework.topology import CountColumn, TopologyCounters
@@ -70,13 +71,13 @@ class _DomainCounts:
         lacking: Mask = self._numbers[rows] == 0
         return lacking
 
-    def moved(self, row: int) -> "_DomainCounts":
-        """With one more in the row's domain."""
+    def moved(self, row: int, by: int) -> "_DomainCounts":
+        """With so many more in the row's domain."""
         number = self._numbers[row]
         if number == 0:
             return self
         counts = self._counts.copy()
-        counts[number] += 1
+        counts[number] += by
         return _DomainCounts(self._numbers, counts)
 
 
@@ -138,21 +139,22 @@ class InterPodAffinity(Plugin):
         return self._known_counters
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods that are to be near come or get their labels; pods that are in the way go; nodes join other domains."""
+        """Pods that are to be near come or get their labels; pods that are in the way go; nodes join other domains.
+
+        A node that goes takes its pods out of its domain, and namespaces are asked for by their labels: upstream
+        registers neither.
+        """
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
-        nodes = ActionType.ADD | ActionType.UPDATE_NODE_LABEL
+        nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL
         return (
             ClusterEventWithHint(ClusterEvent(Resource.POD, pods), self._after_pod_change),
             ClusterEventWithHint(ClusterEvent(Resource.NODE, nodes), self._after_node_change),
+            ClusterEventWithHint(ClusterEvent(Resource.NAMESPACE, ActionType.ALL), _after_namespace_change),
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its own terms, whether it satisfies them itself, and the terms of others that select it: not its labels."""
-        if self._known_counters is None:
-            return UNSIGNABLE
-        asked = (self._counters.required_anti_affinity, self._counters.required_affinity, self._counters.preferred)
-        held = tuple(frozenset((one.topology_key, one.weight, one.match) for one in ask(pod)) for ask in asked)
-        return pod.affinity_terms, self._satisfies_itself(pod), held
+        """Its own terms. What the terms of others ask of it is in every class: its namespace and its labels."""
+        return pod.affinity_terms
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Count by domain; skip where neither the pod nor one that is there requires anything."""
@@ -168,18 +170,27 @@ class InterPodAffinity(Plugin):
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count one more pod on the row."""
+        self._move(cycle, pod, added, nodes, row, 1)
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
+        """Count one pod less on the row."""
+        self._move(cycle, pod, removed, nodes, row, -1)
+
+    def _move(self, cycle: CycleState, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> None:
         state, counters = cycle.read(_Required), self._counters
-        own, its = pod.affinity_terms, added.affinity_terms
+        own, its = pod.affinity_terms, other.affinity_terms
         repels = [
             one.topology_key for one in its.required_anti_affinity if counters.selects(one.match, pod.pod, held=True)
         ]
-        avoids = [one.topology_key for one in own.required_anti_affinity if counters.selects(one.match, added.pod)]
-        is_wanted = own.all_required_affinity is not None and counters.selects(own.all_required_affinity, added.pod)
+        avoids = [one.topology_key for one in own.required_anti_affinity if counters.selects(one.match, other.pod)]
+        is_wanted = own.all_required_affinity is not None and counters.selects(own.all_required_affinity, other.pod)
+        if not (repels or avoids or is_wanted):
+            return
         cycle.write(
             _Required(
-                _with_one_more(state.repelling, nodes, repels, row),
-                _with_one_more(state.avoided, nodes, avoids, row),
-                _with_one_more(state.wanted, nodes, state.wanted if is_wanted else (), row),
+                _moved(state.repelling, nodes, repels, row, by),
+                _moved(state.avoided, nodes, avoids, row, by),
+                _moved(state.wanted, nodes, state.wanted if is_wanted else (), row, by),
                 state.satisfies_itself,
             )
         )
@@ -290,16 +301,23 @@ class InterPodAffinity(Plugin):
             repelled = affinity_terms(before).required_anti_affinity
             if any(self._counters.selects(term.match, pod.pod, held=True) for term in repelled):
                 return True
-        return any(
-            self._counters.selects(term.match, before)
-            and not (after is not None and self._counters.selects(term.match, after))
-            for term in pod.affinity_terms.required_anti_affinity
-        )
+        avoided = [term.match for term in pod.affinity_terms.required_anti_affinity]
+        return any(self._selects_no_longer(match, before, after) for match in (*avoided, *self._own_group(pod)))
+
+    def _selects_no_longer(self, match: PodMatch, before: Pod, after: Pod | None) -> bool:
+        counters = self._counters
+        return counters.selects(match, before) and not (after is not None and counters.selects(match, after))
+
+    def _own_group(self, pod: PodInfo) -> Iterable[PodMatch]:
+        """Whom a pod that satisfies itself wants to join: once nobody of them is left, it may be the first anywhere."""
+        wanted = pod.affinity_terms.all_required_affinity
+        return (wanted,) if wanted is not None and self._satisfies_itself(pod) else ()
 
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         """Whether a node came or joined a domain that affinity may ask for, or left one where somebody is in the way.
 
-        Upstream forgets pods that only the anti-affinity of others keeps away: a new node must wake them too.
+        Upstream forgets pods that only the anti-affinity of others keeps away: a new node must wake them too. Nor does
+        it know that the first of a group may go anywhere once those it wanted to join are in no domain any more.
         """
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
@@ -311,9 +329,19 @@ class InterPodAffinity(Plugin):
         before = old.metadata.labels
         avoided = {term.topology_key for term in terms.required_anti_affinity}
         avoided |= {term.topology_key for term in self._counters.required_anti_affinity(pod)}
+        avoided |= wanted if self._satisfies_itself(pod) else set()
         joins = any(key in labels and before.get(key) != labels[key] for key in wanted)
         leaves = any(key in before and labels.get(key) != before[key] for key in avoided)
         return QueueingHint.QUEUE if joins or leaves else QueueingHint.SKIP
+
+
+def _after_namespace_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """The pod's own namespace, which others may ask for, or any where the pod asks for namespaces by their labels."""
+    names = {one.metadata.name for one in (old, new) if one is not None}
+    terms = pod.affinity_terms
+    required = (*terms.required_affinity, *terms.required_anti_affinity)
+    asks = any(term.match.namespace_selector is not None for term in required)
+    return QueueingHint.QUEUE if asks or pod.namespace in names else QueueingHint.SKIP
 
 
 def _summed(counted: Iterable[tuple[str, CountColumn]]) -> dict[str, CountColumn]:
@@ -328,12 +356,12 @@ def _by_key(nodes: NodeTable, counted: Mapping[str, CountColumn]) -> dict[str, _
     return {key: _DomainCounts.of(nodes, key, counts) for key, counts in counted.items()}
 
 
-def _with_one_more(by_key: _ByKey, nodes: NodeTable, keys: Iterable[str], row: int) -> _ByKey:
-    """With one more in the row's domains by these keys."""
+def _moved(by_key: _ByKey, nodes: NodeTable, keys: Iterable[str], row: int, by: int) -> _ByKey:
+    """With so many more in the row's domains by these keys."""
     more = dict(by_key)
     for key in keys:
         before = more.get(key) or _DomainCounts.of(nodes, key, np.zeros(nodes.capacity, dtype=np.int64))
-        more[key] = before.moved(row)
+        more[key] = before.moved(row, by)
     return more
 
 

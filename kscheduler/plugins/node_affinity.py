@@ -37,6 +37,7 @@ class NodeAffinity(Plugin):
 
     name = "NodeAffinity"
     depends_on = (Source.ROW,)
+    reads_pods = False
     NOT_ENFORCED = -1
     NOT_MATCHED = -2
     reasons: ClassVar = {

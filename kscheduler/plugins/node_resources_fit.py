@@ -73,11 +73,12 @@ class NodeResourcesFit(Plugin):
         return ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What it requests, and what scoring presumes it requests."""
+        """What it requests, what scoring presumes it requests, and what hints take it to need."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
         presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
-        return frozenset(pod.requests.items()), presumed
+        needed = frozenset(name for name, amount in pod.accounted.items() if amount)
+        return frozenset(pod.requests.items()), presumed, needed
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Work out what to look for, once. Never skips: the number of pods is checked for every pod."""

@@ -5,6 +5,7 @@ volumes that are attached though no pod uses them, and those of the pod that are
 shares with a pod of the node costs nothing.
 """
 
+import math
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
@@ -53,12 +54,18 @@ class NodeVolumeLimits(Plugin):
         self._handle = handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room on a node: a new or higher limit, a pod or an attachment that goes. Or a claim that was missing."""
+        """Room on a node: a new or higher limit or none, a pod or an attachment that goes. Or a claim that was missing.
+
+        Not asked for upstream: a CSINode goes, and its limits with it; a claim, a volume or a class goes or is
+        exchanged, so that what pods of the node have attached is less, or something else.
+        """
         return (
-            ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD)),
+            ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD | ActionType.DELETE)),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE), _after_csi_node_update),
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
-            ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD), _after_claim_add),
+            ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ALL), _after_claim_change),
+            ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME, ActionType.DELETE)),
+            ClusterEventWithHint(ClusterEvent(Resource.STORAGE_CLASS, ActionType.DELETE)),
             ClusterEventWithHint(ClusterEvent(Resource.VOLUME_ATTACHMENT, ActionType.DELETE), _after_attachment_delete),
         )
 
@@ -177,17 +184,21 @@ def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_na
 
 
 def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A limit that rose. A driver without one counts as 0 here, as upstream."""
+    """A limit that rose, or is none any more (upstream takes none for 0), or other plugins migrated: others count."""
     del pod
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return QueueingHint.QUEUE
-    before = _limits(old)
-    rose = any(limit > before.get(driver, 0) for driver, limit in _limits(new).items())
+    if old.migrated_plugins != new.migrated_plugins:
+        return QueueingHint.QUEUE
+    after = _limits(new)
+    rose = any(after.get(driver, math.inf) > limit for driver, limit in _limits(old).items())
     return QueueingHint.QUEUE if rose else QueueingHint.SKIP
 
 
 def _limits(node: CSINode) -> dict[str, int]:
-    return {one.name: (one.allocatable.count or 0) if one.allocatable else 0 for one in node.spec.drivers}
+    """By driver; those without a limit are left out."""
+    allocatable = ((one.name, one.allocatable) for one in node.spec.drivers)
+    return {name: given.count for name, given in allocatable if given is not None and given.count is not None}
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -199,11 +210,12 @@ def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     return QueueingHint.QUEUE if was_there and _may_attach(old) else QueueingHint.SKIP
 
 
-def _after_claim_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """One of the pod's claims, those of ephemeral volumes included."""
-    del old
+def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """One of the pod's claims (of ephemeral volumes too) has come; or any claim is gone or names another volume."""
     if not isinstance(new, PersistentVolumeClaim):
         return QueueingHint.QUEUE
+    if isinstance(old, PersistentVolumeClaim):
+        return QueueingHint.QUEUE if old.spec.volume_name != new.spec.volume_name else QueueingHint.SKIP
     is_its = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod.pod)
     return QueueingHint.QUEUE if is_its else QueueingHint.SKIP
 

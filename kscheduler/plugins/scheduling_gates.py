@@ -1,6 +1,6 @@
 """SchedulingGates: a pod with gates is not looked at until its last gate is taken away."""
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -15,6 +15,7 @@ class SchedulingGates(Plugin):
     """Holds gated pods back before they enter the queue."""
 
     name = "SchedulingGates"
+    depends_on = ()
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args, handle
@@ -23,6 +24,10 @@ class SchedulingGates(Plugin):
         """Only the pod's own update can take its gates away."""
         gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return (ClusterEventWithHint(gone, _after_gates_are_gone),)
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Its gates."""
+        return pod.pod.spec.scheduling_gates
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """Name the gates in the order of the pod's spec."""

@@ -14,7 +14,15 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import NODE_ADD, ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.events import (
+    NODE_ADD,
+    NODE_DELETE,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
@@ -53,10 +61,14 @@ class VolumeRestrictions(Plugin):
         self._handle = handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A pod that goes may free the disk or the claim, a new node has none in use, a missing claim may come."""
+        """A pod that goes may free the disk or the claim, a new node has none in use, a missing claim may come.
+
+        A node that goes frees the claims of its pods, which count no longer; upstream does not ask for that.
+        """
         return (
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
             ClusterEventWithHint(NODE_ADD),
+            ClusterEventWithHint(NODE_DELETE, _after_node_delete),
             ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ADD), _after_claim_add),
         )
 
@@ -98,7 +110,8 @@ class VolumeRestrictions(Plugin):
         wanted = cycle.read(_Wanted)
         if other.namespace == pod.namespace:
             uses = sum(name in wanted.claims for name in _claims(other.pod))
-            cycle.write(replace(wanted, users=wanted.users + sign * uses))
+            if uses:
+                cycle.write(replace(wanted, users=wanted.users + sign * uses))
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """A disk in use on the row; else a claim in use anywhere."""
@@ -148,14 +161,22 @@ def _conflict(pod: Pod, others: Iterable[PodInfo]) -> bool:
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod of the same namespace that had one of the disks or claims."""
+    """A pod that had one of the disks, or a pod of the same namespace that had one of the claims.
+
+    Disks know no namespaces; upstream skips pods of other namespaces before it looks at them.
+    """
     del new
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
-    if old.metadata.namespace != pod.namespace:
-        return QueueingHint.SKIP
-    frees_one = _conflict(pod.pod, (PodInfo(old),)) or not set(_claims(pod.pod)).isdisjoint(_claims(old))
-    return QueueingHint.QUEUE if frees_one else QueueingHint.SKIP
+    is_near = old.metadata.namespace == pod.namespace
+    frees_claim = is_near and not set(_claims(pod.pod)).isdisjoint(_claims(old))
+    return QueueingHint.QUEUE if frees_claim or _conflict(pod.pod, (PodInfo(old),)) else QueueingHint.SKIP
+
+
+def _after_node_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """Its pods' claims may be free: a pod that has claims itself looks again."""
+    del old, new
+    return QueueingHint.QUEUE if _claims(pod.pod) else QueueingHint.SKIP
 
 
 def _after_claim_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

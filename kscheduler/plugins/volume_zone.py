@@ -45,6 +45,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     depends_on = (Source.ROW, Source.VOLUMES)
+    reads_pods = False
     ELSEWHERE = -1
     reasons: ClassVar = {ELSEWHERE: "node(s) had no available volume zone"}
 

@@ -4,30 +4,38 @@
 What follows talks to the API server: `bind`, for a pod that Permit holds after `await_permit`.
 
     decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
-    await_permit    the verdict of the plugins that asked to wait                                      (likewise)
-    pre_bind        what the plugins have to prepare: volumes    (likewise, if any of them fails)
-    bind            Bind -> PostBind                             (likewise)
+    prepare         for a pod that has to wait, in a task of its own:                                  (likewise)
+      announce        its status names the node, for whoever adds and removes nodes
+      await_permit    the verdict of the plugins that asked to wait
+      pre_bind        what the plugins have to prepare: volumes
+    bind            Bind -> PostBind                                                                   (likewise)
 """
 
-import asyncio
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.client.errors import ClientError
 from kscheduler.framework import events
-from kscheduler.framework.plugin import PermitPlugin, PreBindPlugin
+from kscheduler.framework.activation import PodsToActivate
+from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import SUCCESS, Code, Status, error
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
+from kscheduler.scheduling import permit, pre_binding
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.failures import (
-    SCHEDULER_ERROR,
     Failure,
     FailureHandler,
+    failure_of_bug,
     failure_of_record,
     failure_of_status,
 )
+from kscheduler.scheduling.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.pre_binding import PreBindPlan
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -35,12 +43,12 @@ from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.sampling import NodeSampler
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 
 _log = get_logger(__name__)
 
-MAX_PERMIT_SECONDS: Final = 15 * 60.0
 LEVEL_DECISIONS: Final = 3
 """Verbosity from which every decision is logged."""
 
@@ -55,10 +63,10 @@ class Attempt:
     started: float
     """Monotonic seconds."""
     held: HeldPod | None = None
-    pre_binding: tuple[PreBindPlugin, ...] | None = None
-    """Plugins whose PreBind has something to do; `None` until they were asked."""
-    pre_flight: Status = SUCCESS
-    """What went wrong when they were asked."""
+    plan: PreBindPlan | None = None
+    """Whose PreBind has something to do; `None` until they were asked."""
+    entry: PodInPreBind | None = None
+    """Where preemption can call it back, once PreBind has begun."""
     is_pre_bound: bool = False
     is_bound: bool = False
     """The API server has it so: from here on nothing may give the node back."""
@@ -67,6 +75,14 @@ class Attempt:
     def node_name(self) -> str:
         """The node it is meant for."""
         return self.record.node_name
+
+
+class Announcer(Protocol):
+    """Tells the world where a pod will be: `status_writer.StatusWriter`."""
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +97,12 @@ class Surroundings:
     reporter: Reporter
     observations: Observations
     clock: Clock
+    announcer: Announcer | None = None
+    """`None` where the feature gate NominatedNodeNameForExpectation is off."""
+    in_pre_bind: PodsInPreBind | None = None
+    """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
+    infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
+    """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
 
 
 class Scheduler:
@@ -103,19 +125,31 @@ class Scheduler:
         if profile is None or self._is_to_be_skipped(queued):
             around.queue.done(queued.pod.uid)
             return None
+        known = around.infeasible.verdict(queued.pod)
+        if known is not None:
+            around.failures.handle(queued, known, around.clock.time())
+            return None
         watch = self._watches[profile.name]
         watch.start()
         record = schedule(profile, queued.pod, around.cache, watch, self._samplers[profile.name])
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
-            self._fail(queued, failure_of_record(record), profile, started)
+            failure = around.infeasible.learned(queued.pod, failure_of_record(record))
+            self._fail(queued, failure, profile, started)
             return None
         attempt = Attempt(queued, profile, record, started)
         status = self._set_aside(attempt)
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
             return None
+        self._activate(attempt)
         return attempt
+
+    def _activate(self, attempt: Attempt) -> None:
+        """Try the pods that plugins have named for it."""
+        pods = attempt.record.state.find(PodsToActivate)
+        if pods is not None:
+            self._around.queue.activate(pods.take(), self._around.clock.time())
 
     def _is_to_be_skipped(self, queued: QueuedPodInfo) -> bool:
         pod = queued.pod.pod
@@ -128,46 +162,72 @@ class Scheduler:
         """Assume, Reserve, Permit; all undone if one of them says no."""
         pod = attempt.queued.pod
         self._around.cache.assume_pod(pod, attempt.node_name)
+        began = self._around.clock.monotonic()
         status = self._reserve(attempt)
+        began = self._measure(attempt, "Reserve", status.code, began)
         if status.is_success:
             status = self._permit(attempt)
+            self._measure(attempt, "Permit", status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self._give_back(attempt)
         return status
+
+    def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
+        """Count what an extension point took since `began`; the moment at which it ended, monotonic."""
+        now = self._around.clock.monotonic()
+        self._around.observations.extension_point(point, code.label, attempt.profile.name, now - began)
+        return now
 
     def _reserve(self, attempt: Attempt) -> Status:
         for plugin in attempt.profile.reserve:
             try:
                 status = plugin.reserve(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(str(failure))
+                status = error(str(failure), fault=Fault.BUG)
             if not status.is_success:
                 return _no_of("Reserve", plugin.name, status)
         return SUCCESS
 
     def _permit(self, attempt: Attempt) -> Status:
-        timeouts: dict[str, float] = {}
-        for plugin in attempt.profile.permit:
-            status = self._ask_permit(plugin, attempt, timeouts)
-            if status.code is not Code.WAIT and not status.is_success:
-                return _no_of("Permit", plugin.name, status)
+        pod = attempt.queued.pod
+        status, plugin, timeouts = permit.ask(attempt.profile.permit, attempt.record.state, pod, attempt.node_name)
+        if not status.is_success:
+            return _no_of("Permit", plugin, status)
         if timeouts:
             now = self._around.clock.monotonic()
             deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
-            attempt.held = HeldPod(attempt.queued.pod, attempt.node_name, deadlines, timeouts)
+            attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
             self._around.waiting.hold(attempt.held)
         return SUCCESS
 
-    def _ask_permit(self, plugin: PermitPlugin, attempt: Attempt, timeouts: dict[str, float]) -> Status:
-        try:
-            result = plugin.permit(attempt.record.state, attempt.queued.pod, attempt.node_name)
-        except Exception as failure:  # noqa: BLE001  a plugin call
-            return error(str(failure))
-        if result.status.code is Code.WAIT:
-            timeouts[plugin.name] = min(result.timeout_seconds, MAX_PERMIT_SECONDS)
-        return result.status
+    # --- waiting ------------------------------------------------------------------------------------------------------
 
-    # --- binding ------------------------------------------------------------------------------------------------------
+    def must_wait(self, attempt: Attempt) -> bool:
+        """Whether the pod has to wait before it is bound, for Permit or for PreBind: not in a worker, then."""
+        return attempt.held is not None or bool(self._plan(attempt).groups)
+
+    async def prepare(self, attempt: Attempt) -> bool:
+        """All that a pod waits for. Whether it goes on to be bound; if not, the attempt is over, and dealt with."""
+        try:
+            failure = self._plan(attempt).failure
+            if not failure.is_success:
+                self._abandon(attempt, failure)
+                return False
+            await self._announce(attempt)
+            return await self.await_permit(attempt) and await self.pre_bind(attempt)
+        finally:
+            self._around.waiting.release(attempt.queued.pod.uid)
+
+    async def _announce(self, attempt: Attempt) -> None:
+        """Name the node in the pod's status. A failure is no reason not to bind."""
+        announcer, pod = self._around.announcer, attempt.queued.pod
+        if announcer is None:
+            return
+        self._around.failures.withdraw(pod.uid)
+        try:
+            await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
+        except ClientError as failure:
+            _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:
         """Whether Permit lets the pod go on to be bound; if not, the attempt is over, and has been dealt with."""
@@ -176,7 +236,7 @@ class Scheduler:
             return True
         began = self._around.clock.monotonic()
         try:
-            verdict = await self._verdict(held)
+            verdict = await permit.verdict_of(held, self._around.clock)
         finally:
             self._around.waiting.release(held.pod.uid)
         self._around.observations.permit_wait(verdict.code.label, self._around.clock.monotonic() - began)
@@ -184,76 +244,53 @@ class Scheduler:
             self._abandon(attempt, verdict)
         return verdict.is_success
 
-    async def _verdict(self, held: HeldPod) -> Status:
-        decided = asyncio.Event()
-        held.on_verdict(decided.set)
-        while held.verdict is None:
-            left = held.next_deadline() - self._around.clock.monotonic()
-            sleeper = asyncio.ensure_future(self._around.clock.sleep(max(0.0, left)))
-            waiter = asyncio.ensure_future(decided.wait())
-            try:
-                await asyncio.wait({sleeper, waiter}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                sleeper.cancel()
-                waiter.cancel()
-            if held.verdict is None:
-                held.expire(self._around.clock.monotonic())
-        return held.verdict
-
-    def must_wait(self, attempt: Attempt) -> bool:
-        """Whether the pod has to wait before it is bound, for Permit or for PreBind: not in a worker, then."""
-        return attempt.held is not None or bool(self._pre_binding(attempt))
-
     async def pre_bind(self, attempt: Attempt) -> bool:
         """PreBind, once. Whether the pod goes on to be bound; if not, the attempt is over, and has been dealt with."""
         if attempt.is_pre_bound:
             return True
-        self._around.queue.done(attempt.queued.pod.uid)
-        self._around.failures.withdraw(attempt.queued.pod.uid)
-        status = await self._pre_bind(attempt)
+        pod, plan = attempt.queued.pod, self._plan(attempt)
+        self._around.queue.done(pod.uid)
+        self._around.failures.withdraw(pod.uid)
+        await self._around.failures.settled(pod.uid)
+        if plan.groups and self._around.in_pre_bind is not None:
+            attempt.entry = self._around.in_pre_bind.add(pod.uid)
+        began = self._around.clock.monotonic()
+        status = await pre_binding.run(plan, attempt.record.state, pod, attempt.node_name, attempt.entry)
+        self._measure(attempt, "PreBind", status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
             self._abandon(attempt, status)
         return status.is_success
 
+    def _plan(self, attempt: Attempt) -> PreBindPlan:
+        if attempt.plan is None:
+            plugins, began = attempt.profile.pre_bind, self._around.clock.monotonic()
+            attempt.plan = pre_binding.plan_of(plugins, attempt.record.state, attempt.queued.pod, attempt.node_name)
+            self._measure(attempt, "PreBindPreFlight", attempt.plan.code, began)
+        return attempt.plan
+
+    # --- binding ------------------------------------------------------------------------------------------------------
+
     async def bind(self, attempt: Attempt) -> None:
         """PreBind (if it has not run), Bind, PostBind; on a failure the node is given back and the pod requeued."""
         if not await self.pre_bind(attempt):
             return
+        if attempt.entry is not None and not attempt.entry.mark_pre_bound():
+            self._abandon(attempt, error(attempt.entry.cause))
+            return
+        self._leave_pre_bind(attempt)
+        began = self._around.clock.monotonic()
         status = await self._run_bind(attempt)
+        self._measure(attempt, "Bind", status.code, began)
         attempt.is_bound = status.is_success
         if status.is_success:
             self._bound(attempt)
         else:
-            self._abandon(attempt, Status(Code.ERROR, status.reasons, status.plugin))
+            self._abandon(attempt, Status(Code.ERROR, status.reasons, status.plugin, status.fault))
 
-    def _pre_binding(self, attempt: Attempt) -> tuple[PreBindPlugin, ...]:
-        if attempt.pre_binding is None:
-            attempt.pre_binding = tuple(one for one in attempt.profile.pre_bind if self._has_work(one, attempt))
-        return attempt.pre_binding
-
-    def _has_work(self, plugin: PreBindPlugin, attempt: Attempt) -> bool:
-        try:
-            flight = plugin.pre_bind_pre_flight(attempt.record.state, attempt.queued.pod, attempt.node_name)
-        except Exception as failure:  # noqa: BLE001  a plugin call
-            flight = error(str(failure))
-        if not (flight.is_success or flight.is_skip) and attempt.pre_flight.is_success:
-            attempt.pre_flight = _failed_pre_bind(plugin, flight)
-        return not flight.is_skip
-
-    async def _pre_bind(self, attempt: Attempt) -> Status:
-        state, pod, node = attempt.record.state, attempt.queued.pod, attempt.node_name
-        plugins = self._pre_binding(attempt)
-        if not attempt.pre_flight.is_success:
-            return attempt.pre_flight
-        for plugin in plugins:
-            try:
-                status = await plugin.pre_bind(state, pod, node)
-            except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(str(failure))
-            if not status.is_success:
-                return _failed_pre_bind(plugin, status)
-        return SUCCESS
+    def _leave_pre_bind(self, attempt: Attempt) -> None:
+        if attempt.entry is not None and self._around.in_pre_bind is not None:
+            self._around.in_pre_bind.remove(attempt.queued.pod.uid)
 
     async def _run_bind(self, attempt: Attempt) -> Status:
         for plugin in attempt.profile.bind:
@@ -264,11 +301,13 @@ class Scheduler:
             if status.is_success:
                 return SUCCESS
             if not status.is_skip:
-                return error(f'running Bind plugin "{plugin.name}": {status.message}', plugin=plugin.name)
+                message = f'running Bind plugin "{plugin.name}": {status.message}'
+                return error(message, plugin=plugin.name, fault=status.fault)
         return error("no Bind plugin took the pod")
 
     def _bound(self, attempt: Attempt) -> None:
         around, queued = self._around, attempt.queued
+        around.cache.finish_binding(queued.pod.uid, around.clock.time())
         seconds = around.clock.monotonic() - attempt.started
         around.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
         around.observations.pod_scheduled(queued.attempts)
@@ -280,25 +319,33 @@ class Scheduler:
         around.reporter.scheduled(queued.pod.pod, attempt.node_name)
         if verbose(LEVEL_DECISIONS):
             _log.info("pod_bound", pod=queued.key, node=attempt.node_name, attempts=queued.attempts)
+        self._post_bind(attempt)
+        self._activate(attempt)
+
+    def _post_bind(self, attempt: Attempt) -> None:
+        began, pod = self._around.clock.monotonic(), attempt.queued.pod
         for plugin in attempt.profile.post_bind:
             try:
-                plugin.post_bind(attempt.record.state, queued.pod, attempt.node_name)
+                plugin.post_bind(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
-                _log.exception("plugin_failed", plugin=plugin.name, point="PostBind", pod=queued.key)
+                _log.exception("plugin_failed", plugin=plugin.name, point="PostBind", pod=pod.key)
+        self._measure(attempt, "PostBind", Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
 
     def give_up(self, queued: QueuedPodInfo, failure: Exception) -> None:
         """A bug ended the decision: whatever was set aside is given back, and the pod is tried again later."""
         self._around.cache.forget_pod(queued.pod.uid)
-        message = f"{type(failure).__name__}: {failure}"
-        self._around.failures.handle(queued, Failure(message, SCHEDULER_ERROR), self._around.clock.time())
+        bug = failure_of_bug(failure)
+        if bug.message != queued.last_error:
+            _log.error("decision_failed", pod=queued.key, exc_info=failure)
+        self._around.failures.handle(queued, bug, self._around.clock.time())
 
     def abandon(self, attempt: Attempt, failure: BaseException) -> None:
         """A bug ended the attempt's task: give the node back and try again later, unless the pod is bound already."""
         if attempt.is_bound:
             return
-        self._abandon(attempt, error(f"{type(failure).__name__}: {failure}"))
+        self._abandon(attempt, error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))
 
     def _abandon(self, attempt: Attempt, status: Status) -> None:
         """Give the node back, tell the queue that there is room, and requeue the pod."""
@@ -306,35 +353,34 @@ class Scheduler:
         self._give_back(attempt)
         self._fail(attempt.queued, failure_of_status(status), attempt.profile, attempt.started)
         spared = pod.uid if status.is_rejected else ""  # a pod that was turned down is no reason to try it again
-        around.queue.move_all(events.ASSIGNED_POD_DELETE, pod.pod, None, around.clock.time(), spared)
+        gone = placed(pod.pod, attempt.node_name)  # as it counted: a hint sees no room in a pod that was nowhere
+        around.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, around.clock.time(), spared)
 
     def _give_back(self, attempt: Attempt) -> None:
-        pod = attempt.queued.pod
+        pod, began = attempt.queued.pod, self._around.clock.monotonic()
+        self._leave_pre_bind(attempt)
         for plugin in reversed(attempt.profile.reserve):
             try:
                 plugin.unreserve(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the others must still give back
                 _log.exception("plugin_failed", plugin=plugin.name, point="Unreserve", pod=pod.key)
+        self._measure(attempt, "Unreserve", Code.SUCCESS, began)
         self._around.cache.forget_pod(pod.uid)
 
     def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         around = self._around
-        is_error = failure.reason == SCHEDULER_ERROR
-        result = AttemptResult.ERROR if is_error else AttemptResult.UNSCHEDULABLE
+        result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         around.observations.attempt(result, profile.name, around.clock.monotonic() - started)
-        if is_error:
-            _log.error("attempt_failed", pod=queued.key, err=failure.message)
+        if failure.is_error:
+            if failure.message != queued.last_error:
+                _log.error("attempt_failed", pod=queued.key, err=failure.message)
         elif verbose(LEVEL_DECISIONS):
             _log.info("pod_not_scheduled", pod=queued.key, message=failure.message)
         around.failures.handle(queued, failure, around.clock.time())
-
-
-def _failed_pre_bind(plugin: PreBindPlugin, status: Status) -> Status:
-    return error(f'running PreBind plugin "{plugin.name}": {status.message}', plugin=plugin.name)
 
 
 def _no_of(point: str, plugin: str, status: Status) -> Status:
     """A plugin's rejection as it is, anything else as an error that names point and plugin."""
     if status.is_rejected:
         return status.by(plugin)
-    return error(f'running {point} plugin "{plugin}": {status.message}', plugin=plugin)
+    return error(f'running {point} plugin "{plugin}": {status.message}', plugin=plugin, fault=status.fault)

@@ -5,7 +5,9 @@ is either certain or it is not:
 
     201                          bound
     409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
-    404, 400, 403, 422, ...      refused for certain, unless an earlier try is in doubt: then read the pod
+    404, 400, 403, 422, ...      refused for certain, unless an earlier try is in doubt: then read the pod. Where the
+                                 server has judged the pod itself (a webhook, a quota, a validation) the Status says
+                                 so: trying again soon would not help
     connection refused, DNS      certainly not applied: try again
     429                          certainly not applied: try again when the server wants, with fewer at a time
     timeout, reset, 5xx          unknown: read the pod; without a node yet, send the same Binding again. The server
@@ -17,6 +19,7 @@ fails is such a case, and the node must not be held for it. A bind that was sent
 """
 
 import random
+import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
@@ -25,7 +28,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
 
@@ -33,6 +36,10 @@ _log = get_logger(__name__)
 
 MOST_SERVER_ERRORS: Final = 3
 """Answers of 5xx to one Binding before the pod, still without a node, is tried elsewhere."""
+
+_REFUSALS: Final = frozenset({400, 403, 413, 422})
+_NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
+"""RBAC's words: it refuses us, not the pod, and all pods alike; they come back soon after somebody mends it."""
 
 
 class PodBinder(Protocol):
@@ -94,7 +101,7 @@ class BindingWriter:
             self._on_throttled()
             return None
         if not (doubt or is_conflict):
-            return error(str(failure))
+            return _error_of(failure)
         last = last or not _leaves_doubt(failure)
         self._observations.bind_conflict()
         status = await self._settle(pod, node_name, failure, last=last)
@@ -119,7 +126,15 @@ class BindingWriter:
             return SUCCESS
         if found.spec.node_name:
             return error(f"pod {pod.key} is on node {found.spec.node_name} already")
-        return error(str(failure)) if last else None
+        return _error_of(failure) if last else None
+
+
+def _error_of(failure: ClientError) -> Status:
+    """The Error in the server's words, as client-go has them: without method and path."""
+    if not isinstance(failure, APIError):
+        return error(str(failure))
+    refused = failure.code in _REFUSALS and not _NO_RIGHTS.search(failure.message)
+    return error(failure.message or str(failure), fault=Fault.REFUSED if refused else Fault.PASSING)
 
 
 def _seconds_asked_for(failure: ClientError) -> float:

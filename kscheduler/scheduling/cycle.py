@@ -1,26 +1,31 @@
 """The scheduling cycle: a function of (profile, pod, view) to a record. No await, no random, no clock that decides.
 
     held? -> PreFilter -> Filter -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
+                 |           '--> no node: PostFilter (preemption)
+                 '--> turned down: likewise
 
-Filter is `node_search`. Every node that passes is scored, unless `percentageOfNodesToScore` is set: then the caller
-keeps a `NodeSampler`, which says where the search begins. Among equals the winner is the one with the highest stable
-mix of pod UID and node name, so any decision can be made again from the same objects.
+Filter is `node_search`, PostFilter `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore`
+is set: then the caller keeps a `NodeSampler`, which says where the search begins. Among equals the winner is the one
+with the highest stable mix of pod UID and node name, so any decision can be made again from the same objects.
 """
 
 from collections.abc import Sequence
 from typing import Final, Protocol, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Scores, stable_hash
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.framework.ties import mix
+from kscheduler.scheduling.filters import Filters
 from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.node_search import NodeSearch
 from kscheduler.scheduling.nominations import rivals
 from kscheduler.scheduling.plugin_failure import PluginFailure
+from kscheduler.scheduling.post_filter import run_post_filter
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
 from kscheduler.scheduling.sampling import NodeSampler
@@ -34,8 +39,12 @@ class Stopwatch(Protocol):
         """An extension point has run."""
         ...
 
-    def evaluated(self, point: str, plugin: str) -> None:
-        """A plugin has been asked."""
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A plugin has been asked about so many nodes; about none, if it has skipped the pod."""
+        ...
+
+    def post_filtered(self, plugin: str) -> None:
+        """A PostFilter plugin has been asked."""
         ...
 
 
@@ -45,7 +54,10 @@ class NoStopwatch:
     def lap(self, point: str, status: Status) -> None:
         """Pass."""
 
-    def evaluated(self, point: str, plugin: str) -> None:
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """Pass."""
+
+    def post_filtered(self, plugin: str) -> None:
         """Pass."""
 
 
@@ -61,13 +73,15 @@ def schedule(
     """
     record = find_feasible(profile, pod, view, watch, sampler)
     if not record.status.is_success:
+        _without_node(profile, record, view.nodes, watch)
         return record
     try:
         if len(record.feasible) > 1:
             prioritize(profile, record, view.nodes, watch)
         record.node_name = view.nodes.name_of(_choose(record, view.nodes))
     except PluginFailure as failure:
-        record.status = Status(Code.ERROR, (str(failure),))
+        record.status = failure.status
+        record.nominated_node_name = ""
     return record
 
 
@@ -84,7 +98,7 @@ def find_feasible(
     try:
         _filter(profile, record, view, watch, sampler or NodeSampler())
     except PluginFailure as failure:
-        record.status = Status(Code.ERROR, (str(failure),))
+        record.status = failure.status
     return record
 
 
@@ -99,7 +113,7 @@ def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
             points = _points(weighted.plugin, record, nodes) * weighted.weight
             scores.append(PluginScores(weighted.plugin.name, weighted.weight, points))
             totals += points
-            watch.evaluated("Score", weighted.plugin.name)
+            watch.evaluated("Score", weighted.plugin.name, len(rows))
     if not profile.score:
         totals += 1
     record.scores, record.totals = tuple(scores), totals
@@ -110,19 +124,31 @@ def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
 
 
 def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch, sampler: NodeSampler) -> None:
-    record.status = held_status(record.pod, profile.enabled)
     skipped: set[str] = set()
-    if record.status.is_success:
-        record.status = _pre_filter(profile, record, view.nodes, skipped, watch)
-        watch.lap("PreFilter", record.status)
+    record.status = held_status(record.pod, profile.enabled)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
         return
-    search = NodeSearch(profile, record, view.nodes, rivals(record.pod, view), skipped, watch)
-    record.feasible = search.run(sampler)
-    if not len(record.feasible):
-        record.status = Status(Code.UNSCHEDULABLE)
-    watch.lap("Filter", record.status)
+    record.status = _pre_filter(profile, record, view.nodes, skipped, watch)
+    watch.lap("PreFilter", record.status)
+    filters = Filters(profile, record.pod, rivals(record.pod, view), skipped, watch)
+    if record.status.is_success:
+        record.feasible = NodeSearch(filters, record, view.nodes).run(sampler)
+        if not len(record.feasible):
+            record.status = Status(Code.UNSCHEDULABLE)
+        watch.lap("Filter", SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
+    else:
+        record.diagnosis.pre_filter = record.status
+    if not record.status.is_success:
+        record.state.write(filters.dry_run())
+
+
+def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch) -> None:
+    """Ask PostFilter if the pod was judged. A held pod was not, and keeps its nomination; an error takes it back."""
+    if record.state.find(DryRun) is not None:
+        run_post_filter(profile, record, nodes, watch)
+    elif record.status.code is Code.ERROR or not record.num_all_nodes:
+        record.nominated_node_name = ""
 
 
 def _pre_filter(
@@ -135,8 +161,8 @@ def _pre_filter(
             result = plugin.pre_filter(record.state, record.pod, nodes)
         except Exception as error:
             raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {error}') from error
-        watch.evaluated("PreFilter", plugin.name)
         status = result.status
+        watch.evaluated("PreFilter", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
             skipped.add(plugin.name)
         elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -169,7 +195,7 @@ def _pre_score(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
             status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
         except Exception as error:
             raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}') from error
-        watch.evaluated("PreScore", plugin.name)
+        watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
             skipped.add(plugin.name)
         elif not status.is_success:
@@ -216,11 +242,3 @@ def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     mixed = mix(nodes.name_hash[rows], stable_hash(record.pod.uid))
     tied: list[int] = rows[mixed == mixed.max()].tolist()
     return min(tied, key=nodes.name_of)
-
-
-def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Spread 64-bit hashes under a seed (the finaliser of splitmix64): equal inputs mix equally everywhere."""
-    mixed = hashes ^ np.uint64(seed)
-    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return mixed ^ (mixed >> np.uint64(31))

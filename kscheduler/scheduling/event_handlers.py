@@ -9,14 +9,14 @@ applied as a whole before the next decision.
 """
 
 from collections.abc import Callable, Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
-from kscheduler.framework.events import Resource
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.events import ActionType, Resource
+from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
@@ -26,6 +26,10 @@ from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 
 _log = get_logger(__name__)
+
+ASSIGNED_POD_UPDATE, UNSCHEDULABLE_POD_UPDATE = "AssignedPodUpdate", "UnschedulablePodUpdate"
+UNSCHEDULABLE_POD_DELETE = "UnschedulablePodDelete"
+"""Labels under which handlers are measured beside those of the events that move pods."""
 
 
 class _Timed:
@@ -82,24 +86,34 @@ class PodHandler(_Timed):
                 self._still_pending(old, new)
         elif not old.spec.node_name:
             self._assigned(new)
+            if self._is_ours(old):
+                self._left_the_queue(new)
+                if old.status.nominated_node_name not in ("", new.spec.node_name):
+                    self._nomination_ended(old)  # it went elsewhere: those who left room for it may have it now
         else:
-            self._cache.update_pod(new)
-            for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
-                with self.measured(event.label):
-                    self._queue.move_all(event, old, new, self._clock.time())
+            with self.measured(ASSIGNED_POD_UPDATE):
+                self._cache.update_pod(new)
+                for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
+                    with self.measured(event.label):
+                        self._queue.move_all(event, old, new, self._clock.time())
 
     def on_delete(self, obj: Pod) -> None:
         """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
         uid = PodInfo(obj).uid
+        if not obj.spec.node_name and self._is_ours(obj):
+            self._left_the_queue(obj)
         self._queue.delete(obj.key)
+        expected_on = self._cache.nominator.nominated_node(PodInfo(obj))
         self._cache.nominator.remove(uid)
         self._let_go(uid)
-        if self._cache.node_of(uid):
+        node_name, counted = self._cache.node_of(uid), self._cache.pod_of(uid)
+        if counted is not None:
             with self.measured(events.ASSIGNED_POD_DELETE.label):
                 self._cache.remove_pod(uid)
-                self._queue.move_all(events.ASSIGNED_POD_DELETE, obj, None, self._clock.time())
-        elif obj.status.nominated_node_name and self._is_ours(obj):
-            self._nomination_ended(obj)
+                gone = placed(counted.pod, node_name)
+                self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, self._clock.time())
+        elif expected_on:
+            self._nomination_ended(placed(obj, expected_on))
 
     def _is_ours(self, pod: Pod) -> bool:
         return pod.spec.scheduler_name in self._profiles
@@ -112,28 +126,51 @@ class PodHandler(_Timed):
                 _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
             self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
 
+    def _left_the_queue(self, pod: Pod) -> None:
+        with self.measured(UNSCHEDULABLE_POD_DELETE):
+            self._queue.delete(pod.key)
+
     def _still_pending(self, old: Pod, new: Pod) -> None:
+        with ExitStack() as measuring:
+            for label in {UNSCHEDULABLE_POD_UPDATE, *(event.label for event in pod_update_events(old, new))}:
+                measuring.enter_context(self.measured(label))
+            self._pending_changed(old, new)
+
+    def _pending_changed(self, old: Pod, new: Pod) -> None:
         info = PodInfo(new)
         if self._cache.is_assumed(info.uid):
             if new.metadata.deletion_timestamp is not None:
                 self._let_go(info.uid)
             return
-        with self.measured("UnschedulablePodUpdate"):
-            self._queue.update(old, info, self._clock.time())
-            self._cache.nominator.update(old, info)
-        if old.status.nominated_node_name not in ("", new.status.nominated_node_name):
+        self._queue.update(old, info, self._clock.time())
+        self._cache.nominator.update(old, info)
+        if old.status.nominated_node_name and _expects_less(old, new):
             self._nomination_ended(old)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """To pods of lower or equal priority it was as if the pod had been on that node, and now it is not."""
+        """To pods of lower or equal priority it was as if the pod, like this, had been there, and now it is not."""
+        priority = pod.spec.priority or 0
+
+        def had_to_leave_room(parked: PodInfo) -> bool:
+            return parked.priority <= priority
+
         with self.measured(events.ASSIGNED_POD_DELETE.label):
-            self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, self._clock.time())
+            now = self._clock.time()
+            self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, pre_check=had_to_leave_room)
 
     def _let_go(self, uid: str) -> None:
         """Nobody needs to wait any more for Permit to decide on the pod."""
         held = self._waiting.get(uid)
         if held is not None:
             held.reject("", "removed")
+
+
+def _expects_less(old: Pod, new: Pod) -> bool:
+    """Whether a nominated pod is expected elsewhere now, or there with smaller requests or other labels."""
+    if old.status.nominated_node_name != new.status.nominated_node_name:
+        return True
+    changed = {event.action for event in pod_update_events(old, new)}
+    return not changed.isdisjoint((ActionType.UPDATE_POD_LABEL, ActionType.UPDATE_POD_SCALE_DOWN))
 
 
 class NodeHandler(_Timed):

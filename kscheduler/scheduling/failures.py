@@ -5,11 +5,15 @@
     there are no nodes            no nodes available to schedule pods   Unschedulable     error back-off
     Reserve or Permit said no     0/1 nodes are available: 1 ...        Unschedulable     unschedulable pool
     a plugin or the API failed    the error                             SchedulerError    error back-off
+    the API refused the pod       the server's words                    SchedulerError    error back-off, 10 s to 5 min
+    an exception, again and again the exception                         SchedulerError    error back-off, 10 s to 5 min
 
-The pod is looked up again first: one that is gone, has a node by now or was made again under its name is let go.
+The nominated node is what PostFilter said where no node fits (it may say nothing: an earlier nomination stays), and is
+cleared by everything else. The pod is looked up again first: one that is gone, has a node by now or was made again
+under its name is let go.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -17,12 +21,18 @@ import numpy as np
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Fault, Status
+from kscheduler.logs import get_logger
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.bundles import Bundle
+from kscheduler.state.nominator import Nominator
 from kscheduler.state.queue import SchedulingQueue
+
+_log = get_logger(__name__)
 
 UNSCHEDULABLE: Final = "Unschedulable"
 SCHEDULER_ERROR: Final = "SchedulerError"
@@ -38,19 +48,34 @@ class Failure:
     """Who turned the pod down; none after an error."""
     pending: frozenset[str] = frozenset()
     """Those that wait for something outside the cluster."""
+    nominated_node_name: str | None = ""
+    """The node that preemption has chosen for the pod; empty clears an earlier choice, `None` leaves it."""
+    fault: Fault = Fault.PASSING
+    """Of an error: how long the pod is kept away depends on it."""
+    holds_for: Hashable | None = None
+    """The class of pods that it is true of for now, beside the pod itself; `None` for the pod alone."""
+
+    @property
+    def is_error(self) -> bool:
+        """Whether something failed, where a rejection is an answer."""
+        return self.reason == SCHEDULER_ERROR
 
 
 def failure_of_record(record: SchedulingRecord) -> Failure:
     """The cycle found no node."""
     if record.status.code is Code.ERROR:
-        return Failure(record.message, SCHEDULER_ERROR)
-    return Failure(record.message, UNSCHEDULABLE, record.diagnosis.plugins)
+        return Failure(record.message, SCHEDULER_ERROR, fault=record.status.fault)
+    if not record.num_all_nodes:
+        return Failure(record.message, UNSCHEDULABLE)
+    return Failure(
+        record.message, UNSCHEDULABLE, record.diagnosis.plugins, nominated_node_name=record.nominated_node_name
+    )
 
 
 def failure_of_status(status: Status) -> Failure:
     """Something after the choice of the node said no, or failed."""
     if not status.is_rejected:
-        return Failure(status.message, SCHEDULER_ERROR)
+        return Failure(status.message, SCHEDULER_ERROR, fault=status.fault)
     only_row = np.zeros(1, dtype=np.intp)
     rejection = Rejection(status.plugin, only_row, np.ones(1, dtype=np.int64), lambda _: status)
     message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
@@ -59,43 +84,107 @@ def failure_of_status(status: Status) -> Failure:
     return Failure(message, UNSCHEDULABLE, by - pending, pending)
 
 
+def failure_of_bug(exception: BaseException) -> Failure:
+    """An exception ended the attempt."""
+    return Failure(f"{type(exception).__name__}: {exception}", SCHEDULER_ERROR, fault=Fault.BUG)
+
+
 class FailureSink(Protocol):
     """Where the outside is told of a failure: `status_writer.StatusWriter`."""
 
-    def report(self, pod: Pod, condition: Condition, note: str) -> None:
-        """Patch the condition if it changed, and record the Event."""
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        """Record the Event, and patch what changed of the condition and the nominated node (`None` leaves it)."""
+        ...
+
+    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
+        """Parked pods share one new judgement: each is patched in its turn, at a bounded rate, without an Event.
+
+        `name` is the class; a newer judgement of it replaces one that is not told yet. `members` holds the keys
+        (`namespace/name`) of its parked pods and stays live (a dict by key will do): it is copied when the class's turn
+        comes, and asked again before each patch, so a pod that has left it is not spoken of. Whoever judges one member
+        anew takes it out or reports the class again. O(1) now; pods that show the condition cost no request.
+        """
+        ...
+
+    def forget_class(self, name: Hashable) -> None:
+        """Leave unsaid what was not told yet about a class; unknown ones are passed over."""
         ...
 
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what was not sent yet about this pod."""
         ...
 
+    async def settled(self, uid: str) -> None:
+        """Wait until no request about this pod is under way: what is written next cannot be overtaken."""
+        ...
+
 
 class FailureHandler:
     """Requeues and reports."""
 
-    def __init__(self, queue: SchedulingQueue, pod_of: Callable[[str], Pod | None], sink: FailureSink) -> None:
+    def __init__(
+        self, queue: SchedulingQueue, nominator: Nominator, pod_of: Callable[[str], Pod | None], sink: FailureSink
+    ) -> None:
+        """`pod_of`: the newest version of a pod by its key."""
         self._queue = queue
+        self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Put the pod back (its newest version) and tell why; let it go if it is not ours to schedule any more."""
         current = self._pod_of(queued.key)
-        uid = queued.pod.uid
         if current is None or current.metadata.uid != queued.pod.pod.metadata.uid or current.spec.node_name:
-            self._queue.done(uid)
+            self._queue.done(queued.pod.uid)
             return
-        if current is not queued.pod.pod:
-            queued.pod = PodInfo(current)
-        queued.unschedulable_plugins = failure.plugins
-        queued.pending_plugins = failure.pending
-        self._queue.requeue(queued, now)
-        self._sink.report(current, _condition(failure), failure.message)
+        if self._queue.find(queued.key) is None:  # else a handling that failed half-way has put it back: leave it so
+            self._renew(queued, current)
+            _take_down(queued, failure)
+        self._nominate(queued.pod, failure.nominated_node_name)
+        bundle = self._queue.requeue(queued, now, holds_for=failure.holds_for)
+        condition = _condition(failure)
+        self._sink.report(current, condition, failure.message, failure.nominated_node_name)
+        if bundle is not None:
+            self._report_others(bundle, condition)
 
     def withdraw(self, uid: str) -> None:
         """The pod is about to be bound: a late word of an earlier failure must not overwrite that."""
         self._sink.withdraw(uid)
+
+    async def settled(self, uid: str) -> None:
+        """Wait for the one that was sent already."""
+        await self._sink.settled(uid)
+
+    def _report_others(self, bundle: Bundle, condition: Condition) -> None:
+        """What the pod was turned down for, the others of its class are too; unless they were told so already."""
+        if len(bundle) > 1 and bundle.told != condition:
+            self._sink.report_class(bundle.key, bundle.keys(), condition)
+        bundle.told = condition
+
+    def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:
+        tried = queued.pod.pod
+        if current is not tried:
+            queued.pod = PodInfo(current)
+            queued.forgive(tried, current)
+
+    def _nominate(self, pod: PodInfo, node_name: str | None) -> None:
+        """At once: the next decision comes before the watch tells. `None`: what is known of it stays."""
+        try:
+            if node_name is None:
+                self._nominator.update(pod.pod, pod)
+            else:
+                self._nominator.nominate(pod, node_name)
+        except QuantityError as problem:  # its newest version cannot be read, so nobody can leave room for it
+            _log.warning("nomination_not_kept", pod=pod.key, node=node_name, err=str(problem))
+
+
+def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:
+    """How this attempt ended, for the queue to place the pod by."""
+    queued.unschedulable_plugins = failure.plugins
+    queued.pending_plugins = failure.pending
+    queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
+    queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
+    queued.last_error = failure.message if failure.is_error else ""
 
 
 def _condition(failure: Failure) -> Condition:

@@ -27,11 +27,9 @@ MISSING_RULES = (
     MissingRule("GangScheduling", "spec.schedulingGroup", lambda pod: pod.spec.scheduling_group is not None),
 )
 
-NOT_BUILT = frozenset(
-    {rule.plugin for rule in MISSING_RULES if rule.plugin != "DynamicResources"} | {"DefaultPreemption"}
-)
-"""In-tree plugins that a configuration may name and that this version does not have. Preemption makes
-room, and without it a pod merely waits; of DynamicResources the part for pods without claims is built."""
+NOT_BUILT = frozenset({rule.plugin for rule in MISSING_RULES} - {"DynamicResources"})
+"""In-tree plugins that a configuration may name and that this version does not have; of DynamicResources the part for
+pods without claims is built."""
 
 _ALWAYS_ASKED = frozenset({"GangScheduling"})
 """Behind a feature gate that is off, where kube-scheduler would place the members one by one."""

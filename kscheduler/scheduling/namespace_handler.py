@@ -1,25 +1,52 @@
-"""Namespaces, from their informer to the counters: namespace selectors follow labels as they are now."""
+"""Namespaces, from their informer to the counters and the queue: namespace selectors follow labels as they are now.
 
+kube-scheduler tells no plugin when a namespace changes its labels, and a pod whose affinity asks for namespaces by
+their labels waits for the five-minute flush. Here it is an event like any other.
+"""
+
+from typing import Final
+
+from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Namespace
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource
+from kscheduler.scheduling.observations import Observations
+from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.topology import TopologyCounts
+
+_ADDED: Final = ClusterEvent(Resource.NAMESPACE, ActionType.ADD)
+_UPDATED: Final = ClusterEvent(Resource.NAMESPACE, ActionType.UPDATE)
+_DELETED: Final = ClusterEvent(Resource.NAMESPACE, ActionType.DELETE)
 
 
 class NamespaceHandler:
-    """Implements `informers.Handler`. As upstream, no plugin registers events of namespaces: the queue is not told."""
+    """Implements `informers.Handler`."""
 
-    def __init__(self, counters: TopologyCounts) -> None:
+    def __init__(
+        self, counters: TopologyCounts, queue: SchedulingQueue, clock: Clock, observations: Observations
+    ) -> None:
         self._counters = counters
+        self._queue = queue
+        self._clock = clock
+        self._observations = observations
 
     def on_add(self, obj: Namespace, initial: bool) -> None:
         """A namespace has appeared."""
         del initial
         self._counters.set_namespace(obj)
+        self._move(_ADDED, None, obj)
 
     def on_update(self, old: Namespace, new: Namespace) -> None:
-        """A namespace has changed."""
-        del old
+        """A namespace has changed; nobody looks at more than its labels."""
         self._counters.set_namespace(new)
+        if old.metadata.labels != new.metadata.labels:
+            self._move(_UPDATED, old, new)
 
     def on_delete(self, obj: Namespace) -> None:
         """A namespace is gone."""
         self._counters.remove_namespace(obj.metadata.name)
+        self._move(_DELETED, obj, None)
+
+    def _move(self, event: ClusterEvent, old: Namespace | None, new: Namespace | None) -> None:
+        started = self._clock.monotonic()
+        self._queue.move_all(event, old, new, self._clock.time())
+        self._observations.event_handling(event.label, self._clock.monotonic() - started)

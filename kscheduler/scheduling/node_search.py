@@ -2,50 +2,29 @@
 
     nominated node first, and alone where it passes -> all rows, or as many as are enough of them
 
-Filters run in order on the rows that are still alive, so a node is charged to the first plugin that turns it down. A
-row that other pods are nominated to is judged with them and without (see `nominations`).
+How a row is judged is told in `filters`.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
-from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import unresolvable
-from kscheduler.scheduling.nominations import crowded
+from kscheduler.scheduling.filters import Filters
 from kscheduler.scheduling.plugin_failure import PluginFailure
-from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.sampling import NodeSampler, nodes_to_find
-
-
-class Tally(Protocol):
-    """Hears how often plugins are asked."""
-
-    def evaluated(self, point: str, plugin: str) -> None:
-        """A plugin has been asked."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
 class NodeSearch:
     """One pod's way through Filter. Rejections go to the record's diagnosis."""
 
-    profile: Profile
+    filters: Filters
     record: SchedulingRecord
     nodes: NodeTable
-    expected: dict[int, tuple[PodInfo, ...]]
-    """Nominated pods that the pod must leave room for, by row."""
-    skipped: Collection[str]
-    """Plugins whose PreFilter said that their filter has nothing to judge."""
-    tally: Tally
 
     def run(self, sampler: NodeSampler) -> Rows:
         """The rows that the pod fits on. Raises `PluginFailure`."""
@@ -95,7 +74,7 @@ class NodeSearch:
 
     def _enough(self, rows: Rows, sampler: NodeSampler) -> Rows:
         """The rows that pass; where the profile asks for a share of the nodes, the first so many in visiting order."""
-        missing = wanted = nodes_to_find(self.profile.percentage_of_nodes_to_score, len(rows))
+        missing = wanted = nodes_to_find(self.filters.profile.percentage_of_nodes_to_score, len(rows))
         if wanted >= len(rows):
             return self._passing(rows)
         order = sampler.visiting_order(self.nodes, rows)
@@ -110,49 +89,6 @@ class NodeSearch:
         sampler.move_on(looked_at, len(self.nodes))
         return np.sort(np.concatenate(found))
 
-    # --- judging ------------------------------------------------------------------------------------------------------
-
     def _passing(self, rows: Rows) -> Rows:
-        """The rows that pass with the pods that are nominated to them, and without."""
-        if self.expected:
-            rows = self._beside_nominated(rows)
-        return self._filtered(self.nodes, self.record.state, rows)
-
-    def _beside_nominated(self, rows: Rows) -> Rows:
-        """The rows without those where the pod has no place beside the nominated ones."""
-        nominated = np.fromiter(self.expected, dtype=np.intp, count=len(self.expected))
-        expected = {row: self.expected[row] for row in np.intersect1d(rows, nominated, assume_unique=True).tolist()}
         record = self.record
-        for one in crowded(self.profile, record.pod, self.nodes, record.state, expected, self.skipped):
-            passing = self._filtered(one.nodes, one.state, one.rows)
-            turned_down = np.setdiff1d(one.rows, passing, assume_unique=True)
-            rows = np.setdiff1d(rows, turned_down, assume_unique=True)
-        return rows
-
-    def _filtered(self, nodes: NodeTable, state: CycleState, rows: Rows) -> Rows:
-        record = self.record
-        for plugin in self.profile.filter:
-            if plugin.name in self.skipped:
-                continue
-            if not len(rows):
-                break
-            try:
-                codes = _one_per_row(plugin.filter(state, record.pod, nodes, rows), rows)
-            except Exception as error:
-                raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
-            self.tally.evaluated("Filter", plugin.name)
-            if codes is None:
-                continue
-            rejected = codes != 0
-            if rejected.any():
-                meaning = partial(plugin.status, state)
-                record.diagnosis.rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
-                rows = rows[~rejected]
-        return rows
-
-
-def _one_per_row(answer: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
-    """What a plugin answered, if it has the shape of the question; inside its `try`, so that the error names it."""
-    if answer is not None and answer.shape != rows.shape:
-        raise ValueError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
-    return answer
+        return self.filters.passing(self.nodes, record.state, rows, record.diagnosis.rejections)

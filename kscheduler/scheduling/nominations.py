@@ -9,7 +9,7 @@ pods nominated to one node are not there for another. The table, of which a filt
 all of them.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import cast
 
@@ -51,11 +51,7 @@ def crowded(
     """The rows of `expected` to be judged with their pods: all at once, or one by one where a plugin counts pods."""
     if not expected:
         return
-    counting = [
-        cast("PreFilterExtensions", plugin)
-        for plugin in profile.pre_filter
-        if hasattr(plugin, "add_pod") and plugin.name not in skipped
-    ]
+    counting = counting_plugins(profile, skipped)
     with_them = nodes.with_pods(expected)
     if not counting:
         yield Crowded(np.array(sorted(expected), dtype=np.intp), with_them, state.copy())
@@ -63,20 +59,46 @@ def crowded(
     for row in sorted(expected):
         copied = state.copy()
         for added in expected[row]:
-            _count(counting, copied, pod, added, with_them, row)
+            count_in(counting, copied, pod, added, with_them, row)
         yield Crowded(np.array([row], dtype=np.intp), with_them, copied)
 
 
-def _count(
-    counting: Sequence[PreFilterExtensions],
+def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFilterExtensions, ...]:
+    """The plugins that keep counts of pods for this pod."""
+    return tuple(
+        cast("PreFilterExtensions", plugin)
+        for plugin in profile.pre_filter
+        if hasattr(plugin, "add_pod") and plugin.name not in skipped
+    )
+
+
+def count_in(
+    counting: Collection[PreFilterExtensions],
     state: CycleState,
     pod: PodInfo,
     added: PodInfo,
     nodes: NodeTable,
     row: int,
 ) -> None:
+    """One pod more on the row. Raises `PluginFailure`."""
     for plugin in counting:
         try:
             plugin.add_pod(state, pod, added, nodes, row)
         except Exception as error:
             raise PluginFailure(f'running AddPod on PreFilter plugin "{plugin.name}": {error}') from error
+
+
+def count_out(
+    counting: Collection[PreFilterExtensions],
+    state: CycleState,
+    pod: PodInfo,
+    removed: PodInfo,
+    nodes: NodeTable,
+    row: int,
+) -> None:
+    """One pod less on the row. Raises `PluginFailure`."""
+    for plugin in counting:
+        try:
+            plugin.remove_pod(state, pod, removed, nodes, row)
+        except Exception as error:
+            raise PluginFailure(f'running RemovePod on PreFilter plugin "{plugin.name}": {error}') from error

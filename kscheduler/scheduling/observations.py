@@ -181,6 +181,11 @@ class Observations:
         """A preemption chose so many victims."""
         self._victims.observe(victims)
 
+    def preemption_goroutine(self, result: str, seconds: float) -> None:
+        """All victims of a preemption were dealt with (`success`), or some could not be (`error`)."""
+        self.preemption_executions[(result,)] += 1
+        self.preemption_seconds[(result,)].observe(seconds)
+
     # ---- extension points and plugins ----
 
     def extension_point(self, point: str, status: str, profile: str, seconds: float) -> None:
@@ -273,6 +278,15 @@ class Observations:
             "scheduler_preemption_attempts_total", "Searches for victims of preemption."
         )
         self._victims = self._histogram("scheduler_preemption_victims", "Victims per preemption.", _VICTIMS)[()]
+        self.preemption_seconds = self._histogram(
+            "scheduler_preemption_goroutines_duration_seconds",
+            "Time to take the victims of a preemption away, beside the decisions.",
+            _SLI_SECONDS,
+            "result",
+        )
+        self.preemption_executions = self._counter(
+            "scheduler_preemption_goroutines_execution_total", "Preemptions whose victims were taken away.", "result"
+        )
 
     def _declare_plugins(self) -> None:
         self.extension_points = self._histogram(

@@ -58,9 +58,13 @@ class Profile:
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
 
-    def run_pre_enqueue(self, pod: PodInfo) -> Status:
-        """Whether the pod may enter the queue; the first objection decides."""
-        for plugin in self.pre_enqueue:
+    def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
+        """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
+
+        It is the one that gates the pod: asking it again first is what upstream does, and mostly the end of it.
+        """
+        plugins = sorted(self.pre_enqueue, key=lambda one: one.name != first) if first else self.pre_enqueue
+        for plugin in plugins:
             try:
                 status = plugin.pre_enqueue(pod)
             except Exception as failure:  # noqa: BLE001  a plugin call

@@ -17,8 +17,8 @@ from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
-from kscheduler.state.hints import HintTable
-from kscheduler.state.queue import QueuePolicy
+from kscheduler.state.hints import HintTable, ObserveHint, unobserved
+from kscheduler.state.queue import ClassOf, QueuePolicy, no_class
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -41,20 +41,24 @@ def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry
 
 
 def queue_policy(
-    profiles: Profiles, configuration: KubeSchedulerConfiguration, on_incoming: Callable[[str, str], None]
+    profiles: Profiles,
+    configuration: KubeSchedulerConfiguration,
+    on_incoming: Callable[[str, str, int], None],
+    class_of: ClassOf = no_class,
+    observe_hint: ObserveHint = unobserved,
 ) -> QueuePolicy:
-    """What the one queue needs of all profiles."""
+    """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    hints = HintTable({name: profile.registrations() for name, profile in profiles.items()})
+    hints = HintTable({name: profile.registrations() for name, profile in profiles.items()}, observe_hint)
     first = next(iter(profiles.values()))
 
-    def pre_enqueue(pod: PodInfo) -> Status:
+    def pre_enqueue(pod: PodInfo, first: str) -> Status:
         profile = profiles.get(pod.pod.spec.scheduler_name)
         if profile is None:
             return error(f"no profile is named {pod.pod.spec.scheduler_name}")
-        return profile.run_pre_enqueue(pod)
+        return profile.run_pre_enqueue(pod, first)
 
-    return QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming)
+    return QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming, class_of)
 
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:

@@ -48,6 +48,8 @@ class SchedulingRecord:
     scores: tuple[PluginScores, ...] = ()
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
     """One per feasible row; empty where nothing was scored."""
+    post_filter: Status | None = None
+    """How PostFilter ended; `None` where it was not asked."""
     nominated_node_name: str | None = None
     """What PostFilter did: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     post_filter_message: str = ""

@@ -1,7 +1,7 @@
 """The Events of an attempt, in kube-scheduler's words."""
 
 from kscheduler.api.core import Pod
-from kscheduler.client.events import EventRecorder
+from kscheduler.client.events import EventRecorder, reference_to
 
 
 class Reporter:
@@ -17,6 +17,19 @@ class Reporter:
     def skipped_deleting(self, pod: Pod) -> None:
         """It is being deleted and was not tried."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
+
+    def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
+        """It had to make room; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
+        where = " (in kube-scheduler memory)." if in_memory else ""
+        self._recorder.record(
+            victim,
+            type="Normal",
+            reason="Preempted",
+            action="Preempting",
+            note=f"Preempted by pod {preemptor.metadata.uid} on node {node_name}{where}",
+            reporting_controller=preemptor.spec.scheduler_name,
+            related=reference_to(preemptor),
+        )
 
     def _record(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
         controller = pod.spec.scheduler_name

@@ -1,48 +1,108 @@
-"""Conditions, written behind the binds: the newest word about each pod, a few at a time.
+"""Conditions and nominations, written behind the binds: the newest word about each pod, a few at a time.
 
 A cluster event may fail ten thousand pods at once, and every one of them wants its condition patched. Binds come first
-and must not wait for that, so patches queue up here, one per pod at most (a newer one replaces it), and a few workers
-send them. Nothing is sent where the pod has the condition already.
+and must not wait for that, so words queue up (`pending_patches` says what comes next) and a few requests at a time take
+them to the API server; one at a time while the binds use all that the server can do. What became of a request:
+
+    answered                     the answer is what the next word is compared with, until the watch has caught up
+    404, or another UID          nobody is left to speak of
+    409, 5xx, no answer          again, compared with the newest version, with growing pauses, `MOST_TRIES` times
+    429                          again, and everything slower for a while
+    not sent, not let in         again, and nothing else is tried meanwhile: no word is lost while the server is away
+    any other refusal            dropped
+
+What is dropped is counted and logged. Limit: what waits when the process is killed is lost; the next attempt says it.
 """
 
 import asyncio
 from collections import OrderedDict
+from collections.abc import Callable, Collection, Hashable
+from dataclasses import dataclass
 from typing import Final, Protocol
 
+from kscheduler.aio.backoff import Backoff
+from kscheduler.aio.clock import REAL_CLOCK, Clock, finishes_within
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.client.events import EventRecorder
 from kscheduler.logs import get_logger
+from kscheduler.scheduling.pending_patches import PendingPatches, PodPatch
 
 _log = get_logger(__name__)
 
 WORKERS: Final = 4
+"""Requests at a time."""
+MOST_TRIES: Final = 12
+"""With pauses of 0.1, 0.2, 0.4 ... 30 s: about two minutes."""
+_LONGEST_PAUSE_SECONDS: Final = 30.0
+_REMEMBERED_ANSWERS: Final = 256
+"""Answers that the watch has not brought yet; a lagging watch costs repeated requests, not memory."""
+_SECONDS_BETWEEN_COMPLAINTS: Final = 10.0
 
 
-class PodPatcher(Protocol):
-    """The part of `client.pods.PodWriter` that this needs."""
+class StatusPatcher(Protocol):
+    """The part of `client.pod_status.PodStatusPatcher` that this needs."""
 
-    async def patch_pod_status(self, pod: Pod, condition: Condition | None) -> bool:
-        """Send what differs; whether anything did."""
+    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """Send what differs from `pod`; the server's version, `pod` itself where nothing differs."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class StatusStatistics:
+    """Counts since the start; `pending`, `classes` and `sending` are now."""
+
+    pending: int
+    """Pods with something unsaid; members of classes are not counted before their turn."""
+    classes: int
+    sending: int
+    sent: int
+    unchanged: int
+    """Words that the pod showed already."""
+    retried: int
+    dropped: int
 
 
 class StatusWriter:
     """Reports failures. Implements `failures.FailureSink`."""
 
-    def __init__(self, pods: PodPatcher, recorder: EventRecorder) -> None:
-        self._pods = pods
+    def __init__(
+        self,
+        patcher: StatusPatcher,
+        recorder: EventRecorder,
+        pod_of: Callable[[str], Pod | None],
+        *,
+        clock: Clock = REAL_CLOCK,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`pod_of`: the pod by its key, as the watch last showed it. `is_busy`: the binds need all there is."""
+        self._patcher = patcher
         self._recorder = recorder
-        self._pending: OrderedDict[str, tuple[Pod, Condition]] = OrderedDict()
-        self._sending: set[str] = set()
-        self._arrived = asyncio.Event()
+        self._pod_of = pod_of
+        self._clock = clock
+        self._is_busy = is_busy
+        self._patches = PendingPatches(self._newest, clock.monotonic())
+        self._answers: OrderedDict[str, Pod] = OrderedDict()
+        self._requests = TaskSet("status", clock)
+        self._changed = asyncio.Event()
+        self._answered = asyncio.Event()
+        self._outage = Backoff(0.1, cap_seconds=5.0, clock=clock)
+        self._resume_at = self._complain_at = float("-inf")
+        self._sent = self._retried = self._dropped = 0
 
-    def __len__(self) -> int:
-        return len(self._pending)
+    def statistics(self) -> StatusStatistics:
+        """A snapshot of the counts."""
+        patches = self._patches
+        counts = self._sent, patches.unchanged, self._retried, self._dropped
+        return StatusStatistics(len(patches), patches.classes, patches.sending, *counts)
 
-    def report(self, pod: Pod, condition: Condition, note: str) -> None:
-        """Queue the patch and record the Event."""
+    # --- what is to be said -------------------------------------------------------------------------------------------
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        """Record the Event and queue the patch."""
         self._recorder.record(
             pod,
             type="Warning",
@@ -51,51 +111,182 @@ class StatusWriter:
             note=note,
             reporting_controller=pod.spec.scheduler_name,
         )
-        if not _has(pod, condition):
-            self._pending[pod.metadata.uid] = (pod, condition)
-            self._arrived.set()
-        else:
-            self._pending.pop(pod.metadata.uid, None)
+        self._patches.put(PodPatch(pod.key, pod.metadata.uid, condition, nominated_node_name))
+        self._changed.set()
+
+    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
+        """Parked pods share a new judgement: each is told in its turn, without an Event."""
+        self._patches.put_class(name, members, condition)
+        self._changed.set()
+
+    def forget_class(self, name: Hashable) -> None:
+        """Leave unsaid what was not told yet about a class."""
+        self._patches.forget_class(name)
 
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what was not sent yet about this pod: it is about to be bound."""
-        self._pending.pop(uid, None)
+        self._patches.withdraw(uid)
+
+    async def settled(self, uid: str) -> None:
+        """Wait until no request about this pod is under way: what is written next cannot be overtaken."""
+        while self._patches.is_sending(uid):
+            self._answered.clear()
+            await self._answered.wait()
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Say this now, past everything that waits; whether the pod did not show it already. Raises `ClientError`."""
+        await self.settled(pod.metadata.uid)
+        patch = PodPatch(pod.key, pod.metadata.uid, condition, nominated_node_name, is_withdrawn=True)
+        self._patches.begin(patch)
+        try:
+            newest = self._newest(pod.key)
+            known = newest if newest is not None and newest.metadata.uid == patch.uid else pod
+            answer = await self._patcher.patch_status(known, condition, nominated_node_name)
+        except UndecodableError:
+            return True
+        finally:
+            self._over(patch)
+        self._remember(answer)
+        return answer is not known
+
+    # --- sending ------------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
         """Send until cancelled."""
-        async with asyncio.TaskGroup() as group:
-            for number in range(WORKERS):
-                group.create_task(self._send_all(), name=f"status-writer-{number}")
-
-    async def _send_all(self) -> None:
-        while True:
-            while (uid := self._next()) is None:
-                self._arrived.clear()
-                await self._arrived.wait()
-            pod, condition = self._pending.pop(uid)
-            self._sending.add(uid)
-            try:
-                await self._send(pod, condition)
-            finally:
-                self._sending.discard(uid)
-                self._arrived.set()
-
-    def _next(self) -> str | None:
-        """The oldest pod that no worker is writing about: two patches of one pod could overtake each other."""
-        return next((uid for uid in self._pending if uid not in self._sending), None)
-
-    async def _send(self, pod: Pod, condition: Condition) -> None:
         try:
-            await self._pods.patch_pod_status(pod, condition)
+            while True:
+                await self._wait(self._send_what_may_go())
+        finally:
+            await self._requests.cancel_all()
+
+    async def flush(self, timeout_seconds: float) -> bool:
+        """Wait until what others act on has been sent, at most so long; whether it was. `run` must be running."""
+        return await finishes_within(self._until_told(), timeout_seconds, self._clock)
+
+    async def _until_told(self) -> None:
+        while self._patches.has_news:
+            self._answered.clear()
+            await self._answered.wait()
+
+    async def _wait(self, seconds: float | None) -> None:
+        """Until so much time has passed (`None`: for ever) or something has changed."""
+        self._changed.clear()
+        if seconds is None:
+            await self._changed.wait()
+        elif seconds > 0:
+            await finishes_within(self._changed.wait(), seconds, self._clock)
+        else:
+            await asyncio.sleep(0)
+
+    def _send_what_may_go(self) -> float | None:
+        """Start requests as long as there are places; how long to wait for the next one."""
+        now = self._clock.monotonic()
+        if now < self._resume_at:
+            return self._resume_at - now
+        while self._patches.sending < (1 if self._is_busy() else WORKERS):
+            patch = self._patches.take(now)
+            if patch is None:
+                return self._patches.delay(now)
+            self._requests.spawn(patch.key, self._send(patch), self._on_bug)
+        return None
+
+    async def _send(self, patch: PodPatch) -> None:
+        is_over = True
+        try:
+            is_over = await self._is_over(patch)
+        finally:
+            if is_over:
+                self._over(patch)
+            else:
+                self._wake()
+
+    def _over(self, patch: PodPatch) -> None:
+        self._patches.sent(patch)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._answered.set()
+        self._changed.set()
+
+    async def _is_over(self, patch: PodPatch) -> bool:
+        """Whether there is nothing more to do about this word."""
+        pod = self._newest(patch.key)
+        if pod is None or pod.metadata.uid != patch.uid:
+            return True
+        try:
+            answer = await self._patcher.patch_status(pod, patch.condition, patch.nominated_node_name)
+        except UndecodableError:
+            self._sent += 1  # it is done; that the answer cannot be read is for the watch to deal with
         except ClientError as failure:
-            gone = isinstance(failure, APIError) and (failure.is_not_found or failure.is_conflict)
-            if not gone:
-                _log.warning("pod_status_not_patched", pod=pod.key, err=str(failure))
+            return not self._again(patch, failure)
+        else:
+            self._sent += answer is not pod
+            self._remember(answer)
+            self._outage.reset()
+        return True
+
+    def _on_bug(self, name: str, failure: BaseException) -> None:
+        self._dropped += 1
+        _log.error("status_patch_failed", pod=name, exc_info=failure)
+
+    # --- what went wrong ----------------------------------------------------------------------------------------------
+
+    def _again(self, patch: PodPatch, failure: ClientError) -> bool:
+        """Put the word back, if trying again can help."""
+        now = self._clock.monotonic()
+        if isinstance(failure, APIError) and failure.is_not_found:
+            return False
+        if _is_outage(failure):
+            self._resume_at = now + self._outage.next()
+            self._patches.put_back(patch, now)
+        elif isinstance(failure, APIError) and failure.is_too_many_requests:
+            self._patches.slow_down(now)
+            self._patches.put_back(patch, now + (failure.retry_after_seconds or 1.0))
+        elif _may_pass(failure) and patch.tries + 1 < MOST_TRIES:
+            patch.tries += 1
+            self._patches.put_back(patch, now + min(0.05 * 2**patch.tries, _LONGEST_PAUSE_SECONDS))
+        else:
+            self._drop(patch, failure, now)
+            return False
+        self._retried += 1
+        return True
+
+    def _drop(self, patch: PodPatch, failure: ClientError, now: float) -> None:
+        self._dropped += 1
+        if now >= self._complain_at:
+            self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
+            _log.warning("pod_status_not_patched", pod=patch.key, err=str(failure), dropped=self._dropped)
+
+    # --- the newest version -------------------------------------------------------------------------------------------
+
+    def _newest(self, key: str) -> Pod | None:
+        """The pod as the watch or an answer showed it, whichever is later."""
+        seen, answer = self._pod_of(key), self._answers.get(key)
+        if answer is None:
+            return seen
+        if seen is not None and seen.metadata.uid == answer.metadata.uid and _version(seen) < _version(answer):
+            return answer
+        del self._answers[key]
+        return seen
+
+    def _remember(self, answer: Pod) -> None:
+        self._answers[answer.key] = answer
+        if len(self._answers) > _REMEMBERED_ANSWERS:
+            self._answers.popitem(last=False)
 
 
-def _has(pod: Pod, condition: Condition) -> bool:
-    """Whether the pod shows this condition already (its times apart)."""
-    for one in pod.status.conditions:
-        if one.type == condition.type:
-            return (one.status, one.reason, one.message) == (condition.status, condition.reason, condition.message)
-    return False
+def _is_outage(failure: ClientError) -> bool:
+    """Whether the server cannot be reached or does not let us in: no other word would fare better."""
+    return isinstance(failure, NotSentError | CredentialsError) or (
+        isinstance(failure, APIError) and failure.is_unauthorized
+    )
+
+
+def _may_pass(failure: ClientError) -> bool:
+    return not isinstance(failure, APIError) or failure.is_conflict or failure.is_server_error or failure.is_timeout
+
+
+def _version(pod: Pod) -> int:
+    """The resourceVersion; 0 where the server's are not numbers, and then the watch is always believed."""
+    text = pod.metadata.resource_version
+    return int(text) if text.isdecimal() else 0

@@ -3,10 +3,13 @@
 from collections.abc import Callable
 from typing import Final
 
+from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import Histogram, Observations
 
 EXTENSION_POINTS: Final = ("PreFilter", "Filter", "PreScore", "Score")
+SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
+"""In one of so many cycles each plugin is timed."""
 
 
 class ObservedStopwatch:
@@ -16,7 +19,9 @@ class ObservedStopwatch:
         self._profile = profile
         self._observations = observations
         self._now = now
-        self._last = 0.0
+        self._last = self._asked_last = 0.0
+        self._cycles = 0
+        self._is_sampled = False
         self._evaluations = observations.plugin_evaluations
         self._success: dict[str, Histogram] = {
             point: observations.extension_points[point, SUCCESS.code.label, profile] for point in EXTENSION_POINTS
@@ -24,17 +29,46 @@ class ObservedStopwatch:
 
     def start(self) -> None:
         """A cycle begins."""
-        self._last = self._now()
+        self._last = self._asked_last = self._now()
+        self._cycles += 1
+        self._is_sampled = self._cycles % SAMPLED_EVERY == 0
 
     def lap(self, point: str, status: Status) -> None:
         """An extension point has run."""
         now = self._now()
-        if status.is_success:
+        if status.is_success and point in self._success:
             self._success[point].observe(now - self._last)
         else:
             self._observations.extension_point(point, status.code.label, self._profile, now - self._last)
-        self._last = now
+        self._last = self._asked_last = now
 
-    def evaluated(self, point: str, plugin: str) -> None:
-        """A plugin has been asked."""
-        self._evaluations[plugin, point, self._profile] += 1
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A plugin has been asked about so many nodes; about none, if it has skipped the pod.
+
+        Counted by node, as kube-scheduler does; timed once for all of them, in a sample of the cycles.
+        """
+        if nodes:
+            self._evaluations[plugin, point, self._profile] += nodes
+        if self._is_sampled:
+            now = self._now()
+            self._observations.plugin_execution(plugin, point, "Success" if nodes else "Skip", now - self._asked_last)
+            self._asked_last = now
+
+    def post_filtered(self, plugin: str) -> None:
+        """A PostFilter plugin has been asked: for DefaultPreemption that is a search for victims, eligible or not."""
+        if plugin == "DefaultPreemption":
+            self._observations.preemption_attempt()
+
+
+def timed_pre_enqueue(
+    run: Callable[[PodInfo, str], Status],
+    observe: Callable[[str, str, str, float], None],
+    now: Callable[[], float],
+    pod: PodInfo,
+    first: str,
+) -> Status:
+    """PreEnqueue, measured. A pod that is turned away counts as Success too: so kube-scheduler labels it."""
+    began = now()
+    status = run(pod, first)
+    observe("PreEnqueue", SUCCESS.code.label, pod.pod.spec.scheduler_name, now() - began)
+    return status

@@ -4,7 +4,7 @@ The cycle never awaits, so N workers decide one after the other and only their A
 `AdaptiveLimit` says how many may have a pod at a time; the others are parked. A worker that has decided for a few
 milliseconds without awaiting anything (a burst of pods that fit nowhere) yields, so that watches, binds and probes
 never starve. A pod that has to wait (for Permit's verdict, for its volumes) leaves its worker as a task of its own and
-comes back to be bound.
+queues up, when it may go, for the next free worker: before any pod that is not decided yet, for it holds a node.
 """
 
 import asyncio
@@ -37,6 +37,8 @@ class Workers:
         self._clock = clock
         self._working = TaskSet("worker", clock)
         self._waiting = TaskSet("waiting", clock)
+        self._released: deque[Attempt] = deque()
+        """Pods that have waited and may be bound now."""
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._stopping = False
@@ -83,14 +85,19 @@ class Workers:
         return await self._working.drain(drain_seconds)
 
     async def _work(self) -> None:
-        while not self._stopping:
-            if not (self._limit.has_room() and self._queue.has_ready()):
+        while self._released or not self._stopping:
+            if not (self._limit.has_room() and self._has_work()):
+                if self._stopping:
+                    return  # whoever has the places binds what is left
                 await self._park()
                 continue
             try:
                 await self._work_on_one()
             except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
                 _log.exception("worker_failed")
+
+    def _has_work(self) -> bool:
+        return bool(self._released) or self._queue.has_ready()
 
     async def _park(self) -> None:
         parked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -100,10 +107,11 @@ class Workers:
     async def _work_on_one(self) -> None:
         self._limit.begin()
         try:
-            attempt = self._decide()
-            if self._queue.has_ready():
+            released = self._released.popleft() if self._released else None
+            attempt = released or self._decide()
+            if self._has_work():
                 self.wake()
-            if attempt is not None and not self._scheduler.must_wait(attempt):
+            if attempt is not None and (released is not None or not self._scheduler.must_wait(attempt)):
                 await self._bind(attempt)
                 return
             if attempt is not None:
@@ -119,7 +127,6 @@ class Workers:
         try:
             return self._scheduler.decide(queued)
         except Exception as failure:  # noqa: BLE001  the worker: one pod must never end it
-            _log.exception("decision_failed", pod=queued.key)
             self._scheduler.give_up(queued, failure)
             return None
 
@@ -135,20 +142,12 @@ class Workers:
     async def _wait(self, attempt: Attempt) -> None:
         """Until Permit has let the pod go and PreBind is done."""
         try:
-            if await self._scheduler.await_permit(attempt) and await self._scheduler.pre_bind(attempt):
-                self._working.spawn(attempt.queued.key, self._bind_released(attempt))
+            if await self._scheduler.prepare(attempt):
+                self._released.append(attempt)
+                self.wake()
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
-
-    async def _bind_released(self, attempt: Attempt) -> None:
-        """Bind a pod that has waited: a task among the workers, which a stop drains and does not cancel."""
-        self._limit.begin()
-        try:
-            await self._bind(attempt)
-        finally:
-            self._limit.end()
-            self.wake()
 
     async def _yield_after_a_slice(self) -> None:
         now = self._clock.monotonic()

@@ -9,7 +9,7 @@ aiohttp's, counts bytes and watches the time; the application tells it when a re
 
 When all places are taken, a new connection takes the place of the one that has been idle or half-sent the longest, so
 that a probe gets through while somebody holds a hundred sockets open; only when every place is busy is it turned away.
-Limits: bodies are not read by any endpoint; they count towards no phase but their request's.
+Limits: hardly an endpoint reads a body; bodies count towards no phase but their request's.
 """
 
 import asyncio

@@ -14,6 +14,8 @@ from kscheduler.logs import get_logger
 from kscheduler.metrics import Exposition, TextFormat
 from kscheduler.server.connections import Places
 from kscheduler.server.health import Health
+from kscheduler.server.waiting_pods import PATH as WAITING_PODS
+from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 
 _log = get_logger("server")
 _JSON = "application/json"
@@ -44,6 +46,7 @@ class Endpoints:
     component_config: Callable[[], bytes]
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
     version: Mapping[str, str] = field(default_factory=build_version)
+    waiting_pods: WaitingPodsEndpoint | None = None
 
 
 def application(endpoints: Endpoints, places: Places) -> web.Application:
@@ -56,6 +59,8 @@ def application(endpoints: Endpoints, places: Places) -> web.Application:
     app.router.add_delete("/metrics", _reset_handler(endpoints.exposition))
     app.router.add_get("/configz", _configz_handler(endpoints.component_config))
     app.router.add_get("/version", _json_handler(dict(endpoints.version)))
+    if endpoints.waiting_pods is not None:
+        endpoints.waiting_pods.add_to(app.router)
     app.router.add_get("/", _json_handler({"paths": _paths(endpoints)}))
     app.on_response_prepare.append(_set_headers)
     return app
@@ -64,7 +69,9 @@ def application(endpoints: Endpoints, places: Places) -> web.Application:
 def _paths(endpoints: Endpoints) -> list[str]:
     healths = (endpoints.livez, endpoints.readyz, endpoints.healthz)
     single = [f"/{health.name}/{check}" for health in healths for check in health.all_checks()]
-    return sorted([*(f"/{health.name}" for health in healths), *single, "/configz", "/metrics", "/version"])
+    listed = [*(f"/{health.name}" for health in healths), *single, "/configz", "/metrics", "/version"]
+    is_open = endpoints.waiting_pods is not None and endpoints.waiting_pods.token is not None
+    return sorted([*listed, WAITING_PODS] if is_open else listed)
 
 
 def _health_handler(health: Health) -> Handler:
@@ -154,7 +161,7 @@ async def _answer(request: web.Request, handler: Handler, body_bytes: int) -> we
     else:
         response = await handler(request)
     if request.can_read_body:
-        response.force_close()  # nobody reads bodies here: the rest of this one must not become the next request
+        response.force_close()  # nobody has read the body: the rest of it must not become the next request
     return response
 
 

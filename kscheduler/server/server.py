@@ -1,6 +1,7 @@
 """Listens, from before the caches are synced until after everything else has stopped."""
 
 import asyncio
+import ipaddress
 from collections.abc import Iterable
 from typing import cast
 
@@ -24,6 +25,14 @@ _LINGERING_SECONDS = 1.0
 """How long the rest of a body that nobody wants is read and thrown away, so that the client sees the answer."""
 _STOP_SECONDS = 5.0
 """What requests under way get at the end, as in kube-scheduler."""
+
+
+def is_loopback(host: str) -> bool:
+    """Whether an address to listen on can be reached from this machine alone. A name that is no address cannot tell."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
 
 
 class Server:

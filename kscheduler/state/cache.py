@@ -33,6 +33,8 @@ class _PodState:
     pod: PodInfo
     node_name: str
     assumed: bool
+    settled: float | None = None
+    """Wall-clock seconds since which its binding is known to have succeeded; the watch has not said so yet."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,13 @@ class Cache:
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
         self._assumed = 0
+        self._changes = 0
+
+    @property
+    def generation(self) -> int:
+        """Moves whenever anything that a verdict may depend on changes: nodes, pods, counters, storage, nominations."""
+        parts = self.nodes.last_generation + self.counters.changes + self.volumes.changes + self.nominator.changes
+        return parts + self._changes
 
     def statistics(self) -> CacheStatistics:
         """Sizes, for metrics."""
@@ -100,9 +109,30 @@ class Cache:
 
     def _replace_node(self, info: NodeInfo, previous: Node, node: Node) -> None:
         info.set_node(node)
+        self._changes += 1
         if _shows_the_same(previous, node):
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
+
+    def rebuild_node(self, name: str) -> None:
+        """Work out a node's sums, its row and its counters anew from the pods that count on it: a repair.
+
+        Walks over all pods. Neither the node nor any pod's place is changed.
+        """
+        info = self._infos.get(name)
+        if info is None:
+            info = self._infos[name] = NodeInfo()
+        info.recount(state.pod for state in self._pods.values() if state.node_name == name)
+        if info.node is not None:
+            row = self.nodes.row_of(name)
+            self.nodes.rebuild(row)
+            self.counters.rebuild(row, info.pods.values())
+        elif not info.pods:
+            del self._infos[name]
+
+    def node_names(self) -> list[str]:
+        """The names of all nodes and ghosts, a copy."""
+        return list(self._infos)
 
     def has_node(self, name: str) -> bool:
         """Whether the node is there; a ghost is not."""
@@ -131,6 +161,26 @@ class Cache:
         """Whether the pod counts on a node that the watch has not confirmed yet."""
         state = self._pods.get(uid)
         return state is not None and state.assumed
+
+    def finish_binding(self, uid: str, now: float) -> None:
+        """The API server has taken the pod's binding; what is missing is the watch's word."""
+        state = self._pods.get(uid)
+        if state is not None and state.assumed:
+            state.settled = now
+
+    def settled_since(self, uid: str) -> float | None:
+        """Since when an assumed pod's binding is settled, in wall-clock seconds; `None` where it is not."""
+        state = self._pods.get(uid)
+        return state.settled if state is not None and state.assumed else None
+
+    def pod_uids(self) -> list[str]:
+        """The UIDs of all pods that count somewhere, a copy."""
+        return list(self._pods)
+
+    def pod_of(self, uid: str) -> PodInfo | None:
+        """The version of a pod that counts."""
+        state = self._pods.get(uid)
+        return state.pod if state is not None else None
 
     def node_of(self, uid: str) -> str:
         """The node that a pod counts on, or empty."""
@@ -174,6 +224,7 @@ class Cache:
             info = self._infos[state.node_name] = NodeInfo()
         info.add_pod(state.pod)
         self._pods[state.pod.uid] = state
+        self._changes += 1
         self.nominator.remove(state.pod.uid)
         self.volumes.add_pod(state.pod, state.node_name)
         if info.node is not None:
@@ -185,6 +236,7 @@ class Cache:
         info = self._infos[state.node_name]
         info.remove_pod(state.pod)
         del self._pods[state.pod.uid]
+        self._changes += 1
         self.volumes.remove_pod(state.pod, state.node_name)
         if state.assumed:
             self._assumed -= 1
@@ -199,9 +251,12 @@ class Cache:
         """A new version that takes the same: no column of the table moves."""
         info = self._infos[state.node_name]
         if info.node is not None:
-            self.counters.replace(self.nodes.row_of(state.node_name), state.pod, new)
+            row = self.nodes.row_of(state.node_name)
+            self.counters.replace(row, state.pod, new)
+            self.nodes.replace_pod(row)
         state.pod = new
         info.pods[new.uid] = new
+        self._changes += 1
 
 
 def _readable(pod: PodInfo) -> PodInfo:

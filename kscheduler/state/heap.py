@@ -1,7 +1,7 @@
 """A heap whose entries can be taken out by key."""
 
 import heapq
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import count
 from typing import Any, Generic, TypeVar
 
@@ -11,28 +11,34 @@ T = TypeVar("T")
 class KeyedHeap(Generic[T]):
     """Smallest first, by `order(item)`; one item per key. Removal is lazy: dead entries sink out when they surface."""
 
+    __slots__ = ("_entries", "_live", "_order", "_serial")
+
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
-        self._entries: list[tuple[Any, int, str]] = []
-        self._live: dict[str, tuple[int, T]] = {}
+        self._entries: list[tuple[Any, int, Hashable]] = []
+        self._live: dict[Hashable, tuple[int, T]] = {}
         self._serial = count()
 
     def __len__(self) -> int:
         return len(self._live)
 
-    def __contains__(self, key: str) -> bool:
+    def __contains__(self, key: Hashable) -> bool:
         return key in self._live
 
     def __iter__(self) -> Iterator[T]:
         return (item for _, item in self._live.values())
 
-    def get(self, key: str) -> T | None:
+    def keys(self) -> Collection[Hashable]:
+        """The keys, live: what is pushed and taken out later shows."""
+        return self._live.keys()
+
+    def get(self, key: Hashable) -> T | None:
         """The item with this key."""
         entry = self._live.get(key)
         return entry[1] if entry is not None else None
 
-    def push(self, key: str, item: T) -> None:
-        """Add an item, or replace the one with the same key."""
+    def push(self, key: Hashable, item: T) -> None:
+        """Add an item, or replace the one with the same key; its order is worked out anew."""
         serial = next(self._serial)
         self._live[key] = (serial, item)
         heapq.heappush(self._entries, (self._order(item), serial, key))
@@ -57,7 +63,7 @@ class KeyedHeap(Generic[T]):
             del self._live[key]
         return item
 
-    def remove(self, key: str) -> T | None:
+    def remove(self, key: Hashable) -> T | None:
         """Take the item with this key out."""
         entry = self._live.pop(key, None)
         return entry[1] if entry is not None else None

@@ -40,6 +40,11 @@ class HeldTerms:
         self.preferred.count(row, terms.preferred_affinity, change)
         self.preferred.count(row, (replace(one, weight=-one.weight) for one in terms.preferred_anti_affinity), change)
 
+    def clear(self, row: int) -> None:
+        """No pod is on the row. Looks at every term there is: for repairs."""
+        for terms in (self.required_anti_affinity, self.required_affinity, self.preferred):
+            terms.clear(row)
+
     def grow(self, capacity: int) -> None:
         """The table has more rows now."""
         self._columns.grow(capacity)
@@ -76,6 +81,12 @@ class TermsOfOneKind:
             else:
                 del holders.rows[row]
                 self._forget_if_unheld(holders)
+
+    def clear(self, row: int) -> None:
+        """No pod on the row holds anything."""
+        for holders in list(self._holders.values()):
+            self._columns.count(holders, row, -holders.rows.pop(row, 0))
+            self._forget_if_unheld(holders)
 
     def selecting(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> list[HeldTerm]:
         """The terms that select this pod, whose namespace has these labels."""

@@ -1,18 +1,27 @@
 """Which events may let a parked pod through.
 
 Each profile's plugins have registered events, some with a hint that looks at the objects. A pod is asked about an event
-only through the plugins that turned it down; a plugin it never met cannot help it.
+only through the plugins that turned it down; a plugin it never met cannot help it. What an event means to a profile is
+looked up once per kind of event, so an event that none of a pod's rejectors registered costs one comparison of sets.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
+from time import perf_counter
+from typing import Final, Protocol
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint, Resource
+from kscheduler.framework.pod_info import PodInfo
 
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
+_Hints = Mapping[str, Sequence[HintFunction | None]]
+"""Plugin name to what it asks about one event; `None` asks nothing and always says Queue."""
+ObserveHint = Callable[[str, str, str, float], None]
+"""Told of each hint: plugin, event label, answer (`Queue`, `QueueSkip`, `Error`), seconds."""
+
+_HEARS_NOTHING: Final[_Hints] = {}
 
 
 class QueueingStrategy(Enum):
@@ -23,67 +32,107 @@ class QueueingStrategy(Enum):
     IMMEDIATELY = "immediately"
 
 
+class Waiting(Protocol):
+    """A pod that was turned down, or one that stands for its class."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """The pod."""
+        ...
+
+    @property
+    def unschedulable_plugins(self) -> frozenset[str]:
+        """Who turned it down."""
+        ...
+
+    @property
+    def pending_plugins(self) -> frozenset[str]:
+        """Those that wait for something outside the cluster."""
+        ...
+
+
+def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:
+    """Nobody measures."""
+
+
 class HintTable:
     """The registrations of all profiles, by scheduler name."""
 
-    def __init__(self, registrations: Mapping[str, Registrations]) -> None:
+    def __init__(self, registrations: Mapping[str, Registrations], observe: ObserveHint = unobserved) -> None:
         self._registrations = registrations
+        self._observe = observe
         self._interesting: dict[ClusterEvent, bool] = {}
+        self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
 
     def interests_anyone(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile registered the event."""
         known = self._interesting.get(event)
         if known is None:
-            known = self._interesting[event] = self._is_registered(event)
+            is_wildcard = event.resource is Resource.WILDCARD
+            known = is_wildcard or any(self._hints_for(name, event) for name in self._registrations)
+            self._interesting[event] = known
         return known
 
-    def _is_registered(self, event: ClusterEvent) -> bool:
-        if event.resource is Resource.WILDCARD:
-            return True
-        return any(
-            one.event.matches(event)
-            for plugins in self._registrations.values()
-            for registered in plugins.values()
-            for one in registered
-        )
-
-    def gating_event(self, queued: QueuedPodInfo, event: ClusterEvent) -> bool:
-        """Whether the plugin that gates the pod registered the event."""
-        registered = self._of(queued).get(queued.gating_plugin, ())
-        return any(one.event.matches(event) for one in registered)
+    def hears(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
+        """Whether the plugin registered the event; the wildcard is an event of everybody who registered any."""
+        return plugin in self._hints_for(profile, event)
 
     def strategy(
-        self, queued: QueuedPodInfo, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
+        self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
     ) -> QueueingStrategy:
         """What the event means for the pod: the hints of the plugins that turned it down."""
-        rejectors = queued.unschedulable_plugins | queued.pending_plugins
-        if not rejectors or event.resource is Resource.WILDCARD:
+        rejectors = waiting.unschedulable_plugins | waiting.pending_plugins
+        profile = waiting.pod.pod.spec.scheduler_name
+        if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
             return QueueingStrategy.AFTER_BACKOFF
-        answer = QueueingStrategy.SKIP
-        of = self._of(queued)
-        for plugin in rejectors:
-            if any(_says_queue(one, event, queued, old, new) for one in of.get(plugin, ())):
-                if plugin in queued.pending_plugins:
+        hints = self._hints_for(profile, event)
+        if rejectors.isdisjoint(hints):
+            return QueueingStrategy.SKIP
+        for plugin in _pending_first(rejectors, waiting.pending_plugins):
+            if any(self._says_queue(plugin, hint, event, waiting.pod, old, new) for hint in hints.get(plugin, ())):
+                if plugin in waiting.pending_plugins:
                     return QueueingStrategy.IMMEDIATELY
-                answer = QueueingStrategy.AFTER_BACKOFF
-        return answer
+                return QueueingStrategy.AFTER_BACKOFF
+        return QueueingStrategy.SKIP
 
-    def _of(self, queued: QueuedPodInfo) -> Registrations:
-        return self._registrations.get(queued.pod.pod.spec.scheduler_name, {})
+    def _hints_for(self, profile: str, event: ClusterEvent) -> _Hints:
+        known = self._hints.get((profile, event))
+        if known is None:
+            registered = self._registrations.get(profile, {})
+            known = self._hints[profile, event] = _matching(registered, event)
+        return known
+
+    def _says_queue(
+        self,
+        plugin: str,
+        hint: HintFunction | None,
+        event: ClusterEvent,
+        pod: PodInfo,
+        old: KubeObject | None,
+        new: KubeObject | None,
+    ) -> bool:
+        if hint is None:
+            self._observe(plugin, event.label, QueueingHint.QUEUE.value, 0.0)
+            return True
+        began = perf_counter()
+        try:
+            answer = hint(pod, old, new)
+            said = answer.value
+        except Exception:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
+            answer, said = QueueingHint.QUEUE, "Error"
+        self._observe(plugin, event.label, said, perf_counter() - began)
+        return answer is QueueingHint.QUEUE
 
 
-def _says_queue(
-    registered: ClusterEventWithHint,
-    event: ClusterEvent,
-    queued: QueuedPodInfo,
-    old: KubeObject | None,
-    new: KubeObject | None,
-) -> bool:
-    if not registered.event.matches(event):
-        return False
-    if registered.hint is None:
-        return True
-    try:
-        return registered.hint(queued.pod, old, new) is QueueingHint.QUEUE
-    except Exception:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
-        return True
+def _matching(registered: Registrations, event: ClusterEvent) -> _Hints:
+    found: dict[str, Sequence[HintFunction | None]] = {}
+    for plugin, extensions in registered.items():
+        asks = [one.hint for one in extensions if one.event.matches(event)]
+        if asks:
+            found[plugin] = asks
+    return found or _HEARS_NOTHING
+
+
+def _pending_first(rejectors: Collection[str], pending: frozenset[str]) -> Collection[str]:
+    """A pending plugin's Queue outdoes the others', so it is asked first."""
+    return rejectors if not pending else (*pending, *(plugin for plugin in rejectors if plugin not in pending))

@@ -28,6 +28,7 @@ class InFlight:
     def __init__(self) -> None:
         self._log: OrderedDict[int, SeenEvent | str] = OrderedDict()
         self._marker: dict[str, int] = {}
+        self._key_of: dict[str, str] = {}
         self._serial = 0
         self.events: Counter[str] = Counter()
         """How many events are being kept, by label."""
@@ -38,9 +39,14 @@ class InFlight:
     def __contains__(self, uid: str) -> bool:
         return uid in self._marker
 
-    def begin(self, uid: str) -> None:
+    def uid_of(self, key: str) -> str:
+        """The UID of the pod of this name (`namespace/name`) that is being tried, or empty; the newest, if two are."""
+        return next((uid for uid in reversed(self._key_of) if self._key_of[uid] == key), "")
+
+    def begin(self, uid: str, key: str = "") -> None:
         """A pod has been popped."""
         self._marker[uid] = self._append(uid)
+        self._key_of[uid] = key
 
     def record(self, seen: SeenEvent) -> None:
         """Something happened; kept only while some pod is in flight."""
@@ -68,7 +74,7 @@ class InFlight:
         serial = self._marker.pop(uid, None)
         if serial is None:
             return
-        del self._log[serial]
+        del self._log[serial], self._key_of[uid]
         while self._log and isinstance(oldest := next(iter(self._log.values())), SeenEvent):
             self._log.popitem(last=False)
             self._forget(oldest.event.label)

@@ -27,6 +27,8 @@ class Nominator:
         self._pods: dict[str, dict[str, PodInfo]] = {}
         self._highest: int | None = None
         """No nominated pod's priority is higher; `None` when it must be worked out anew."""
+        self.changes = 0
+        """Moves with every nomination that is made or ends."""
 
     def __len__(self) -> int:
         return len(self._node_of)
@@ -79,6 +81,7 @@ class Nominator:
             self._node_of[pod.uid] = node_name
             self._pods.setdefault(node_name, {})[pod.uid] = pod
             self._highest = None
+            self.changes += 1
 
     def remove(self, uid: str) -> None:
         """Expect the pod nowhere. Unknown pods are passed over."""
@@ -88,3 +91,4 @@ class Nominator:
             if not self._pods[node_name]:
                 del self._pods[node_name]
             self._highest = None
+            self.changes += 1

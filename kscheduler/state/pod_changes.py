@@ -1,6 +1,9 @@
 """What changed between two versions of a pod that waits, as cluster events (reference 1.0.5)."""
 
-from kscheduler.api.core import Pod
+import msgspec
+
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.framework.requests import accounted_requests
 
@@ -11,6 +14,33 @@ def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDU
     return [ClusterEvent(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
 
 
+def looks_alike(old: Pod, new: Pod) -> bool:
+    """Whether no plugin can tell two versions of a pod apart: all that differs is what the scheduler itself wrote."""
+    before, after = old.metadata, new.metadata
+    return (
+        before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.owner_references == after.owner_references
+        and before.deletion_timestamp == after.deletion_timestamp
+        and old.spec == new.spec
+        and _without_our_condition(old.status) == _without_our_condition(new.status)
+    )
+
+
+def is_our_own_word(old: Pod, new: Pod) -> bool:
+    """Whether nothing but the scheduler's own condition and nomination differs: that must wake nobody."""
+    node = new.status.nominated_node_name
+    if old.status.nominated_node_name != node:
+        status = msgspec.structs.replace(old.status, nominated_node_name=node)
+        old = msgspec.structs.replace(old, status=status)
+    return looks_alike(old, new)
+
+
+def _without_our_condition(status: PodStatus) -> PodStatus:
+    others = tuple(one for one in status.conditions if one.type != "PodScheduled")
+    return msgspec.structs.replace(status, conditions=others)
+
+
 def _labels_differ(old: Pod, new: Pod) -> bool:
     return old.metadata.labels != new.metadata.labels
 
@@ -18,7 +48,10 @@ def _labels_differ(old: Pod, new: Pod) -> bool:
 def _is_scaled_down(old: Pod, new: Pod) -> bool:
     if old.spec is new.spec and old.status is new.status:
         return False
-    before, after = accounted_requests(old), accounted_requests(new)
+    try:
+        before, after = accounted_requests(old), accounted_requests(new)
+    except QuantityError:  # the cycle says so; the pod is tried again anyway when its owner mends it
+        return False
     return any(after.get(name, 0) < amount for name, amount in before.items())
 
 

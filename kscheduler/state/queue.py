@@ -13,30 +13,31 @@
 The words and rules are kube-scheduler's (reference, section 4). Events that come while a pod is in flight are kept and
 judged when it returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never those
 that failed with an error. Every 30 s whoever has been parked for 5 minutes is tried again: a safety net, which no
-correct hint ever needs. Limits: parked pods are asked one by one; judging them by class is an issue of its own.
+correct hint ever needs.
+
+Pods that all plugins judge alike wait and move as one element (see `bundles`). With `QueuePolicy.class_of` saying that
+no pod is like another, every element is a pod, and the queue does what kube-scheduler's does.
 """
 
-from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework import events
-from kscheduler.framework.events import ClusterEvent, Resource
+from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.state.backoff import BackoffPolicy, is_backing_off
-from kscheduler.state.heap import KeyedHeap
+from kscheduler.state.bundles import Bundle, Element
 from kscheduler.state.hints import HintTable, QueueingStrategy
 from kscheduler.state.in_flight import InFlight, SeenEvent
-from kscheduler.state.pod_changes import pod_update_events
+from kscheduler.state.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
+from kscheduler.state.pod_changes import is_our_own_word, looks_alike, pod_update_events
 
-ACTIVE, BACKOFF, UNSCHEDULABLE, GATED = "active", "backoff", "unschedulable", "gated"
-"""Queue names, as metrics have them."""
+__all__ = ["ACTIVE", "BACKOFF", "GATED", "UNSCHEDULABLE", "QueuePolicy", "QueueStatistics", "SchedulingQueue"]
 
 MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
 FLUSH_UNSCHEDULABLE_SECONDS = 30.0
@@ -55,18 +56,28 @@ class QueueStatistics:
     """By event label."""
 
 
+ClassOf = Callable[[PodInfo], Hashable | None]
+"""Equal for pods that every plugin judges alike; `None` for a pod that is like no other."""
+
+
+def no_class(_pod: PodInfo) -> Hashable | None:
+    """Every pod is judged by itself."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
     """What the queue asks of its surroundings."""
 
     sort_key: Callable[[QueuedPodInfo], Any]
     """The QueueSort plugin."""
-    pre_enqueue: Callable[[PodInfo], Status]
-    """The profile's PreEnqueue plugins; Success lets the pod in."""
+    pre_enqueue: Callable[[PodInfo, str], Status]
+    """The profile's PreEnqueue plugins, the named one first; Success lets the pod in."""
     hints: HintTable
     backoff: BackoffPolicy
-    on_incoming: Callable[[str, str], None]
-    """Told of each arrival: (queue, event label)."""
+    on_incoming: Callable[[str, str, int], None]
+    """Told of arrivals: queue, event label, number of pods."""
+    class_of: ClassOf = no_class
 
 
 class SchedulingQueue:
@@ -74,111 +85,113 @@ class SchedulingQueue:
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._active: KeyedHeap[QueuedPodInfo] = KeyedHeap(policy.sort_key)
-        self._backoff: KeyedHeap[QueuedPodInfo] = KeyedHeap(lambda pod: (pod.backoff_expiration, policy.sort_key(pod)))
-        self._error_backoff: KeyedHeap[QueuedPodInfo] = KeyedHeap(lambda pod: pod.backoff_expiration)
-        self._unschedulable: dict[str, QueuedPodInfo] = {}
-        self._gated: dict[str, QueuedPodInfo] = {}
+        self._places = Places(policy.sort_key)
         self._in_flight = InFlight()
-        self._rejections: Counter[tuple[str, str]] = Counter()
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
+        sizes = self._places.sizes()
         return QueueStatistics(
-            active=len(self._active),
-            backoff=len(self._backoff) + len(self._error_backoff),
-            unschedulable=len(self._unschedulable),
-            gated=len(self._gated),
+            active=sizes[ACTIVE],
+            backoff=sizes[BACKOFF],
+            unschedulable=sizes[UNSCHEDULABLE],
+            gated=sizes[GATED],
             in_flight=len(self._in_flight),
             in_flight_events=dict(self._in_flight.events),
         )
 
     def rejections(self) -> dict[tuple[str, str], int]:
         """How many pods that wait were turned down by each (plugin, profile): `scheduler_unschedulable_pods`."""
-        return dict(self._rejections)
+        return dict(self._places.rejections)
 
     def parked(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
-        return chain(self._unschedulable.values(), self._gated.values())
+        return self._places.parked_pods()
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """Where a pod is, and its history."""
-        for name, queue in ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff)):
-            queued = queue.get(key)
-            if queued is not None:
-                return name, queued
-        for name, parked in ((UNSCHEDULABLE, self._unschedulable), (GATED, self._gated)):
-            if key in parked:
-                return name, parked[key]
-        return None
+        return self._places.find(key)
 
-    # --- what the watch says --------------------------------------------------------------------------------------
+    # --- what the watch says ------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now: float) -> None:
         """A pod without a node has appeared."""
-        label = events.UNSCHEDULABLE_POD_ADD.label
         self.delete(pod.key)
-        self._to_active(QueuedPodInfo(pod, timestamp=now), label, now)
+        self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
-        """A pod that wants a node has changed."""
-        changes = pod_update_events(old, pod.pod)
+        """A pod that wants a node has changed; one of the same version (a relist) has not."""
+        version = pod.pod.metadata.resource_version
+        has_changed = not version or version != old.metadata.resource_version
+        changes = pod_update_events(old, pod.pod) if has_changed and not is_our_own_word(old, pod.pod) else []
         if pod.uid in self._in_flight:
             for event in changes:
                 self._in_flight.record(SeenEvent(event, old, pod.pod, only=pod.uid))
             return
         found = self.find(pod.key)
-        if found is None:
-            self.add(pod, now)
-            return
-        queue, queued = found
-        queued.pod = pod
-        if queue in (UNSCHEDULABLE, GATED):
-            self._wake_by_own_update(queued, changes, old, now)
+        if found is not None:
+            self._renew(*found, pod)
+            self._react(*found, changes, old, now)
+        elif has_changed:
+            self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
         """A pod is gone, or has got a node from elsewhere."""
-        queued = self._remove(key)
+        queued = self._places.remove(key)
         if queued is not None:
-            self._count_rejections(queued, -1)
+            self._places.count_rejections(queued, -1)
 
     def move_all(
-        self, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float, spared: str = ""
+        self,
+        event: ClusterEvent,
+        old: KubeObject | None,
+        new: KubeObject | None,
+        now: float,
+        spared: str = "",
+        pre_check: Callable[[PodInfo], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: whoever it may help is tried again, except the pod with UID `spared`."""
+        """Something happened in the cluster: whoever it may help is tried again, except the pod with UID `spared`.
+
+        `pre_check` may pass over parked pods besides; of a pod it may look at what all pods of its class share.
+        """
         if not self._policy.hints.interests_anyone(event):
             return
-        parked = [queued for queued in self.parked() if queued.pod.uid != spared]
-        self._move(parked, event, old, new, now)
+        for element in (*self._places.parked(), *self._gated_that_hear(event)):
+            is_spared = not isinstance(element, Bundle) and element.pod.uid == spared
+            if not is_spared and (pre_check is None or pre_check(element.pod)):
+                self._move(element, event, old, new, now)
         self._in_flight.record(SeenEvent(event, old, new))
 
     def activate(self, keys: Collection[str], now: float) -> None:
-        """Try these at once, whatever they wait for."""
+        """Try these at once, whatever they wait for; one that is being tried comes back as soon as it may."""
         for key in keys:
             found = self.find(key)
-            if found is not None and found[0] != ACTIVE:
-                self._remove(key)
-                self._to_active(found[1], events.FORCE_ACTIVATE.label, now)
+            uid = self._in_flight.uid_of(key)
+            if found is None and uid:
+                self._in_flight.record(SeenEvent(events.FORCE_ACTIVATE, None, None, only=uid))
+            elif found is not None and found[0] != ACTIVE:
+                self._activate(*found, now)
 
-    # --- what a worker does ---------------------------------------------------------------------------------------
+    # --- what a worker does -------------------------------------------------------------------------------------------
 
     def pop_nowait(self, now: float) -> QueuedPodInfo | None:
         """The next pod to try, or `None`. The pod is in flight until `done` or `requeue`."""
-        while True:
-            queued = self._active.pop() or self._early_from_backoff(now)
-            if queued is None:
-                return None
-            self._count_rejections(queued, -1)
+        while (popped := self._places.pop()) is not None:
+            place, queued = popped
+            if place == BACKOFF:
+                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, 1)
+            self._places.count_rejections(queued, -1)
             if queued.pod.uid in self._in_flight:
                 continue
             queued.attempts += 1
             queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
-            self._in_flight.begin(queued.pod.uid)
+            self._in_flight.begin(queued.pod.uid, queued.key)
             return queued
+        return None
 
     def has_ready(self) -> bool:
         """Whether `pop_nowait` has something to give."""
-        return bool(len(self._active) or len(self._backoff))
+        return self._places.has_ready()
 
     def done(self, uid: str) -> None:
         """The attempt led to a node, or the pod is no longer ours to schedule."""
@@ -188,42 +201,38 @@ class SchedulingQueue:
         """Whether a worker has the pod."""
         return uid in self._in_flight
 
-    def requeue(self, queued: QueuedPodInfo, now: float) -> None:
-        """The attempt failed. `queued` names the plugins that turned the pod down; none means an error."""
+    def requeue(self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None) -> Bundle | None:
+        """The attempt failed. `queued` names the plugins that turned the pod down; none means an error.
+
+        `holds_for`: the verdict is every pod's of this class, as the cluster is now. Unless the pod has another class
+        by now, all of them are parked with it, and the bundle that they are in is returned.
+        """
         try:
-            if self.find(queued.key) is None:
-                self._requeue(queued, now)
+            return self._requeue(queued, now, holds_for) if self.find(queued.key) is None else None
         finally:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Let go whose back-off is over."""
-        for queue in (self._backoff, self._error_backoff):
-            while (queued := queue.peek()) is not None and not is_backing_off(queued, now):
-                queue.pop()
-                self._to_active(queued, events.BACKOFF_COMPLETE, now)
+        """Let go whose back-off is over. PreEnqueue let them in when they came here."""
+        while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
+            for element in ripe:
+                self._places.take_out(element)
+                self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: whoever has been parked for 5 minutes is tried again."""
-        late = [pod for pod in self.parked() if now - pod.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS]
-        self._move(late, events.UNSCHEDULABLE_TIMEOUT, None, None, now)
-        for queued in late:
-            queued.was_flushed = queued.key not in self._gated  # one that is still gated was not rescued
+        event = events.UNSCHEDULABLE_TIMEOUT
+        waiting = (*self._places.parked(), *self._gated_that_hear(event))
+        for element in waiting:
+            if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
+                self._move(element, event, None, None, now)
+                element.was_flushed = not element.gating_plugin  # one that is still gated was not rescued
 
-    # --- within ---------------------------------------------------------------------------------------------------
+    # --- an attempt has failed ----------------------------------------------------------------------------------------
 
-    def _early_from_backoff(self, now: float) -> QueuedPodInfo | None:
-        """Nothing else to do: take who backs off, if PreEnqueue still lets it in."""
-        while (queued := self._backoff.pop()) is not None:
-            if self._is_let_in(queued, events.POP_FROM_BACKOFF):
-                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF)
-                queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
-                return queued
-        return None
-
-    def _requeue(self, queued: QueuedPodInfo, now: float) -> None:
-        rejected = bool(queued.unschedulable_plugins or queued.pending_plugins)
-        if rejected:
+    def _requeue(self, queued: QueuedPodInfo, now: float, holds_for: Hashable | None) -> Bundle | None:
+        is_rejected = bool(queued.unschedulable_plugins or queued.pending_plugins)
+        if is_rejected:
             queued.unschedulable_count += 1
             queued.consecutive_errors_count = 0
         else:
@@ -231,9 +240,14 @@ class SchedulingQueue:
         queued.timestamp = now
         queued.was_flushed = False
         queued.backoff_expiration = self._policy.backoff.expiration(queued)
-        self._count_rejections(queued, 1)
-        strategy = self._strategy_of_missed_events(queued) if rejected else QueueingStrategy.AFTER_BACKOFF
+        strategy = self._strategy_of_missed_events(queued) if is_rejected else QueueingStrategy.AFTER_BACKOFF
+        is_shared = holds_for is not None and strategy is QueueingStrategy.SKIP
+        if is_shared and self._policy.class_of(queued.pod) == holds_for:
+            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1)
+            return self._places.join_class(holds_for, queued)
+        self._places.count_rejections(queued, 1)
         self._place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
+        return None
 
     def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
         answer = QueueingStrategy.SKIP
@@ -243,85 +257,115 @@ class SchedulingQueue:
                 return strategy
             if strategy is QueueingStrategy.AFTER_BACKOFF:
                 answer = strategy
+                if not queued.pending_plugins:
+                    return answer
         return answer
 
-    def _wake_by_own_update(
-        self, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
-    ) -> None:
-        for event in changes:
-            self._move([queued], event, old, queued.pod.pod, now)
-            if not (queued.key in self._unschedulable or queued.key in self._gated):
-                return
+    # --- something has happened ---------------------------------------------------------------------------------------
+
+    def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
+        """Gated pods whose gating plugin registered the event; the others are passed over without a look."""
+        hears = self._policy.hints.hears
+        return self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event))
 
     def _move(
-        self,
-        parked: Collection[QueuedPodInfo],
-        event: ClusterEvent,
-        old: KubeObject | None,
-        new: KubeObject | None,
-        now: float,
+        self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
     ) -> None:
-        hints = self._policy.hints
-        wildcard = event.resource is Resource.WILDCARD
-        for queued in parked:
-            if queued.gating_plugin and not (wildcard or hints.gating_event(queued, event)):
-                continue
-            strategy = hints.strategy(queued, event, old, new)
+        strategy = self._policy.hints.strategy(element, event, old, new)
+        if strategy is not QueueingStrategy.SKIP:
+            self._places.take_out(element)
+            self._place(element, strategy, event.label, now)
+
+    def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
+        """Take over the newest version of a pod; one that is of another class now goes its own way."""
+        if looks_alike(queued.pod.pod, pod.pod):
+            pod.signature = queued.pod.signature
+        queued.pod = pod
+        bundle = self._places.bundles.of_pod(queued.key)
+        if bundle is not None and self._policy.class_of(pod) != bundle.key:
+            self._places.go_alone(queued)
+        elif bundle is None and place in (ACTIVE, BACKOFF):
+            self._places.put(queued, place)  # its order may be another now
+
+    def _react(
+        self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
+    ) -> None:
+        """A pod's own update may wake it, or shorten its back-off."""
+        new = queued.pod.pod
+        if place == BACKOFF and queued.forgive(old, new):
+            self._places.remove(queued.key)
+            queued.backoff_expiration = self._policy.backoff.expiration(queued)
+            self._place(queued, QueueingStrategy.AFTER_BACKOFF, events.UNSCHEDULABLE_POD_UPDATE.label, now)
+        if place not in (UNSCHEDULABLE, GATED):
+            return
+        for event in changes:
+            strategy = self._policy.hints.strategy(queued, event, old, new)
             if strategy is not QueueingStrategy.SKIP:
-                self._unpark(queued.key)
+                self._places.go_alone(queued)
                 self._place(queued, strategy, event.label, now)
+                if not self._places.is_parked(queued.key):
+                    return
 
-    def _place(self, queued: QueuedPodInfo, strategy: QueueingStrategy, label: str, now: float) -> None:
-        if strategy is QueueingStrategy.SKIP:
-            self._park(queued, label)
-        elif strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(queued, now):
-            self._to_backoff(queued, label)
+    def _activate(self, place: str, queued: QueuedPodInfo, now: float) -> None:
+        self._places.go_alone(queued)
+        if place == BACKOFF:
+            self._places.remove(queued.key)
+            self._enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
         else:
-            self._to_active(queued, label, now)
+            self._to_active(queued, events.FORCE_ACTIVATE.label, now)
 
-    def _to_active(self, queued: QueuedPodInfo, label: str, now: float) -> None:
-        if self._is_let_in(queued, label):
-            queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
-            self._active.push(queued.key, queued)
-            self._policy.on_incoming(ACTIVE, label)
+    # --- where to -----------------------------------------------------------------------------------------------------
 
-    def _to_backoff(self, queued: QueuedPodInfo, label: str) -> None:
-        if self._is_let_in(queued, label):
-            rejected = queued.unschedulable_plugins or queued.pending_plugins
-            (self._backoff if rejected else self._error_backoff).push(queued.key, queued)
-            self._policy.on_incoming(BACKOFF, label)
+    def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
+        """Put an element where it belongs; nothing but the pool may hold it."""
+        if isinstance(element, Bundle):
+            if not self._policy.pre_enqueue(element.pod, "").is_success:
+                for member in self._places.bundles.dissolve(element):
+                    self._place(member, strategy, label, now)
+                return
+        elif strategy is QueueingStrategy.SKIP:
+            self._park(element, label)
+            return
+        if strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(element, now):
+            self._to_backoff(element, label, now)
+        else:
+            self._to_active(element, label, now)
+
+    def _to_active(self, element: Element, label: str, now: float) -> None:
+        if self._is_let_in(element, label):
+            self._enter(ACTIVE, element, label, now)
+
+    def _to_backoff(self, element: Element, label: str, now: float) -> None:
+        if self._is_let_in(element, label):
+            self._enter(BACKOFF, element, label, now)
+
+    def _enter(self, place: str, element: Element, label: str, now: float) -> None:
+        pods = 1
+        if isinstance(element, Bundle):
+            pods = len(element)
+        elif place == ACTIVE:
+            element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
+        self._places.put(element, place)
+        self._policy.on_incoming(place, label, pods)
 
     def _park(self, queued: QueuedPodInfo, label: str) -> None:
-        (self._gated if queued.gating_plugin else self._unschedulable)[queued.key] = queued
-        self._policy.on_incoming(UNSCHEDULABLE, label)
+        """Into the pool, or behind its gate; counted as incoming unless it was there."""
+        was_here = self._places.unpark(queued.key) is not None
+        self._places.put(queued, GATED if queued.gating_plugin else UNSCHEDULABLE)
+        if not was_here:
+            self._policy.on_incoming(UNSCHEDULABLE, label, 1)
 
-    def _is_let_in(self, queued: QueuedPodInfo, label: str) -> bool:
-        """Ask PreEnqueue; a pod that is turned down is parked as gated."""
-        status = self._policy.pre_enqueue(queued.pod)
-        if status.is_success:
-            queued.gating_plugin = ""
+    def _is_let_in(self, element: Element, label: str) -> bool:
+        """Ask PreEnqueue; a pod that is turned down is parked as gated. For a bundle it was asked already."""
+        if isinstance(element, Bundle):
             return True
-        queued.gating_plugin = status.plugin
-        if status.plugin not in queued.unschedulable_plugins:
-            self._count_rejections(queued, -1)
-            queued.unschedulable_plugins |= {status.plugin}
-            self._count_rejections(queued, 1)
-        self._park(queued, label)
+        status = self._policy.pre_enqueue(element.pod, element.gating_plugin)
+        if status.is_success:
+            element.gating_plugin = ""
+            return True
+        element.gating_plugin = status.plugin
+        if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
+            self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)
+        element.unschedulable_plugins |= {status.plugin}
+        self._park(element, label)
         return False
-
-    def _remove(self, key: str) -> QueuedPodInfo | None:
-        for queue in (self._active, self._backoff, self._error_backoff):
-            queued = queue.remove(key)
-            if queued is not None:
-                return queued
-        return self._unpark(key)
-
-    def _unpark(self, key: str) -> QueuedPodInfo | None:
-        return self._unschedulable.pop(key, None) or self._gated.pop(key, None)
-
-    def _count_rejections(self, queued: QueuedPodInfo, change: int) -> None:
-        profile = queued.pod.pod.spec.scheduler_name
-        for plugin in queued.unschedulable_plugins | queued.pending_plugins:
-            self._rejections[plugin, profile] += change
-            if self._rejections[plugin, profile] <= 0:
-                del self._rejections[plugin, profile]

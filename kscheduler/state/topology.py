@@ -12,7 +12,7 @@ from the start, one entry per distinct term with its holders per row, because an
 Pods on ghosts (names that no node carries) are not here: they come when the node does.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -53,6 +53,8 @@ class TopologyCounts:
         self._index: MatchIndex[PodMatch] = MatchIndex()
         self._columns: RecentColumns[PodMatch] = RecentColumns(budget_bytes, self._no_longer_counted)
         self._held = HeldTerms(nodes, budget_bytes)
+        self.changes = 0
+        """Moves with every pod that is counted otherwise, and with the labels of namespaces."""
 
     def statistics(self) -> CounterStatistics:
         """Sizes, for metrics."""
@@ -117,6 +119,16 @@ class TopologyCounts:
         self._groups.remove(row, pod)
         self._move(row, pod, -1)
 
+    def rebuild(self, row: int, pods: Iterable[PodInfo]) -> None:
+        """Exactly these pods count on the row, whatever counted there so far."""
+        self._fit()
+        self._groups.clear(row)
+        self._columns.clear(row)
+        self._held.clear(row)
+        self.changes += 1
+        for pod in pods:
+            self.add(row, pod)
+
     def replace(self, row: int, old: PodInfo, new: PodInfo) -> None:
         """A pod on the row has a new version."""
         if not _looks_the_same(old, new):
@@ -128,16 +140,19 @@ class TopologyCounts:
         name = namespace.metadata.name
         before = self._namespaces.of(name)
         if self._namespaces.set(namespace):
+            self.changes += 1
             self._drop_those_that_see(name, before, namespace.metadata.labels)
 
     def remove_namespace(self, name: str) -> None:
         """A namespace is gone."""
         before = self._namespaces.of(name)
         if self._namespaces.remove(name):
+            self.changes += 1
             self._drop_those_that_see(name, before, None)
 
     def _move(self, row: int, pod: PodInfo, change: int) -> None:
         self._fit()
+        self.changes += 1
         self._held.count(row, pod, change)
         of_namespace = self._namespaces.of(pod.namespace)
         for match, _ in self._index.selecting(pod.namespace, pod.labels, of_namespace):

@@ -57,6 +57,11 @@ class RecentColumns(Generic[T]):
         if column is not None:
             column[row] += change
 
+    def clear(self, row: int) -> None:
+        """Nothing is counted on the row."""
+        for column in self._columns.values():
+            column[row] = 0
+
     def grow(self, capacity: int) -> None:
         """The table has more rows now."""
         for owner, column in self._columns.items():

@@ -63,9 +63,18 @@ class PodGroups:
             return
         del group.rows[row]
         if not group.rows:
-            namespace.drop(pod)
+            namespace.drop(_key(pod))
             if not namespace.groups:
                 del self._namespaces[pod.namespace]
+
+    def clear(self, row: int) -> None:
+        """No pod is on the row. Looks at every group there is: for repairs."""
+        for name, namespace in list(self._namespaces.items()):
+            for key, group in list(namespace.groups.items()):
+                if group.rows.pop(row, None) is not None and not group.rows:
+                    namespace.drop(key)
+            if not namespace.groups:
+                del self._namespaces[name]
 
     def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
         """The groups of one namespace that are in the set; whether the namespace itself is, is the caller's to know."""
@@ -98,9 +107,8 @@ class _Namespace:
                 _post(posting, label, key, group)
         return group
 
-    def drop(self, pod: PodInfo) -> None:
-        """Forget the group of this pod, which was its last."""
-        key = _key(pod)
+    def drop(self, key: _Key) -> None:
+        """Forget a group that has lost its last pod."""
         group = self.groups.pop(key)
         for label, posting in self.postings.items():
             value = group.labels.get(label)

@@ -56,6 +56,8 @@ class VolumeTable:
         self._use = VolumeUse()
         self._attached = AttachedVolumes(nodes, self._count_node)
         self._listeners: list[Callable[[], None]] = []
+        self.changes = 0
+        """Moves with every storage object that comes, changes, goes, or is assumed to."""
 
     # --- fed by the cache ---------------------------------------------------------------------------------------------
 
@@ -80,6 +82,7 @@ class VolumeTable:
 
     def put(self, obj: KubeObject) -> None:
         """An object of any storage kind is there, or has changed. Raises `TypeError` for another kind."""
+        self.changes += 1
         match obj:
             case PersistentVolume():
                 self._put_volume(obj)
@@ -93,7 +96,7 @@ class VolumeTable:
             case CSIDriver():
                 self._drivers[obj.key] = obj
             case CSIStorageCapacity():
-                self._capacities.setdefault(obj.storage_class_name, {})[obj.key] = obj
+                self._put_capacity(obj)
             case VolumeAttachment():
                 self._put_attachment(obj)
             case _:
@@ -101,6 +104,7 @@ class VolumeTable:
 
     def remove(self, obj: KubeObject) -> None:
         """An object of any storage kind is gone; `obj` may be stale. Raises `TypeError` for another kind."""
+        self.changes += 1
         match obj:
             case PersistentVolume():
                 self._remove_volume(obj.key)
@@ -114,7 +118,7 @@ class VolumeTable:
             case CSIDriver():
                 self._drivers.pop(obj.key, None)
             case CSIStorageCapacity():
-                self._capacities.get(obj.storage_class_name, {}).pop(obj.key, None)
+                self._remove_capacity(obj.key)
             case VolumeAttachment():
                 self._remove_attachment(obj.key)
             case _:
@@ -183,6 +187,15 @@ class VolumeTable:
             for plugin in before.migrated_plugins:
                 _unfile(self._migrated, plugin, name)
         self._attached.mark(name)
+
+    def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
+        """Its class never changes, but another one may have come under its name unseen, between two watches."""
+        self._remove_capacity(capacity.key)
+        self._capacities.setdefault(capacity.storage_class_name, {})[capacity.key] = capacity
+
+    def _remove_capacity(self, key: str) -> None:
+        for of_class in self._capacities.values():
+            of_class.pop(key, None)
 
     def _put_attachment(self, attachment: VolumeAttachment) -> None:
         self._remove_attachment(attachment.key)
@@ -256,18 +269,22 @@ class VolumeTable:
     def assume_volume(self, volume: PersistentVolume) -> None:
         """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
         self._volumes.assume(volume)
+        self.changes += 1
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
         """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
         self._claims.assume(claim)
+        self.changes += 1
 
     def restore_volume(self, volume: PersistentVolume) -> None:
         """Take an assumption back; another one, or a confirmed newer version, is left alone."""
         self._volumes.restore(volume)
+        self.changes += 1
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
         """Take an assumption back; another one, or a confirmed newer version, is left alone."""
         self._claims.restore(claim)
+        self.changes += 1
 
     def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
         """Call `listener` after each change of a volume or claim, or of who uses one; returns how to end that."""

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.config.durations import format_duration, seconds
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 
 
 @dataclass(slots=True)
@@ -19,7 +19,7 @@ class HeldPod:
     pod: PodInfo
     node_name: str
     deadlines: dict[str, float]
-    """By plugin, in the clock's seconds: when it is turned down for want of an answer."""
+    """By plugin, in the clock's monotonic seconds: when it is turned down for want of an answer."""
     timeouts: Mapping[str, float]
     """By plugin: how long it was willing to wait."""
     verdict: Status | None = None
@@ -36,9 +36,13 @@ class HeldPod:
         if not self.deadlines:
             self._decide(SUCCESS)
 
-    def reject(self, plugin: str, message: str) -> None:
-        """It fails, with this message."""
-        self._decide(unschedulable(message, plugin=plugin))
+    def reject(self, plugin: str, message: str) -> bool:
+        """It fails, with this message, and waits for an event. Whether that came before any other verdict."""
+        return self._decide(unschedulable(message, plugin=plugin))
+
+    def preempt(self, plugin: str, message: str) -> bool:
+        """It gives its place to another pod and is tried again after its back-off. Whether there was no verdict yet."""
+        return self._decide(error(message, plugin=plugin))
 
     def expire(self, now: float) -> None:
         """Turn it down if a plugin's time is over."""
@@ -58,11 +62,13 @@ class HeldPod:
         if self.verdict is not None:
             listener()
 
-    def _decide(self, verdict: Status) -> None:
-        if self.verdict is None:
-            self.verdict = verdict
-            for listener in self._listeners:
-                listener()
+    def _decide(self, verdict: Status) -> bool:
+        if self.verdict is not None:
+            return False
+        self.verdict = verdict
+        for listener in self._listeners:
+            listener()
+        return True
 
 
 class WaitingPodTable:
@@ -85,6 +91,15 @@ class WaitingPodTable:
     def get(self, uid: str) -> HeldPod | None:
         """One of them."""
         return self._pods.get(uid)
+
+    def find(self, key: str) -> HeldPod | None:
+        """The one of this `namespace/name`."""
+        return next((held for held in self._pods.values() if held.pod.key == key), None)
+
+    def reject(self, uid: str) -> bool:
+        """One of them is removed: it fails with the message `removed`. Whether it waited for a verdict."""
+        held = self._pods.get(uid)
+        return held is not None and held.reject("", "removed")
 
     def all(self) -> tuple[HeldPod, ...]:
         """Every one, in the order they began to wait."""

@@ -4,13 +4,14 @@ The cycle scores only where there is a choice, as kube-scheduler does. Here a si
 who asks why wants to see them.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.handle import Handle, WaitingPod
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.plugins.in_tree import registry
@@ -20,6 +21,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
+from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 from kscheduler.whatif.workloads import listed_workloads
@@ -52,6 +54,8 @@ def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
         return Decision(scenario, pre_enqueue=gate)
     if not gate.is_success:
         return Decision(scenario, error=gate.message)
+    if pod.node_name:
+        profile = replace(profile, post_filter=())  # it is somewhere already: only the judgement is asked for
     record = schedule(profile, pod, view)
     if record.status.code is Code.ERROR:
         return Decision(scenario, error=record.status.message)
@@ -122,6 +126,8 @@ def handle_over(view: Cache, objects: ClusterObjects) -> Handle:
         nominator=view.nominator,
         volumes=view.volumes,
         workloads=listed_workloads(objects),
+        budgets=listed_budgets(objects),
+        evictions=_NobodyIsEvicted(),
     )
 
 
@@ -157,6 +163,23 @@ class _NobodyWaits:
         del uid
         return None
 
+    def reject(self, uid: str) -> bool:
+        """None to turn down."""
+        del uid
+        return False
+
     def all(self) -> tuple[WaitingPod, ...]:
         """None at all."""
         return ()
+
+
+class _NobodyIsEvicted:
+    """What-if tells who would have to go, and lets everybody stay."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Pass."""
+
+    def is_under_way(self, uid: str) -> bool:
+        """Never."""
+        del uid
+        return False

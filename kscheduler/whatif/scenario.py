@@ -24,6 +24,7 @@ import msgspec
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.storage import (
     CSIDriver,
     CSINode,
@@ -65,6 +66,7 @@ class ClusterObjects(msgspec.Struct, frozen=True):
     replicationcontrollers: tuple[ReplicationController, ...] = ()
     replicasets: tuple[ReplicaSet, ...] = ()
     statefulsets: tuple[StatefulSet, ...] = ()
+    poddisruptionbudgets: tuple[PodDisruptionBudget, ...] = ()
 
     def storage(self) -> Iterator[KubeObject]:
         """All that volume plugins read."""

@@ -11,6 +11,8 @@ from kscheduler.api.core import LabelSelector, NodeSelectorTerm
 from kscheduler.api.selectors import (
     EVERYTHING,
     NOTHING,
+    is_label_key,
+    is_label_value,
     parse_int64,
     parse_label_selector,
     parse_node_selector_map,
@@ -73,6 +75,8 @@ def test_operators_of_label_and_node_selectors(
         ("Equals", ("a",)),
         ("Gt", ("1",)),
         ("Lt", ("1",)),
+        ("NotIn", ("b c",)),
+        ("NotIn", ("b", "_c")),
     ],
 )
 def test_a_label_selector_that_the_api_would_refuse_selects_nothing(operator: str, values: tuple[str, ...]) -> None:
@@ -80,6 +84,43 @@ def test_a_label_selector_that_the_api_would_refuse_selects_nothing(operator: st
     assert selector == NOTHING
     assert not selector.matches({"zone": "a"})
     assert not selector.matches({})
+
+
+@pytest.mark.parametrize("labels", [{"zone": "a b"}, {"zone ": "a"}], ids=["value", "key"])
+def test_a_label_selector_for_labels_that_cannot_be_selects_nothing(labels: dict[str, str]) -> None:
+    assert parse_label_selector(label_selector(matchLabels=labels)) == NOTHING
+
+
+@pytest.mark.parametrize(
+    ("text", "is_key", "is_value"),
+    [
+        ("", False, True),
+        ("a", True, True),
+        ("A-b_c.9", True, True),
+        ("9", True, True),
+        ("-a", False, False),
+        ("a.", False, False),
+        ("_", False, False),
+        ("a b", False, False),
+        ("a\n", False, False),
+        ("é", False, False),
+        ("a" * 63, True, True),
+        ("a" * 64, False, False),
+        ("example.com/a", True, False),
+        ("example.com/" + "a" * 63, True, False),
+        ("a" * 253 + "/a", True, False),
+        ("a" * 254 + "/a", False, False),
+        ("/a", False, False),
+        ("a/", False, False),
+        ("a/b/c", False, False),
+        ("Example.com/a", False, False),
+        ("example..com/a", False, False),
+        ("-example/a", False, False),
+    ],
+    ids=lambda value: repr(value[:16]) if isinstance(value, str) else "",
+)
+def test_keys_and_values_of_labels(text: str, is_key: bool, is_value: bool) -> None:
+    assert (is_label_key(text), is_label_value(text)) == (is_key, is_value)
 
 
 def test_no_selector_selects_nothing_and_an_empty_one_everything() -> None:
@@ -145,6 +186,16 @@ def test_gt_and_lt_compare_int64_and_nothing_else(operator: str, bound: str, lab
         expression("In"),
         expression("Exists", "a"),
         expression("Unheard"),
+        expression("In", "a", "b c"),
+        expression("NotIn", "-a"),
+        expression("NotIn", "a" * 64),
+        expression("In", "a\n"),
+        expression("Gt", "-1"),
+        expression("Lt", "+1"),
+        expression("Gt", " 1"),
+        expression("Exists", key="a b"),
+        expression("DoesNotExist", key=""),
+        expression("NotIn", "a", key="Example.com/x"),
     ],
     ids=str,
 )
@@ -181,6 +232,12 @@ def test_a_node_selector_map_asks_for_each_value() -> None:
     assert term.matches({"disk": "ssd", "zone": ""}, "node")
     assert not term.matches({"disk": "ssd"}, "node")
     assert not term.matches({"disk": "hdd", "zone": ""}, "node")
+
+
+def test_a_node_selector_map_is_not_validated() -> None:
+    """As upstream: a value that no label can have finds no node, and says no more than that."""
+    assert parse_node_selector_map({"disk": "an ssd"}).matches({"disk": "an ssd"}, "node")
+    assert not parse_node_selector_map({"disk": "an ssd"}).matches({"disk": "ssd"}, "node")
 
 
 @given(st.text(alphabet="0123456789+-_. e٣", max_size=24))

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import tracemalloc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -14,7 +15,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
 from kscheduler.client.event_series import Series, SeriesBook
-from kscheduler.client.events import truncated
+from kscheduler.client.events import WARNINGS_AT_ONCE, truncated
 from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
 
 
@@ -30,6 +31,12 @@ def failed(recorder: EventRecorder, of: Pod, note: str = "0/1 nodes are availabl
         action="Scheduling",
         note=note,
         reporting_controller="kscheduler",
+    )
+
+
+def bound(recorder: EventRecorder, of: Pod) -> None:
+    recorder.record(
+        of, type="Normal", reason="Scheduled", action="Binding", note="Successfully", reporting_controller="kscheduler"
     )
 
 
@@ -99,8 +106,72 @@ async def test_a_full_queue_drops_and_counts() -> None:
     async with recording(stall, queue_size=10) as (recorder, _, _clock):
         for number in range(25):
             failed(recorder, pod(str(number)))
-        assert recorder.statistics().dropped == 15
-        assert recorder.statistics().queued == 10
+        assert (recorder.statistics().queued, recorder.statistics().dropped) == (8, 17)
+        for number in range(5):
+            bound(recorder, pod(str(number)))
+        assert (recorder.statistics().queued, recorder.statistics().dropped) == (10, 20), (
+            "a fifth is for what went well"
+        )
+
+
+async def test_what_repeats_itself_takes_no_place_in_the_queue() -> None:
+    async with recording(stall, queue_size=10) as (recorder, _, _clock):
+        for _number in range(100):
+            failed(recorder, pod())
+        assert (recorder.statistics().queued, recorder.statistics().dropped) == (1, 0)
+
+
+async def test_what_happened_again_before_the_server_had_it_is_patched_right_after() -> None:
+    async with recording(reply(b"{}", 201), reply(b"{}")) as (recorder, server, _):
+        for _number in range(3):
+            failed(recorder, pod())
+        await sent(recorder)
+        assert [asked.method for asked in server.asked] == ["POST", "PATCH"]
+        assert json.loads(server.asked[1].body)["series"]["count"] == 3
+
+
+async def test_other_words_are_another_event() -> None:
+    """The note of an Event cannot be changed: a series would go on telling the first one."""
+    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+        failed(recorder, pod(), "0/1 nodes are available: 1 Insufficient cpu.")
+        failed(recorder, pod(), "0/2 nodes are available: 2 Insufficient cpu.")
+        await sent(recorder)
+        assert [asked.method for asked in server.asked] == ["POST", "POST"]
+        names = [json.loads(asked.body)["metadata"]["name"] for asked in server.asked]
+        assert names[0] != names[1], "though both were at the same moment"
+
+
+async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() -> None:
+    async with recording(reply(b"{}", 201), queue_size=10_000) as (recorder, server, clock):
+        for number in range(WARNINGS_AT_ONCE + 300):
+            failed(recorder, pod(str(number)))
+        bound(recorder, pod("last"))
+        flushing = asyncio.create_task(recorder.flush(3600.0))
+        assert await clock.next_sleep(within_seconds=1.0) > 0
+        await clock.advance(0.0)
+        assert json.loads(server.asked[0].body)["reason"] == "Scheduled"
+        began, most = clock.monotonic(), 0.0
+        while not flushing.done():
+            await clock.advance(0.01)
+            most = max(most, recorder.statistics().sent - WARNINGS_AT_ONCE - 9 - (clock.monotonic() - began) * 100)
+        assert most <= 1
+        assert recorder.statistics().sent == WARNINGS_AT_ONCE + 301
+
+
+async def test_failing_pods_cost_bounded_memory_however_many() -> None:
+    async with recording(stall, queue_size=10_000) as (recorder, _, _clock):
+        tracemalloc.start()
+        try:
+            for number in range(10_000):
+                failed(recorder, pod(str(number)))
+            held = tracemalloc.get_traced_memory()[0]
+            for number in range(10_000, 30_000):
+                failed(recorder, pod(str(number)))
+            assert tracemalloc.get_traced_memory()[0] < 1.02 * held
+        finally:
+            tracemalloc.stop()
+        assert held < 15_000_000
+        assert recorder.statistics().dropped == 30_000 - 8000
 
 
 async def test_flushing_is_bounded_in_time() -> None:
@@ -124,8 +195,9 @@ async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sen
         assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
 
 
-async def test_a_server_in_trouble_is_asked_again_with_patience() -> None:
-    async with recording(reply(b"{}", 500), reply(b"{}", 201)) as (recorder, _, clock):
+@pytest.mark.parametrize("code", [500, 503, 429])
+async def test_a_server_in_trouble_is_asked_again_with_patience(code: int) -> None:
+    async with recording(reply(b"{}", code), reply(b"{}", 201)) as (recorder, _, clock):
         failed(recorder, pod())
         flushing = asyncio.create_task(recorder.flush(3600.0))
         await clock.advance(await clock.next_sleep(within_seconds=2.0))
@@ -156,14 +228,14 @@ def test_a_long_note_is_cut_as_kube_scheduler_cuts_it() -> None:
 def test_the_book_never_outgrows_its_limit() -> None:
     book = SeriesBook(largest=3)
     for number in range(10):
-        book.begin((str(number), "", "", "", ""), Series("ns", "n", 1, 0.0, 0.0, 0.0))
+        book.begin((str(number), "", "", "", "", "", 0), Series("ns", "n", 1, 0.0, 0.0, 0.0))
     assert len(book) == 3
-    assert book.seen(("9", "", "", "", ""), 1.0, 1.0)[0] is not None
-    assert book.seen(("0", "", "", "", ""), 1.0, 1.0)[0] is None
+    assert book.seen(("9", "", "", "", "", "", 0), 1.0, 1.0)[0] is not None
+    assert book.seen(("0", "", "", "", "", "", 0), 1.0, 1.0)[0] is None
 
 
 def test_a_series_is_refreshed_every_half_hour() -> None:
-    book, key = SeriesBook(), ("u", "", "", "", "")
+    book, key = SeriesBook(), ("u", "", "", "", "", "", 0)
     book.begin(key, Series("ns", "n", 1, 0.0, 0.0, 0.0))
     due = []
     for minute in range(1, 65):
@@ -175,8 +247,16 @@ def test_a_series_is_refreshed_every_half_hour() -> None:
     assert due == [1, 31, 61]
 
 
+def test_a_series_that_is_forgotten_for_lack_of_room_tells_its_last_count() -> None:
+    book = SeriesBook(largest=1)
+    first = Series("ns", "n", 5, 0.0, 0.0, 0.0)
+    assert book.begin(("a", "", "", "", "", "", 0), first) is None
+    assert book.begin(("b", "", "", "", "", "", 0), Series("ns", "n", 1, 0.0, 0.0, 0.0)) is first
+    assert book.begin(("c", "", "", "", "", "", 0), Series("ns", "n", 1, 0.0, 0.0, 0.0)) is None
+
+
 @pytest.mark.parametrize("silent", [359.0, 361.0])
 def test_a_series_ends_after_six_silent_minutes(silent: float) -> None:
-    book, key = SeriesBook(), ("u", "", "", "", "")
+    book, key = SeriesBook(), ("u", "", "", "", "", "", 0)
     book.begin(key, Series("ns", "n", 7, 0.0, 0.0, 0.0))
     assert len(list(book.finish(silent))) == (1 if silent > 360 else 0)

@@ -123,3 +123,77 @@ async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
         ]
         options = json.loads(server.asked[2].body)
         assert (options["preconditions"], options["gracePeriodSeconds"]) == ({"uid": "u"}, 0)
+
+
+# --- evictions
+
+DISRUPTED = Condition(type="DisruptionTarget", status="True", reason="PreemptionByScheduler", message="m")
+OURS = b'{"metadata":{"name":"a","namespace":"ns","uid":"u"}}'
+ANOTHERS = b'{"metadata":{"name":"a","namespace":"ns","uid":"another"}}'
+REFUSED = b'{"message":"m"}'
+
+
+async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
+    """Evict a pod on a clock that runs by itself: what came of it (a refusal's code), and what was asked for."""
+    clock = VirtualClock()
+    async with scripted_server(*answers) as server, APIClient(plain_connection(server.url), clock=clock) as client:
+        evicting = asyncio.create_task(PodWriter(client, clock).evict_pod(pod(), DISRUPTED))
+        while not evicting.done():
+            waking = asyncio.create_task(clock.run_to_next())
+            await asyncio.wait({evicting, waking}, return_when=asyncio.FIRST_COMPLETED)
+            waking.cancel()
+            await asyncio.wait({waking})
+        asked = [f"{one.method} {one.path.removeprefix('/api/v1/namespaces/ns/pods/')}" for one in server.asked]
+        for one in server.asked:
+            if one.method == "DELETE":
+                assert json.loads(one.body)["preconditions"] == {"uid": "u"}
+        failure = evicting.exception()
+        assert failure is None or isinstance(failure, APIError)
+        return (evicting.result() if failure is None else failure.code), asked
+
+
+@pytest.mark.parametrize(
+    ("answers", "outcome", "asked"),
+    [
+        pytest.param([reply(OURS)], True, ["PATCH a/status", "DELETE a"], id="condition-then-deletion"),
+        pytest.param([reply(REFUSED, 404)], False, ["PATCH a/status"], id="gone-before"),
+        pytest.param([reply(OURS), reply(REFUSED, 404)], False, ["PATCH a/status", "DELETE a"], id="gone-between"),
+        pytest.param(
+            [reply(OURS), *[reply(REFUSED, 503)] * 3, reply(OURS)],
+            True,
+            ["PATCH a/status", *["DELETE a"] * 4],
+            id="unavailable-for-a-while",
+        ),
+        pytest.param([reply(OURS), reply(REFUSED, 500)], 500, ["PATCH a/status", *["DELETE a"] * 4], id="broken"),
+        pytest.param([reply(REFUSED, 403)], 403, ["PATCH a/status"], id="forbidden"),
+        pytest.param(
+            [reply(OURS), reply(REFUSED, 429, Retry_After="7"), reply(OURS)],
+            True,
+            ["PATCH a/status", "DELETE a", "DELETE a"],
+            id="not-now-but-later",
+        ),
+        pytest.param(
+            [reply(OURS), *[reply(REFUSED, 409)] * 4, reply(ANOTHERS)],
+            False,
+            ["PATCH a/status", *["DELETE a"] * 4, "GET a"],
+            id="another-has-the-name",
+        ),
+        pytest.param(
+            [reply(OURS), *[reply(REFUSED, 409)] * 4, reply(OURS)],
+            409,
+            ["PATCH a/status", *["DELETE a"] * 4, "GET a"],
+            id="a-conflict-that-stays",
+        ),
+        pytest.param(
+            [reply(OURS), *[reply(REFUSED, 409)] * 4, reply(REFUSED, 404)],
+            False,
+            ["PATCH a/status", *["DELETE a"] * 4, "GET a"],
+            id="gone-after-conflicts",
+        ),
+    ],
+)
+async def test_an_eviction_tells_the_pod_and_deletes_it(
+    answers: list[Answer], outcome: bool | int, asked: list[str]
+) -> None:
+    """`True`: it was deleted; `False`: it was gone already, or another pod has its name."""
+    assert await evicted(*answers) == (outcome, asked)

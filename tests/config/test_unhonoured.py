@@ -35,7 +35,7 @@ def test_defaults_that_nobody_wrote_do_not_warn() -> None:
         ("clientConnection: {qps: 5, burst: 6}", []),
         ("podInitialBackoffSeconds: 2", []),
         (
-            "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DefaultPreemption}]}]",
+            "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DynamicResources}]}]",
             ["profiles[0].pluginConfig[1]"],
         ),
         (

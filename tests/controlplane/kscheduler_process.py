@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -13,13 +13,22 @@ REPOSITORY = Path(__file__).parents[2]
 LISTENING = "http_server_listening"
 
 
-def process(kubeconfig: Path, folder: Path, *options: str, scheduler_name: str = "kscheduler") -> Process:
-    """`kscheduler run`, not yet started; its JSON log lines go to `folder/kscheduler.log`."""
+def process(
+    kubeconfig: Path,
+    folder: Path,
+    *options: str,
+    scheduler_name: str = "kscheduler",
+    environment: Mapping[str, str] | None = None,
+) -> Process:
+    """`kscheduler run`, not yet started; its JSON log lines go to `folder/kscheduler.log`.
+
+    `environment` is added to this process' own.
+    """
     arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
     arguments += ["--scheduler-name", scheduler_name, "--bind-address", "127.0.0.1", "--port", "0"]
     arguments += ["--log-format", "json", *options]
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    return Process("kscheduler", arguments, folder / "kscheduler.log", environment)
+    whole = os.environ | {"PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
+    return Process("kscheduler", arguments, folder / "kscheduler.log", whole)
 
 
 def log_lines(process: Process) -> Iterator[dict[str, Any]]:

@@ -16,9 +16,11 @@ import pytest
 from tests.controlplane import binaries
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
+from tests.e2e.provisioner import Provisioner
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer, Server
+from tests.e2e.storage import Storage
 
 SCHEDULERS = ("kscheduler", "kube-scheduler")
 NUMBERS = itertools.count(1)
@@ -105,6 +107,20 @@ def scenario(server: Server, namespace: str, program: str, tmp_path: Path) -> It
         finally:
             for process in play.processes:
                 process.kill()
+
+
+@pytest.fixture
+def storage(scenario: Scenario) -> Iterator[Storage]:
+    """Nodes in two zones and classes of volumes. After the test: the audit of volumes, while the scheduler runs."""
+    if not scenario.server.has_controllers:
+        pytest.skip("no controller manager completes bindings on the embedded server")
+    with Provisioner(scenario.api, scenario.namespace) as provisioner:
+        play = Storage(scenario, provisioner)
+        try:
+            yield play
+            play.audit()
+        finally:
+            play.remove()
 
 
 @pytest.fixture

@@ -54,33 +54,37 @@ class RealServer(Server):
     has_controllers = True
 
     def __init__(self, binaries: Binaries) -> None:
-        self._plane = ControlPlane(binaries)
-        self.api = self._plane.api
+        self.plane = ControlPlane(binaries)
+        self.api = self.plane.api
         self.kubectl = binaries.kubectl
-        self.admin_kubeconfig = self._plane.admin_kubeconfig
+        self.admin_kubeconfig = self.plane.admin_kubeconfig
         self._kscheduler_kubeconfig: Path | None = None
 
     def __enter__(self) -> Self:
-        self._plane.__enter__()
+        self.plane.__enter__()
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._plane.stop()
+        self.plane.stop()
 
     def stop_serving(self) -> None:
-        self._plane.stop_apiserver()
+        self.plane.stop_apiserver()
 
     def serve_again(self) -> None:
-        self._plane.start_apiserver()
+        self.plane.start_apiserver()
 
     def forget_history(self) -> None:
         # kube-apiserver answers from its watch cache; that one is empty after the restart, and then etcd is asked.
-        self._plane.compact()
+        self.plane.compact()
 
     def scheduler(self, program: str, folder: Path) -> Process:
         if program == "kube-scheduler":
-            kubeconfig = self._plane.kube_scheduler_kubeconfig
-            return kube_scheduler.process(self._plane.binaries, kubeconfig, folder, NAME)
+            kubeconfig = self.plane.kube_scheduler_kubeconfig
+            return kube_scheduler.process(self.plane.binaries, kubeconfig, folder, NAME)
+        return kscheduler_process.process(self.kscheduler_kubeconfig(), folder, scheduler_name=NAME)
+
+    def kscheduler_kubeconfig(self) -> Path:
+        """With the permissions of `deploy/manifests`, which are applied once."""
         if self._kscheduler_kubeconfig is None:
-            self._kscheduler_kubeconfig = self._plane.kscheduler_kubeconfig()
-        return kscheduler_process.process(self._kscheduler_kubeconfig, folder, scheduler_name=NAME)
+            self._kscheduler_kubeconfig = self.plane.kscheduler_kubeconfig()
+        return self._kscheduler_kubeconfig

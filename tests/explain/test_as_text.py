@@ -52,7 +52,39 @@ def test_says_why_no_node_fits_in_the_words_of_the_event() -> None:
     text = explained(scenario_line(nodes=nodes))
     assert "default/web: fits on no node" in text
     assert "5  Insufficient cpu  no preemption helps  tiny-0, tiny-1, tiny-2, and 2 more" in text
-    assert text.endswith("event: 0/5 nodes are available: 5 Insufficient cpu.")
+    assert "preemption helps on no node" in text
+    tail = (
+        "no new claims to deallocate, preemption: 0/5 nodes are available: 5 Preemption is not helpful for scheduling."
+    )
+    assert text.endswith(f"event: 0/5 nodes are available: 5 Insufficient cpu. {tail}")
+
+
+def occupied(node: str, *priorities: int) -> list[Tree]:
+    return [
+        pod_tree(f"{node}-{number}", cpu="500m", nodeName=node, priority=priority)
+        for number, priority in enumerate(priorities)
+    ]
+
+
+def test_tells_who_would_have_to_go_and_what_else_was_thought_of() -> None:
+    nodes = [node_tree(name, cpu="1") for name in ("a", "b", "c")]
+    pods = [*occupied("a", 5, 1), *occupied("b", 9, 9), *occupied("c", 20, 20)]
+    pod = pod_tree("web", cpu="500m", priority=10)
+    text = explained(scenario_line(pod, nodes=nodes, pods=pods))
+    assert "preemption makes room on a: 1 pod goes" in text
+    assert "default/a-1  priority 1" in text
+    assert "2 nodes would do" in text
+    assert "b  1 pod, highest priority 9" in text
+    assert text.endswith("event: 0/3 nodes are available: 3 Insufficient cpu.")
+
+
+def test_tells_that_a_pod_may_not_preempt() -> None:
+    pod = pod_tree("web", cpu="500m", priority=10, preemptionPolicy="Never")
+    line = scenario_line(pod, nodes=[node_tree("a", cpu="1")], pods=occupied("a", 5, 1))
+    assert "preemption: not eligible due to preemptionPolicy=Never." in explained(line)
+    tree = decision_tree(decide(parse_scenario(line, "test")))
+    assert tree["preemption"]["status"] == "Unschedulable"
+    assert tree["preemption"]["victims"] == []
 
 
 def test_says_which_gates_hold_the_pod() -> None:
@@ -131,6 +163,6 @@ def test_json_has_the_same_keys_whatever_came_of_it() -> None:
     ]
     keys = [list(decision_tree(decide(parse_scenario(line, "test")))) for line in lines]
     phases = ["preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores"]
-    expected = ["id", "error", *phases, "best", "message"]
+    expected = ["id", "error", *phases, "best", "message", "preemption", "preemptionCandidates"]
     assert keys == [expected] * len(lines)
     assert json.dumps(keys)

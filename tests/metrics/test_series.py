@@ -20,8 +20,10 @@ from kscheduler.metrics import (
     process_families,
     rest_client_source,
     scheduler_source,
+    status_source,
 )
 from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.status_writer import StatusStatistics
 
 # (type, labels, bucket bounds as Go prints them)
 Declared = tuple[str, set[str], str]
@@ -85,6 +87,9 @@ OURS: dict[str, Declared] = {
     "kscheduler_relists_total": ("counter", {"resource", "reason"}, ""),
     "kscheduler_undecodable_objects": ("gauge", {"resource"}, ""),
     "kscheduler_events_dropped_total": ("counter", set(), ""),
+    "kscheduler_status_patches_pending": ("gauge", set(), ""),
+    "kscheduler_status_classes_pending": ("gauge", set(), ""),
+    "kscheduler_status_patches_total": ("counter", {"outcome"}, ""),
     "kscheduler_build_info": ("gauge", {"version", "python_version", "platform"}, ""),
     "kscheduler_loop_lag_worst_seconds": ("gauge", set(), ""),
 }
@@ -154,6 +159,7 @@ def full_exposition(observations: Observations) -> Exposition:
         rest_client_source("10.0.0.1:443", [watches.statistics, writes.statistics]),
         informer_source(lambda: [InformerReport()]),
         event_source(EventReport),
+        status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
         LoopLag().samples,
         build_info_source("0.1.0"),
     ]

@@ -9,7 +9,6 @@ from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.state.cache import Cache
@@ -18,7 +17,7 @@ from tests.plugins.made import HANDLE
 
 POD, NODE = (
     ClusterEvent(Resource.POD, ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE),
-    ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL),
+    ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL),
 )
 
 
@@ -112,23 +111,20 @@ def test_the_namespace_of_the_newcomer_is_matched_by_its_labels_as_they_are() ->
     assert found == [True, False, True]
 
 
-def test_without_counters_nothing_is_said_and_nothing_is_signed() -> None:
+def test_without_counters_nothing_is_said() -> None:
     """Silence would mean that every node fits."""
     plugin = InterPodAffinity(None, HANDLE)
     with pytest.raises(LookupError, match="without topology counters"):
         plugin.pre_filter(CycleState(), pod_info(), Cache().nodes)
-    assert plugin.sign(pod_info()) is UNSIGNABLE
 
 
-def test_labels_are_signed_only_as_far_as_somebody_asks_for_them() -> None:
-    plugin = plugin_of(cluster(make_pod("holder", node="a-1", affinity=far(term()))))
-    plain, numbered, repelled = (
-        plugin.sign(pod_info(labels=labels)) for labels in ({}, {"index": "7"}, {"app": "web", "index": "7"})
-    )
-    assert plain == numbered
-    assert hash(plain) == hash(numbered)
-    assert repelled != plain
-    assert plugin.sign(pod_info(affinity=far(term()))) != plain
+def test_a_pod_is_signed_by_its_own_terms_whatever_others_ask_of_it() -> None:
+    """Those come and go; what they ask about, its namespace and labels, is compared in any case."""
+    alone, beside = plugin_of(cluster()), plugin_of(cluster(make_pod("holder", node="a-1", affinity=far(term()))))
+    signed = alone.sign(pod_info(labels={"app": "web"}))
+    assert signed == beside.sign(pod_info(labels={"app": "web"}))
+    assert hash(signed) == hash(beside.sign(pod_info(labels={"app": "web"})))
+    assert beside.sign(pod_info(affinity=far(term()))) != signed
 
 
 # --- hints ------------------------------------------------------------------------------------------------------------

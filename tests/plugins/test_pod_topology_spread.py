@@ -273,7 +273,6 @@ def test_default_constraints_apply_to_pods_that_are_selected(
     judge = plugin(cache, workloads=workloads(**lists))
     skipped = judge.pre_score(CycleState(), pod, cache.nodes, cache.nodes.rows()).is_skip
     assert skipped is not is_spread
-    assert (judge.sign(pod) == ()) is not is_spread
 
 
 def test_a_controllers_selector_narrows_its_services_selector() -> None:

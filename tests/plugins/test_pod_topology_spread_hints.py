@@ -92,10 +92,14 @@ def test_a_change_that_cannot_help_lets_the_pod_sleep(change: Change) -> None:
     assert hint_of(change) is QueueingHint.SKIP
 
 
-def test_the_events_are_those_of_kube_scheduler() -> None:
+def test_the_events_are_those_of_kube_scheduler_and_that_a_pod_begins_to_terminate() -> None:
     of_pods, of_nodes = PodTopologySpread(None, HANDLE).events_to_register()
     assert of_pods.event.action == (
-        ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+        ActionType.ADD
+        | ActionType.DELETE
+        | ActionType.UPDATE_POD_LABEL
+        | ActionType.UPDATE_POD_TOLERATION
+        | ActionType.UPDATE_OTHER
     )
     assert of_nodes.event.action == (
         ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT

@@ -73,9 +73,15 @@ CASES: dict[str, Case] = {
     "binding, more room": ("VolumeBinding", CAPACITY, UPDATE, capacity("1Gi"), capacity("2Gi"), True),
     "binding, room known": ("VolumeBinding", CAPACITY, UPDATE, capacity(None), capacity("1Gi"), True),
     "binding, less room": ("VolumeBinding", CAPACITY, UPDATE, capacity("2Gi"), capacity("9Gi", "1Gi"), False),
-    "binding, not its driver": (
-        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(tells=True), driver(tells=False), False),
+    "binding, a driver falls silent": (
+        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(tells=True), driver(tells=False), True),
     ),
+    "binding, a driver begins to tell": (
+        *("VolumeBinding", Resource.CSI_DRIVER, UPDATE, driver(tells=False), driver(tells=True), False),
+    ),
+    "binding, a silent driver goes": ("VolumeBinding", Resource.CSI_DRIVER, DELETE, driver(tells=False), None, False),
+    "binding, a pod with claims goes": ("VolumeBinding", Resource.ASSIGNED_POD, DELETE, THEIRS, None, True),
+    "binding, a pod without claims goes": ("VolumeBinding", Resource.ASSIGNED_POD, DELETE, PLAIN, None, False),
     "zone, other zone": ("VolumeZone", VOLUME, UPDATE, volume("a"), volume("b"), True),
     "zone, same zone": ("VolumeZone", VOLUME, UPDATE, volume("a"), volume("a"), False),
     "zone, waiting class": ("VolumeZone", CLASS, ADD, None, storage_class(WAITS), True),

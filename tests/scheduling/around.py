@@ -1,6 +1,6 @@
 """What surrounds a scheduling attempt, on a virtual clock and without an API server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,16 +11,19 @@ from kscheduler.client.events import EventRecorder
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt import Announcer, Scheduler, Surroundings
 from kscheduler.scheduling.concurrency import AdaptiveLimit
 from kscheduler.scheduling.failures import FailureHandler
+from kscheduler.scheduling.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.signatures import Signatures
 from kscheduler.scheduling.workers import Workers
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.cache import Cache
 from kscheduler.state.hints import HintTable
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.queue import QueuePolicy, SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 
@@ -41,12 +44,24 @@ class Told:
 
     reports: list[tuple[str, Condition, str]] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
+    nominations: list[str | None] = field(default_factory=list)
+    classes: dict[Hashable, tuple[Collection[str], Condition]] = field(default_factory=dict)
 
-    def report(self, pod: Pod, condition: Condition, note: str) -> None:
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
         self.reports.append((pod.key, condition, note))
+        self.nominations.append(nominated_node_name)
+
+    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
+        self.classes[name] = (members, condition)
+
+    def forget_class(self, name: Hashable) -> None:
+        self.classes.pop(name, None)
 
     def withdraw(self, uid: str) -> None:
         self.withdrawn.append(uid)
+
+    async def settled(self, uid: str) -> None:
+        """Nothing is ever under way."""
 
     @property
     def notes(self) -> list[str]:
@@ -57,7 +72,16 @@ class Told:
 class Around:
     """A scheduler with one profile. Every plugin of it hears of nodes that come and pods that go."""
 
-    def __init__(self, profile: Profile, cache: Cache, *, workers: int = 4, limit: int = 4) -> None:
+    def __init__(
+        self,
+        profile: Profile,
+        cache: Cache,
+        *,
+        workers: int = 4,
+        limit: int = 4,
+        announcer: Announcer | None = None,
+        in_pre_bind: PodsInPreBind | None = None,
+    ) -> None:
         self.clock = VirtualClock()
         self.cache = cache
         self.store: dict[str, Pod] = {}
@@ -66,8 +90,9 @@ class Around:
         self.waiting = WaitingPodTable()
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
+        self.class_of = Signatures({profile.name: profile}, cache.nominator).class_of
         self.queue = SchedulingQueue(self._policy(profile))
-        self.failures = FailureHandler(self.queue, self.store.get, self.told)
+        self.failures = FailureHandler(self.queue, cache.nominator, self.store.get, self.told)
         surroundings = Surroundings(
             cache=cache,
             queue=self.queue,
@@ -77,6 +102,9 @@ class Around:
             reporter=Reporter(self.heard),
             observations=self.observations,
             clock=self.clock,
+            announcer=announcer,
+            in_pre_bind=in_pre_bind,
+            infeasible=KnownInfeasible(self.class_of, lambda: cache.generation),
         )
         self.scheduler = Scheduler(surroundings)
         self.limit = AdaptiveLimit(limit, limit)
@@ -86,7 +114,7 @@ class Around:
         both = (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(ASSIGNED_POD_DELETE))
         hints = HintTable({profile.name: {plugin.name: both for plugin in profile.instances}})
         sort = profile.queue_sort.sort_key
-        return QueuePolicy(sort, lambda _: SUCCESS, hints, BackoffPolicy(), lambda *_: self.wake())
+        return QueuePolicy(sort, lambda *_: SUCCESS, hints, BackoffPolicy(), lambda *_: self.wake(), self.class_of)
 
     def add(self, *pods: Pod) -> None:
         """Pods that want a node, in the store and in the queue."""

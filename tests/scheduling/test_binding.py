@@ -9,7 +9,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
 from kscheduler.client.errors import Status as WireStatus
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_pod
@@ -101,11 +101,13 @@ BOUND = ""
         ),
         pytest.param([refusal(500)] * 4, [POD, POD, LOST, HERE], BOUND, id="5xx thrice, but nobody could read"),
         pytest.param([refusal(403, "denied by webhook")], [], "denied by webhook", id="403: refused"),
-        pytest.param([refusal(404)], [], "404", id="404: refused"),
-        pytest.param([refusal(422)], [], "422", id="422: refused"),
+        pytest.param([refusal(404, "not found")], [], "not found", id="404: refused"),
+        pytest.param([refusal(422, "not valid")], [], "not valid", id="422: refused"),
         pytest.param([CredentialsError("no token")], [], "no token", id="no credentials: nothing was sent"),
         pytest.param([LOST, refusal(403)], [LOST, HERE], BOUND, id="403 to the second try says nothing of the first"),
-        pytest.param([LOST, refusal(403)], [LOST, POD], "403", id="403 to the second try, and the first was lost"),
+        pytest.param(
+            [LOST, refusal(403, "denied")], [LOST, POD], "denied", id="403 to the second try, and the first was lost"
+        ),
         pytest.param(
             [LOST, CredentialsError("no token"), None], [LOST, CredentialsError("no token")], BOUND, id="no token later"
         ),
@@ -119,6 +121,38 @@ async def test_outcomes(binds: list[ClientError | None], reads: list[Pod | Excep
         assert status.code is Code.ERROR
         assert text in status.message
     assert len(clock.slept) == len(binds) - 1, "a pause before each new try"
+
+
+NO_RIGHTS = 'pods "p" is forbidden: User "u" cannot create resource "pods/binding" in API group "" in the namespace "d"'
+
+
+@pytest.mark.parametrize(
+    ("binds", "reads", "fault"),
+    [
+        pytest.param([refusal(403, "denied by webhook")], [], Fault.REFUSED, id="a webhook"),
+        pytest.param([refusal(403, "exceeded quota: q")], [], Fault.REFUSED, id="a quota"),
+        pytest.param([refusal(422)], [], Fault.REFUSED, id="a validation"),
+        pytest.param([refusal(400)], [], Fault.REFUSED, id="a webhook without a code"),
+        pytest.param([LOST, refusal(403)], [POD, POD], Fault.REFUSED, id="at the second try"),
+        pytest.param([refusal(403, NO_RIGHTS)], [], Fault.PASSING, id="it is we who have no rights"),
+        pytest.param([refusal(404)], [], Fault.PASSING, id="gone"),
+        pytest.param([refusal(409)], [ELSEWHERE], Fault.PASSING, id="bound elsewhere"),
+        pytest.param([refusal(500)] * 3, [POD] * 3, Fault.PASSING, id="a webhook that fails itself"),
+        pytest.param([CredentialsError("no token")], [], Fault.PASSING, id="no credentials"),
+    ],
+)
+async def test_whose_fault_a_failed_bind_is(
+    binds: list[ClientError | None], reads: list[Pod | Exception], fault: Fault
+) -> None:
+    status, _, _ = await bound(list(binds), list(reads))
+    assert status.fault is fault
+
+
+async def test_a_refusal_is_told_in_the_servers_words_only() -> None:
+    """As kube-scheduler tells it: no method, no path."""
+    failure = APIError(WireStatus(code=403, message="denied: no"), method="POST", path="/api/v1/pods/p/binding")
+    status, _, _ = await bound([failure], [])
+    assert status.message == "denied: no"
 
 
 async def test_pauses_grow_to_ten_seconds_and_differ_between_pods() -> None:

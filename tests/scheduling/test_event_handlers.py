@@ -245,3 +245,20 @@ def test_what_changed_in_a_node(old: Tree, new: Tree, label: str | None) -> None
 def test_pods_are_told_apart_by_uid_also_in_the_table_of_those_who_wait(around: Around) -> None:
     held(around)
     assert around.waiting.get(PodInfo(make_pod("p", uid="another")).uid) is None
+
+
+@pytest.mark.parametrize(("priority", "wakes"), [(-1, False), (0, True), (5, True)], ids=["lower", "equal", "higher"])
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "given up"])
+def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
+    around: Around, pods: PodHandler, priority: int, wakes: bool, is_deleted: bool
+) -> None:
+    """The parked pod has priority 0: it never had to leave room for a lower one."""
+    nominated = make_pod("n", priority=priority, status={"nominatedNodeName": "a"})
+    parked(around)
+    pods.on_add(nominated, initial=False)
+    assert not is_awake(around)
+    if is_deleted:
+        pods.on_delete(nominated)
+    else:
+        pods.on_update(nominated, make_pod("n", priority=priority))
+    assert is_awake(around) is wakes

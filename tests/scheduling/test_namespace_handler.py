@@ -5,8 +5,9 @@ from kscheduler.api.core import LabelSelector, Namespace
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.pod_match import PodMatch
 from kscheduler.scheduling.namespace_handler import NamespaceHandler
-from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
+from tests.scheduling.around import Around
+from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
 
 
 def shop(team: str) -> Namespace:
@@ -14,10 +15,11 @@ def shop(team: str) -> Namespace:
 
 
 def test_a_namespace_comes_changes_and_goes() -> None:
-    cache = Cache()
+    around = Around(profile(TurnsDown("F")), cluster())
+    cache = around.cache
     cache.add_node(make_node("node-0"))
     cache.add_pod(make_pod("one", namespace="shop", node="node-0"))
-    handler = NamespaceHandler(cache.counters)
+    handler = NamespaceHandler(cache.counters, around.queue, around.clock, around.observations)
     selector = parse_label_selector(LabelSelector(match_labels={"team": "x"}))
     of_team_x = PodMatch(frozenset(), selector, (Selector(),))
 

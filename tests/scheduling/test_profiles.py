@@ -60,7 +60,8 @@ def test_the_default_profile_has_kube_scheduler_s_order_and_weights() -> None:
     wanted = {"TaintToleration": 3, "NodeAffinity": 2, "NodeResourcesFit": 1}
     assert wanted.items() <= weights.items()
     assert weights["NodeResourcesBalancedAllocation"] == weights["ImageLocality"] == 1
-    assert named(profile.pre_enqueue) == ["SchedulingGates"]
+    assert named(profile.pre_enqueue) == ["SchedulingGates", "DefaultPreemption"]
+    assert named(profile.post_filter) == ["DynamicResources", "DefaultPreemption"]
     assert profile.queue_sort.name == "PrioritySort"
     assert named(profile.bind) == ["DefaultBinder"]
 
@@ -128,12 +129,27 @@ def test_each_profile_gates_its_own_pods_and_a_bug_gates_too() -> None:
     plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
     profiles = build([{"schedulerName": "x", "plugins": plugins}, {"schedulerName": "y"}], ("Mine", _Gate))
     policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
-    assert policy.pre_enqueue(pod_info(schedulerName="x")).plugin == "Mine"
-    assert (
-        policy.pre_enqueue(pod_info("bug", schedulerName="x")).message == 'running PreEnqueue plugin "Mine": it broke'
-    )
-    assert policy.pre_enqueue(pod_info(schedulerName="y")).is_success
-    assert not policy.pre_enqueue(pod_info(schedulerName="z")).is_success
+    assert policy.pre_enqueue(pod_info(schedulerName="x"), "").plugin == "Mine"
+    bug = policy.pre_enqueue(pod_info("bug", schedulerName="x"), "")
+    assert bug.message == 'running PreEnqueue plugin "Mine": it broke'
+    assert policy.pre_enqueue(pod_info(schedulerName="y"), "").is_success
+    assert not policy.pre_enqueue(pod_info(schedulerName="z"), "").is_success
+
+
+class _OtherGate(Plugin):
+    def __init__(self, args: Any, handle: Handle) -> None:
+        self.name = "Other"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        return unresolvable("not yet either")
+
+
+def test_the_plugin_that_gates_a_pod_is_asked_again_before_the_others() -> None:
+    plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}, {"name": "Other"}]}}
+    profiles = build([{"schedulerName": "x", "plugins": plugins}], ("Mine", _Gate), ("Other", _OtherGate))
+    policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
+    gated_by = [policy.pre_enqueue(pod_info(schedulerName="x"), first).plugin for first in ("", "Other", "Mine")]
+    assert gated_by == ["Mine", "Other", "Mine"]
 
 
 class _Filter(Plugin):

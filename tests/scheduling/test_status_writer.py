@@ -1,16 +1,20 @@
-"""Conditions behind the binds: the newest word per pod, and none that is out of date."""
+"""Conditions behind the binds: a few requests at a time, none lost silently, none that overtakes another."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+import msgspec
 import pytest
 
+from kscheduler.aio.clock import VirtualClock
+from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, ClientError, NotSentError
+from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
 from kscheduler.client.errors import Status as WireStatus
-from kscheduler.scheduling.status_writer import WORKERS, StatusWriter
+from kscheduler.scheduling.pending_patches import TEXTS_AT_ONCE, TEXTS_PER_SECOND
+from kscheduler.scheduling.status_writer import MOST_TRIES, WORKERS, StatusWriter
 from tests.builders import make_pod
 from tests.scheduling.around import Heard
 
@@ -20,130 +24,329 @@ def saying(message: str) -> Condition:
     return Condition(type="PodScheduled", status="False", reason="Unschedulable", message=message)
 
 
-class SlowPatcher:
-    """Patches wait until they are let through. Implements `PodPatcher`."""
+def refusal(code: int, retry_after: float | None = None) -> APIError:
+    """The server's answer."""
+    return APIError(WireStatus(code=code, message="no"), retry_after_seconds=retry_after)
+
+
+class Patcher:
+    """A server with pods, which answers when it is let. Implements `StatusPatcher`."""
 
     def __init__(self) -> None:
+        self.store: dict[str, Pod] = {}
+        """What the watch has brought."""
         self.begun: list[str] = []
         self.done: list[str] = []
         self.gate = asyncio.Event()
+        self.gate.set()
         self.failure: ClientError | None = None
+        self.version = 100
 
-    async def patch_pod_status(self, pod: Pod, condition: Condition | None) -> bool:
-        assert condition is not None
-        self.begun.append(f"{pod.metadata.name}: {condition.message}")
+    def add(self, *names: str) -> None:
+        for name in names:
+            pod = make_pod(name, metadata={"resourceVersion": "1"})
+            self.store[pod.key] = pod
+
+    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        said = condition.message if condition is not None else "-"
+        text = f"{pod.metadata.name}: {said} @{nominated_node_name}"
+        self.begun.append(text)
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
-        self.done.append(f"{pod.metadata.name}: {condition.message}")
-        return True
+        node = pod.status.nominated_node_name if nominated_node_name is None else nominated_node_name
+        conditions = pod.status.conditions if condition is None else (condition,)
+        if (node, conditions) == (pod.status.nominated_node_name, pod.status.conditions):
+            return pod
+        self.done.append(text)
+        self.version += 1
+        metadata = msgspec.structs.replace(pod.metadata, resource_version=str(self.version))
+        status = msgspec.structs.replace(pod.status, conditions=conditions, nominated_node_name=node)
+        return msgspec.structs.replace(pod, metadata=metadata, status=status)
+
+
+class Bench:
+    """A writer, the server and the clock."""
+
+    def __init__(self) -> None:
+        self.clock = VirtualClock()
+        self.server = Patcher()
+        self.heard = Heard()
+        self.busy = False
+        self.writer = StatusWriter(
+            self.server, self.heard, self.server.store.get, clock=self.clock, is_busy=lambda: self.busy
+        )
+
+    def report(self, name: str, message: str, node: str | None = None) -> None:
+        self.writer.report(self.server.store[f"default/{name}"], saying(message), "note", node)
 
 
 async def turns() -> None:
     """Let every task do what it can."""
-    for _ in range(20):
+    for _ in range(30):
         await asyncio.sleep(0)
 
 
 @asynccontextmanager
-async def running(writer: StatusWriter) -> AsyncIterator[None]:
-    """The writer at work."""
-    task = asyncio.ensure_future(writer.run())
+async def running(*names: str) -> AsyncIterator[Bench]:
+    """A writer at work, and pods."""
+    bench = Bench()
+    bench.server.add(*names)
+    task = asyncio.ensure_future(bench.writer.run())
     await turns()
-    yield
+    yield bench
     task.cancel()
     await asyncio.wait({task})
 
 
-@pytest.fixture
-async def patcher() -> SlowPatcher:
-    return SlowPatcher()
-
-
-@pytest.fixture
-def writer(patcher: SlowPatcher) -> StatusWriter:
-    return StatusWriter(patcher, Heard())
-
-
-async def test_only_the_newest_word_about_a_pod_is_sent(patcher: SlowPatcher, writer: StatusWriter) -> None:
-    for message in ("one", "two", "three"):
-        writer.report(make_pod("p"), saying(message), "note")
-    assert len(writer) == 1
-    patcher.gate.set()
-    async with running(writer):
-        assert patcher.done == ["p: three"]
-
-
-async def test_a_few_are_sent_at_a_time_in_order(patcher: SlowPatcher, writer: StatusWriter) -> None:
-    for number in range(10):
-        writer.report(make_pod(f"p{number}"), saying("no"), "note")
-    async with running(writer):
-        assert patcher.begun == [f"p{number}: no" for number in range(WORKERS)]
-        patcher.gate.set()
+async def test_a_few_are_sent_at_a_time_in_order() -> None:
+    names = [f"p{number}" for number in range(10)]
+    async with running(*names) as bench:
+        bench.server.gate.clear()
+        for name in names:
+            bench.report(name, "no")
         await turns()
-        assert len(patcher.done) == 10
-
-
-async def test_two_patches_of_one_pod_never_overtake_each_other(patcher: SlowPatcher, writer: StatusWriter) -> None:
-    async with running(writer):
-        writer.report(make_pod("p"), saying("old"), "note")
+        assert bench.server.begun == [f"p{number}: no @None" for number in range(WORKERS)]
+        bench.server.gate.set()
         await turns()
-        writer.report(make_pod("p"), saying("new"), "note")
-        writer.report(make_pod("q"), saying("new"), "note")
+        assert len(bench.server.done) == 10
+        assert bench.writer.statistics().sent == 10
+
+
+async def test_one_at_a_time_while_the_binds_need_all_there_is() -> None:
+    names = [f"p{number}" for number in range(10)]
+    async with running(*names) as bench:
+        bench.server.gate.clear()
+        bench.busy = True
+        for name in names:
+            bench.report(name, "no")
         await turns()
-        assert patcher.begun == ["p: old", "q: new"]
-        patcher.gate.set()
+        assert len(bench.server.begun) == 1
+        bench.busy = False
+        bench.server.gate.set()
         await turns()
-        assert sorted(patcher.done) == ["p: new", "p: old", "q: new"]
-        assert patcher.done.index("p: old") < patcher.done.index("p: new")
+        assert len(bench.server.done) == 10
 
 
-async def test_nothing_is_sent_where_the_pod_says_so_already(patcher: SlowPatcher, writer: StatusWriter) -> None:
-    shown = {
-        "type": "PodScheduled",
-        "status": "False",
-        "reason": "Unschedulable",
-        "message": "no",
-        "lastProbeTime": "t",
-    }
-    pod = make_pod("p", status={"conditions": [{"type": "Ready", "status": "False"}, shown]})
-    writer.report(pod, saying("other"), "note")
-    writer.report(pod, saying("no"), "note")
-    assert len(writer) == 0, "the queued patch would have been out of date as well"
+async def test_what_is_written_next_can_wait_for_what_is_under_way() -> None:
+    async with running("p") as bench:
+        bench.server.gate.clear()
+        bench.report("p", "no")
+        await turns()
+        bench.writer.withdraw("uid-of-p")
+        settled = asyncio.ensure_future(bench.writer.settled("uid-of-p"))
+        await turns()
+        assert not settled.done()
+        bench.server.gate.set()
+        await settled
+        await bench.writer.settled("uid-of-nobody")
 
 
-async def test_a_pod_that_is_about_to_be_bound_is_spoken_of_no_more(patcher: SlowPatcher, writer: StatusWriter) -> None:
-    writer.report(make_pod("p"), saying("no"), "note")
-    writer.withdraw("uid-of-p")
-    writer.withdraw("uid-of-nobody")
-    patcher.gate.set()
-    async with running(writer):
-        assert patcher.begun == []
+async def test_every_failure_is_an_event_even_where_the_condition_stays() -> None:
+    async with running("p") as bench:
+        for _ in range(2):
+            bench.report("p", "no")
+            await turns()
+        assert bench.heard.notes == ["Warning FailedScheduling: note"] * 2
+        assert bench.server.done == ["p: no @None"]
 
 
-async def test_every_failure_is_an_event_even_where_the_condition_stays(writer: StatusWriter) -> None:
-    heard = writer._recorder
-    assert isinstance(heard, Heard)
-    for _ in range(2):
-        writer.report(make_pod("p"), saying("no"), "0/1 nodes are available: 1 no.")
-    assert heard.notes == ["Warning FailedScheduling: 0/1 nodes are available: 1 no."] * 2
+async def test_a_class_is_told_at_a_bounded_rate_without_events() -> None:
+    names = [f"p{number}" for number in range(1000)]
+    async with running(*names) as bench:
+        shown = {"conditions": [{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]}
+        for name in names:
+            bench.server.store[f"default/{name}"] = make_pod(name, status=shown)
+        bench.writer.report_class("k", bench.server.store, saying("new"))
+        await bench.clock.advance(0.0)
+        for _ in range(40):
+            await bench.clock.advance(0.1)
+        assert len(bench.server.done) == pytest.approx(TEXTS_AT_ONCE + 4 * TEXTS_PER_SECOND, abs=5)
+        assert bench.heard.notes == []
+
+
+# --- what the watch has not brought yet
+
+
+async def test_an_answer_counts_until_the_watch_has_caught_up() -> None:
+    async with running("p") as bench:
+        bench.report("p", "no", "n1")
+        await turns()
+        bench.report("p", "no", "n1")
+        await turns()
+        assert bench.server.done == ["p: no @n1"], "the pod shows it, though the watch lags behind"
+        bench.report("p", "no", "")
+        await turns()
+        assert bench.server.done[1:] == ["p: no @"], "a nomination is cleared that the watch never showed"
+
+
+async def test_a_watch_that_shows_a_later_version_is_believed() -> None:
+    async with running("p") as bench:
+        bench.report("p", "no")
+        await turns()
+        bench.server.store["default/p"] = make_pod("p", metadata={"resourceVersion": "500"})
+        bench.report("p", "no")
+        await turns()
+        assert bench.server.done == ["p: no @None"] * 2
+
+
+async def test_what_must_be_said_now_waits_for_nothing_but_its_own_pod() -> None:
+    names = [f"p{number}" for number in range(20)]
+    async with running(*names) as bench:
+        bench.server.gate.clear()
+        for name in names:
+            bench.report(name, "no")
+        await turns()
+        pods = bench.server.store
+        at_once = asyncio.ensure_future(bench.writer.patch_pod_status(pods["default/p19"], None, "n1"))
+        behind = asyncio.ensure_future(bench.writer.patch_pod_status(pods["default/p0"], None, "n1"))
+        await turns()
+        assert bench.server.begun[WORKERS:] == ["p19: - @n1"]
+        bench.server.gate.set()
+        assert await at_once
+        assert await behind
+        await turns()
+        assert bench.server.done.index("p0: no @None") < bench.server.done.index("p0: - @n1")
+        assert not await bench.writer.patch_pod_status(pods["default/p0"], None, "n1"), "it shows that already"
+        bench.server.failure = refusal(500)
+        with pytest.raises(APIError):
+            await bench.writer.patch_pod_status(pods["default/p0"], None, "n2")
+        assert bench.writer.statistics().sending == 0
+
+
+# --- failures
+
+
+@pytest.mark.parametrize(
+    ("failure", "dropped"),
+    [(refusal(404), 0), (refusal(403), 1), (refusal(422), 1), (UndecodableError("odd"), 0)],
+    ids=["gone", "forbidden", "invalid", "an answer that nobody can read"],
+)
+async def test_what_trying_again_cannot_mend_is_given_up_and_counted(failure: ClientError, dropped: int) -> None:
+    async with running("p", "q") as bench:
+        bench.server.failure = failure
+        bench.report("p", "no")
+        await turns()
+        bench.server.failure = None
+        await bench.clock.advance(3600.0)
+        assert len(bench.server.begun) == 1
+        assert bench.writer.statistics().dropped == dropped
+        bench.report("q", "no")
+        await turns()
+        assert bench.server.done == ["q: no @None"]
 
 
 @pytest.mark.parametrize(
     "failure",
-    [NotSentError("down"), *(APIError(WireStatus(code=code)) for code in (404, 409, 500, 403))],
+    [
+        *(refusal(code) for code in (409, 500, 503, 429, 401)),
+        *(NotSentError("down"), UnknownOutcomeError("lost"), CredentialsError("no token")),
+    ],
     ids=str,
 )
-async def test_a_patch_that_fails_ends_no_worker(
-    patcher: SlowPatcher, writer: StatusWriter, failure: ClientError
-) -> None:
-    patcher.failure = failure
-    patcher.gate.set()
-    for number in range(2 * WORKERS):
-        writer.report(make_pod(f"p{number}"), saying("no"), "note")
-    async with running(writer):
-        assert len(patcher.begun) == 2 * WORKERS
-        patcher.failure = None
-        writer.report(make_pod("q"), saying("no"), "note")
+async def test_what_may_pass_is_tried_again(failure: ClientError) -> None:
+    async with running("p") as bench:
+        bench.server.failure = failure
+        bench.report("p", "no", "n1")
         await turns()
-        assert patcher.done == ["q: no"]
+        bench.server.failure = None
+        await bench.clock.advance(2.0)
+        assert bench.server.done == ["p: no @n1"]
+        assert bench.writer.statistics().retried == 1
+
+
+async def test_a_retry_says_what_the_newest_version_lacks() -> None:
+    async with running("p") as bench:
+        bench.server.failure = refusal(409)
+        bench.report("p", "no", "n1")
+        await turns()
+        bench.server.failure = None
+        bench.server.store["default/p"] = make_pod("p", metadata={"resourceVersion": "2"}, node="bound")
+        await bench.clock.advance(60.0)
+        assert bench.server.done == [], "somebody has bound it"
+
+
+async def test_tries_are_bounded_and_the_loss_is_counted() -> None:
+    async with running("p") as bench:
+        bench.server.failure = refusal(500)
+        bench.report("p", "no")
+        await turns()
+        await bench.clock.advance(3600.0)
+        assert len(bench.server.begun) == MOST_TRIES
+        assert bench.writer.statistics().dropped == 1
+        assert bench.writer.statistics().pending == 0
+
+
+@pytest.mark.parametrize("failure", [NotSentError("down"), refusal(401)], ids=["down", "not let in"])
+async def test_while_the_server_is_away_nothing_is_lost_and_little_is_tried(failure: ClientError) -> None:
+    names = [f"p{number}" for number in range(50)]
+    async with running(*names) as bench:
+        bench.server.failure = failure
+        for name in names:
+            bench.report(name, "no")
+        await turns()
+        await bench.clock.advance(600.0)
+        assert len(bench.server.begun) < 600
+        bench.server.failure = None
+        await bench.clock.advance(10.0)
+        assert len(bench.server.done) == 50
+        assert bench.writer.statistics().dropped == 0
+
+
+async def test_after_a_429_all_are_sent_and_more_slowly() -> None:
+    names = [f"p{number}" for number in range(50)]
+    async with running(*names) as bench:
+        bench.server.failure = refusal(429, retry_after=2.0)
+        for name in names:
+            bench.report(name, "no")
+        await turns()
+        assert len(bench.server.begun) < 10, "the burst is over with the first refusal"
+        bench.server.failure = None
+        await bench.clock.advance(30.0)
+        assert len(bench.server.done) == 50
+
+
+async def test_a_bug_in_one_request_does_not_end_the_others() -> None:
+    async with running("p", "q") as bench:
+        bench.server.failure = RuntimeError("a bug")  # type: ignore[assignment]  # what should never be raised
+        bench.report("p", "no")
+        await turns()
+        bench.server.failure = None
+        bench.report("q", "no")
+        await turns()
+        assert bench.server.done == ["q: no @None"]
+        assert bench.writer.statistics().dropped == 1
+
+
+# --- the end
+
+
+@pytest.mark.parametrize("is_answered", [True, False], ids=["in time", "too late"])
+async def test_a_stop_waits_a_moment_for_what_others_act_on(is_answered: bool) -> None:
+    async with running("p") as bench:
+        bench.server.gate.clear()
+        bench.report("p", "no", "n1")
+        await turns()
+        flushing = asyncio.ensure_future(bench.writer.flush(2.0))
+        if is_answered:
+            bench.server.gate.set()
+        else:
+            await bench.clock.next_sleep(within_seconds=2.0)
+            await bench.clock.advance(2.0)
+        assert await flushing is is_answered
+
+
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda bench: bench.report("p", "no"),
+        lambda bench: bench.writer.report_class("k", ["default/p"], saying("no")),
+    ],
+    ids=["a pod", "a class"],
+)
+async def test_what_arrives_while_the_writer_rests_is_sent(say: Callable[[Bench], None]) -> None:
+    async with running("p") as bench:
+        await bench.clock.advance(60.0)
+        say(bench)
+        await turns()
+        assert bench.server.done == ["p: no @None"]

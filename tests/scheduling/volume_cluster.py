@@ -117,7 +117,7 @@ class VolumeCluster:
             queue=self.queue,
             waiting=waiting,
             profiles=profiles,
-            failures=FailureHandler(self.queue, self.factory[PODS].store.get, self.told),
+            failures=FailureHandler(self.queue, self.cache.nominator, self.factory[PODS].store.get, self.told),
             reporter=Reporter(Heard()),
             observations=observations,
             clock=self.clock,

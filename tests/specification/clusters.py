@@ -1,6 +1,6 @@
 """Random clusters and pods, with the awkward numbers and combinations that rules trip over."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from hypothesis import strategies as st
@@ -23,7 +23,10 @@ CAPACITIES = ["0", "1", "2", "7", "100", "4000m", "64Gi", "200Gi", str(2**46 - 1
 HUGE = [str(2**53 + 1), str(2**56), str(2**62), str(2**63 - 1), str(2**63), str(2**64 + 5)]
 
 KEYS = ["zone", "disk", "gen", "rack"]
-VALUES = ["a", "b", "ssd", "7", "007", "-3", "12"]
+VALUES = ["a", "b", "ssd", "7", "007", "3", "12"]
+BOUNDS = ["3", "7", "11"]
+UNSOUND = ["-3", "+7", "a b", "a" * 64, str(2**63)]
+"""Values that no label has, and bounds that are no int64 or (having a sign) no label value."""
 EFFECTS = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
@@ -31,7 +34,7 @@ def _sometimes(strategy: st.SearchStrategy[object], otherwise: object) -> st.Sea
     return st.one_of(st.just(otherwise), strategy)
 
 
-labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from(VALUES), max_size=3)
+labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from([*VALUES, "-3"]), max_size=3)
 taints = st.fixed_dictionaries(
     {
         "key": st.sampled_from(["dedicated", "gpu", "node.kubernetes.io/unschedulable"]),
@@ -57,23 +60,28 @@ ports = st.fixed_dictionaries(
 requests = st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from([*AMOUNTS, *HUGE]), max_size=3)
 small_requests = st.dictionaries(st.sampled_from(RESOURCES), st.sampled_from(AMOUNTS), max_size=3)
 
-expressions = st.one_of(
-    st.fixed_dictionaries(
-        {
-            "key": st.sampled_from(KEYS),
-            "operator": st.sampled_from(["In", "NotIn"]),
-            "values": st.lists(st.sampled_from(VALUES), min_size=1, max_size=3),
-        }
-    ),
-    st.fixed_dictionaries({"key": st.sampled_from(KEYS), "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
-    st.fixed_dictionaries(
-        {
-            "key": st.sampled_from(KEYS),
-            "operator": st.sampled_from(["Gt", "Lt"]),
-            "values": st.lists(st.sampled_from(["-3", "7", "11"]), min_size=1, max_size=1),
-        }
-    ),
-)
+
+def expressions(values: list[str], bounds: list[str]) -> st.SearchStrategy[dict[str, object]]:
+    """Requirements on labels."""
+    return st.one_of(
+        st.fixed_dictionaries(
+            {
+                "key": st.sampled_from(KEYS),
+                "operator": st.sampled_from(["In", "NotIn"]),
+                "values": st.lists(st.sampled_from(values), min_size=1, max_size=3),
+            }
+        ),
+        st.fixed_dictionaries({"key": st.sampled_from(KEYS), "operator": st.sampled_from(["Exists", "DoesNotExist"])}),
+        st.fixed_dictionaries(
+            {
+                "key": st.sampled_from(KEYS),
+                "operator": st.sampled_from(["Gt", "Lt"]),
+                "values": st.lists(st.sampled_from(bounds), min_size=1, max_size=1),
+            }
+        ),
+    )
+
+
 fields = st.fixed_dictionaries(
     {
         "key": st.just("metadata.name"),
@@ -81,17 +89,29 @@ fields = st.fixed_dictionaries(
         "values": st.lists(st.sampled_from([*NODE_NAMES, "no-such-node"]), min_size=1, max_size=1),
     }
 )
-terms = st.fixed_dictionaries(
-    {"matchExpressions": st.lists(expressions, max_size=2), "matchFields": st.lists(fields, max_size=2)}
-)
-required = st.fixed_dictionaries({"nodeSelectorTerms": st.lists(terms, max_size=3)})
-preferences = st.lists(st.fixed_dictionaries({"weight": st.integers(1, 100), "preference": terms}), max_size=3)
-node_affinities = st.fixed_dictionaries(
-    {},
-    optional={
-        "requiredDuringSchedulingIgnoredDuringExecution": required,
-        "preferredDuringSchedulingIgnoredDuringExecution": preferences,
-    },
+
+
+def affinities(expression: st.SearchStrategy[dict[str, object]]) -> st.SearchStrategy[dict[str, object]]:
+    """Node affinity, required and preferred."""
+    term = st.fixed_dictionaries(
+        {"matchExpressions": st.lists(expression, max_size=2), "matchFields": st.lists(fields, max_size=2)}
+    )
+    preference = st.fixed_dictionaries({"weight": st.integers(1, 100), "preference": term})
+    return st.fixed_dictionaries(
+        {},
+        optional={
+            "requiredDuringSchedulingIgnoredDuringExecution": st.fixed_dictionaries(
+                {"nodeSelectorTerms": st.lists(term, max_size=3)}
+            ),
+            "preferredDuringSchedulingIgnoredDuringExecution": st.lists(preference, max_size=3),
+        },
+    )
+
+
+sound_affinities = affinities(expressions(VALUES, BOUNDS))
+"""Those that a profile may have: a term that cannot be parsed is refused there."""
+node_affinities = st.one_of(
+    sound_affinities, sound_affinities, affinities(expressions([*VALUES, *UNSOUND], [*BOUNDS, *UNSOUND]))
 )
 
 
@@ -114,9 +134,20 @@ def nodes(draw: st.DrawFn, name: str) -> Node:
     )
 
 
+resizes = st.fixed_dictionaries(
+    {
+        "containerStatuses": st.fixed_dictionaries(
+            {"resources": st.fixed_dictionaries({"requests": small_requests}), "allocatedResources": small_requests}
+        ).map(lambda status: [status]),
+        "conditions": st.sampled_from([[], [{"type": "PodResizePending", "reason": "Infeasible"}]]),
+    }
+)
+"""Of all containers at once: they have no names here."""
+
+
 @st.composite
 def pods(draw: st.DrawFn, uid: str, node_name: str = "") -> Pod:
-    """A pod, on a node or to be judged."""
+    """A pod, on a node (and perhaps being resized) or to be judged."""
     wanted = draw(st.sampled_from([small_requests, requests]))
     image = st.sampled_from(["big:v1", "small", "tiny:latest", "huge", "absent"])
     container = st.fixed_dictionaries(
@@ -140,7 +171,9 @@ def pods(draw: st.DrawFn, uid: str, node_name: str = "") -> Pod:
         "tolerations": draw(st.lists(tolerations, max_size=3)),
         "volumes": [{"name": "v", "image": {"reference": one}} for one in draw(st.lists(image, max_size=1))],
     }
-    return convert({"metadata": {"name": uid, "namespace": "default", "uid": uid}, "spec": spec}, Pod)
+    status = draw(_sometimes(resizes, {})) if node_name else {}
+    metadata = {"name": uid, "namespace": "default", "uid": uid}
+    return convert({"metadata": metadata, "spec": spec, "status": status}, Pod)
 
 
 resources = st.lists(
@@ -175,7 +208,9 @@ def fit_args(draw: st.DrawFn) -> NodeResourcesFitArgs:
 balanced_args = resources.map(
     lambda specs: convert({"resources": [{**one, "weight": 1} for one in specs]}, NodeResourcesBalancedAllocationArgs)
 )
-affinity_args = _sometimes(node_affinities, None).map(lambda added: convert({"addedAffinity": added}, NodeAffinityArgs))
+affinity_args = _sometimes(sound_affinities, None).map(
+    lambda added: convert({"addedAffinity": added}, NodeAffinityArgs)
+)
 
 
 @dataclass
@@ -206,24 +241,38 @@ class Cluster:
 
 
 @st.composite
+def changes(draw: st.DrawFn, cluster: Cluster) -> None:
+    """One change: a node or a pod comes, changes, moves or goes."""
+    step = draw(st.sampled_from(["put pod", "put pod", "put node", "remove pod", "remove node"]))
+    if step == "put node":
+        cluster.put_node(draw(nodes(draw(st.sampled_from(NODE_NAMES)))))
+    elif step == "put pod":
+        uid = draw(st.sampled_from(["one", "two", "three", "four"]))
+        cluster.put_pod(draw(pods(uid, draw(st.sampled_from(NODE_NAMES)))))
+    elif step == "remove pod" and cluster.pods:
+        uid = draw(st.sampled_from(sorted(cluster.pods)))
+        cluster.cache.remove_pod(uid)
+        del cluster.pods[uid]
+    elif step == "remove node" and len(cluster.nodes) > 1:
+        name = draw(st.sampled_from(sorted(cluster.nodes)))
+        cluster.cache.remove_node(name)
+        del cluster.nodes[name]
+
+
+@st.composite
 def clusters(draw: st.DrawFn) -> Cluster:
     """A cluster after a random history: nodes and pods have come, changed and gone."""
     cluster = Cluster()
     for name in draw(st.lists(st.sampled_from(NODE_NAMES), min_size=1, unique=True)):
         cluster.put_node(draw(nodes(name)))
-    for _ in range(draw(st.integers(0, 8))):
-        step = draw(st.sampled_from(["put pod", "put pod", "put node", "remove pod", "remove node"]))
-        if step == "put node":
-            cluster.put_node(draw(nodes(draw(st.sampled_from(NODE_NAMES)))))
-        elif step == "put pod":
-            uid = draw(st.sampled_from(["one", "two", "three", "four"]))
-            cluster.put_pod(draw(pods(uid, draw(st.sampled_from(NODE_NAMES)))))
-        elif step == "remove pod" and cluster.pods:
-            uid = draw(st.sampled_from(sorted(cluster.pods)))
-            cluster.cache.remove_pod(uid)
-            del cluster.pods[uid]
-        elif step == "remove node" and len(cluster.nodes) > 1:
-            name = draw(st.sampled_from(sorted(cluster.nodes)))
-            cluster.cache.remove_node(name)
-            del cluster.nodes[name]
+    for _ in range(draw(st.integers(0, 6))):
+        draw(changes(cluster))
     return cluster
+
+
+def through_changes(data: st.DataObject, cluster: Cluster) -> Iterator[Cluster]:
+    """The cluster as it is, and after each of three more changes: columns that were made are kept from then on."""
+    yield cluster
+    for _ in range(3):
+        data.draw(changes(cluster))
+        yield cluster

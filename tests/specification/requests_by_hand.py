@@ -1,13 +1,17 @@
 """How much pods ask for, worked out slowly with fractions: the executable specification of `framework.requests`."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from math import ceil
 
-from kscheduler.api.core import Container, Node, Pod
+from kscheduler.api.core import Container, Node, Pod, ResourceRequirements
 
 MOST = 2**63 - 1
-SUFFIXES = {"m": Fraction(1, 1000), "Ki": Fraction(2**10), "Mi": Fraction(2**20), "Gi": Fraction(2**30)}
+SUFFIXES = {
+    **{suffix: Fraction(1024) ** power for power, suffix in enumerate(("Ki", "Mi", "Gi", "Ti", "Pi", "Ei"), 1)},
+    **{suffix: Fraction(1000) ** power for power, suffix in enumerate(("k", "M", "G", "T", "P", "E"), 1)},
+    **{suffix: Fraction(1, 1000) ** power for power, suffix in enumerate(("m", "u", "n"), 1)},
+}
 PRESUMED = {"cpu": Fraction(1, 10), "memory": Fraction(200 * 2**20)}
 """What scoring takes a container to use that does not say."""
 SUPPORTED_FOR_WHOLE_PODS = ("cpu", "memory", "hugepages-2Mi")
@@ -26,37 +30,65 @@ def rounded(amount: Fraction, resource: str) -> int:
     return min(ceil(amount * 1000 if resource == "cpu" else amount), MOST)
 
 
-def _of_container(container: Container, resource: str, *, presume: bool) -> Fraction:
-    if resource in container.resources.requests:
-        return quantity(str(container.resources.requests[resource]))
-    return PRESUMED.get(resource, Fraction(0)) if presume else Fraction(0)
+Wanted = dict[str, Fraction]
 
 
-def _of_containers(pod: Pod, resource: str, *, presume: bool) -> Fraction:
+def amounts(written: Mapping[str, object]) -> Wanted:
+    return {name: quantity(str(text)) for name, text in written.items()}
+
+
+def largest(*parts: Wanted) -> Wanted:
+    return {name: max(part.get(name, Fraction(0)) for part in parts) for part in parts for name in part}
+
+
+def _or_as_running(wanted: Wanted, resources: ResourceRequirements | None, allocated: Wanted, pod: Pod) -> Wanted:
+    """While it is resized it takes the most of what it wants, has and was promised; what was refused does not count."""
+    if resources is None:
+        return wanted
+    there = largest(amounts(resources.requests), allocated)
+    pending = [one.reason for one in pod.status.conditions if one.type == "PodResizePending"]
+    return there if pending[:1] == ["Infeasible"] else largest(there, wanted)
+
+
+def _of_container(container: Container, pod: Pod, resource: str, *, presume: bool, running: bool) -> Fraction:
+    wanted = amounts(container.resources.requests)
+    statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses) if running else ()
+    for status in statuses:
+        if status.name == container.name:
+            wanted = _or_as_running(wanted, status.resources, amounts(status.allocated_resources), pod)
+    presumed = PRESUMED.get(resource, Fraction(0)) if presume else Fraction(0)
+    return wanted.get(resource, presumed)
+
+
+def _of_containers(pod: Pod, resource: str, *, presume: bool, running: bool) -> Fraction:
     """The most that is needed at any moment: while each init container runs, and once all containers do."""
     sidecars = Fraction(0)
     moments = []
     for container in pod.spec.init_containers:
-        one = _of_container(container, resource, presume=presume)
-        if container.restart_policy == "Always":
+        stays = container.restart_policy == "Always"
+        one = _of_container(container, pod, resource, presume=presume, running=running and stays)
+        if stays:
             sidecars += one
         else:
             moments.append(sidecars + one)
-    running = (_of_container(container, resource, presume=presume) for container in pod.spec.containers)
-    return max([*moments, sidecars + sum(running, Fraction(0))])
+    at_last = (_of_container(one, pod, resource, presume=presume, running=running) for one in pod.spec.containers)
+    return max([*moments, sidecars + sum(at_last, Fraction(0))])
 
 
-def request_of(pod: Pod, resource: str, *, presume: bool = False, pod_level: bool = True) -> int:
-    """What the pod asks for; with `presume`, what scoring takes it to ask for."""
+def request_of(pod: Pod, resource: str, *, presume: bool = False, pod_level: bool = True, running: bool = False) -> int:
+    """What the pod asks for; with `presume`, what scoring takes it to ask for; `running`, what it takes on its node."""
     whole = pod.spec.resources.requests if pod.spec.resources is not None and pod_level else {}
     says_something = any(name in SUPPORTED_FOR_WHOLE_PODS for name in whole)
     if resource in whole and resource in SUPPORTED_FOR_WHOLE_PODS:
-        amount = quantity(str(whole[resource]))
+        wanted = amounts(whole)
+        if running:
+            wanted = _or_as_running(wanted, pod.status.resources, amounts(pod.status.allocated_resources), pod)
+        amount = wanted[resource]
     else:
         is_named = any(
             resource in container.resources.requests for container in (*pod.spec.containers, *pod.spec.init_containers)
         )
-        amount = _of_containers(pod, resource, presume=presume and not (says_something and is_named))
+        amount = _of_containers(pod, resource, presume=presume and not (says_something and is_named), running=running)
     if resource in pod.spec.overhead:
         amount += quantity(str(pod.spec.overhead[resource]))
     return rounded(amount, resource)
@@ -64,7 +96,7 @@ def request_of(pod: Pod, resource: str, *, presume: bool = False, pod_level: boo
 
 def requested_on(pods: Iterable[Pod], resource: str, *, presume: bool = False) -> int:
     """The sum over the pods of a node."""
-    return min(sum(request_of(pod, resource, presume=presume) for pod in pods), MOST)
+    return min(sum(request_of(pod, resource, presume=presume, running=True) for pod in pods), MOST)
 
 
 def allocatable_of(node: Node, resource: str) -> int:

@@ -5,6 +5,7 @@ A verdict is `None` where the node passes, else whether preemption could help an
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from string import ascii_letters, digits
 
 from kscheduler.api.core import (
     ContainerPort,
@@ -94,8 +95,21 @@ def _wants(pod: Pod, node: Node) -> bool:
 def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
     if not term.match_expressions and not term.match_fields:
         return False
+    if not is_sound(term):
+        return False
     by_label = all(requirement_holds(one, node.metadata.labels.get(one.key)) for one in term.match_expressions)
     return by_label and all(requirement_holds(one, node.metadata.name) for one in term.match_fields)
+
+
+def is_sound(term: NodeSelectorTerm) -> bool:
+    """Whether every value is one that a label can have, and the bounds of Gt and Lt are numbers besides."""
+    for one in term.match_expressions:
+        for text in one.values:
+            if len(text) > 63 or set(text) - {*ascii_letters, *digits, *"-_."} or text != text.strip("-_."):
+                return False
+            if one.operator in ("Gt", "Lt") and not (text.isdigit() and int(text) < 2**63):
+                return False
+    return True
 
 
 def requirement_holds(one: NodeSelectorRequirement, value: str | None) -> bool:

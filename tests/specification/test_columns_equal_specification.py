@@ -1,10 +1,9 @@
 """Whatever a cluster has been through, the columnar plugins say what the per-node specification says."""
 
-import os
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod, PodSpec
@@ -27,7 +26,7 @@ from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesB
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
 from kscheduler.plugins.taint_toleration import TaintToleration
-from tests.specification import rules, scores
+from tests.specification import cases, rules, scores
 from tests.specification.clusters import (
     IMAGE_SIZES,
     NODE_NAMES,
@@ -37,6 +36,7 @@ from tests.specification.clusters import (
     clusters,
     fit_args,
     pods,
+    through_changes,
 )
 from tests.specification.requests_by_hand import request_of
 from tests.specification.rules import Rule, Verdict
@@ -59,7 +59,7 @@ def crossed_pods(draw: st.DrawFn) -> list[Pod]:
     return [one, other, *crossed]
 
 
-examples = settings(max_examples=3000 if os.environ.get("KSCHEDULER_FUZZ") else 60, deadline=None)
+examples = cases.examples("columns")
 
 
 def some_rows(cluster: Cluster, pick: int) -> Rows:
@@ -115,76 +115,99 @@ def points_of(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> list[i
 
 
 @examples
-@given(clusters(), judged_pods, random_picks)
-def test_filters_that_take_no_arguments(cluster: Cluster, pod: Pod, pick: int) -> None:
-    rows = some_rows(cluster, pick)
-    assert_filters_equal(NodeUnschedulable(None, HANDLE), rules.node_unschedulable, cluster, pod, rows)
-    assert_filters_equal(NodeName(None, HANDLE), rules.node_name, cluster, pod, rows)
-    assert_filters_equal(TaintToleration(None, HANDLE), rules.taint_toleration, cluster, pod, rows)
-    assert_filters_equal(NodePorts(None, HANDLE), rules.node_ports, cluster, pod, rows)
+@given(st.data(), clusters(), judged_pods, random_picks)
+def test_filters_that_take_no_arguments(data: st.DataObject, cluster: Cluster, pod: Pod, pick: int) -> None:
+    for _ in through_changes(data, cluster):
+        rows = some_rows(cluster, pick)
+        assert_filters_equal(NodeUnschedulable(None, HANDLE), rules.node_unschedulable, cluster, pod, rows)
+        assert_filters_equal(NodeName(None, HANDLE), rules.node_name, cluster, pod, rows)
+        assert_filters_equal(TaintToleration(None, HANDLE), rules.taint_toleration, cluster, pod, rows)
+        assert_filters_equal(NodePorts(None, HANDLE), rules.node_ports, cluster, pod, rows)
+        cases.judged("columns")
 
 
 @examples
-@given(clusters(), judged_pods, fit_args(), random_picks)
-def test_resources_fit_filter(cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int) -> None:
+@given(st.data(), clusters(), judged_pods, fit_args(), random_picks)
+def test_resources_fit(data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int) -> None:
     plugin = NodeResourcesFit(args, HANDLE)
-    assert_filters_equal(plugin, rules.node_resources_fit(args), cluster, pod, some_rows(cluster, pick))
+    for _ in through_changes(data, cluster):
+        rows = some_rows(cluster, pick)
+        assert_filters_equal(plugin, rules.node_resources_fit(args), cluster, pod, rows)
+        points = assert_scores_equal(plugin, scores.node_resources_fit(args), cluster, pod, rows)
+        assert all(0 <= one <= 100 for one in points)
+        cases.judged("columns")
 
 
 @examples
-@given(clusters(), judged_pods, fit_args(), random_picks)
-def test_resources_fit_score(cluster: Cluster, pod: Pod, args: NodeResourcesFitArgs, pick: int) -> None:
-    plugin = NodeResourcesFit(args, HANDLE)
-    points = assert_scores_equal(plugin, scores.node_resources_fit(args), cluster, pod, some_rows(cluster, pick))
-    assert all(0 <= one <= 100 for one in points)
-
-
-@examples
-@given(clusters(), judged_pods, balanced_args, random_picks)
-def test_balanced_allocation(cluster: Cluster, pod: Pod, args: NodeResourcesBalancedAllocationArgs, pick: int) -> None:
+@given(st.data(), clusters(), judged_pods, balanced_args, random_picks)
+def test_balanced_allocation(
+    data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeResourcesBalancedAllocationArgs, pick: int
+) -> None:
     plugin = NodeResourcesBalancedAllocation(args, HANDLE)
-    rows = some_rows(cluster, pick)
-    if not any(request_of(pod, resource.name) for resource in args.resources):
-        assert plugin.pre_score(CycleState(), PodInfo(pod), cluster.cache.nodes, rows).is_skip
-        return
-    points = assert_scores_equal(plugin, scores.balanced_allocation(args), cluster, pod, rows)
-    assert all(50 <= one <= 100 for one in points)
+    for _ in through_changes(data, cluster):
+        rows = some_rows(cluster, pick)
+        if not any(request_of(pod, resource.name) for resource in args.resources):
+            assert plugin.pre_score(CycleState(), PodInfo(pod), cluster.cache.nodes, rows).is_skip
+            return
+        points = assert_scores_equal(plugin, scores.balanced_allocation(args), cluster, pod, rows)
+        assert all(50 <= one <= 100 for one in points)
+        cases.judged("columns")
 
 
 @examples
-@given(clusters(), judged_pods, affinity_args, random_picks)
-def test_node_affinity(cluster: Cluster, pod: Pod, args: NodeAffinityArgs, pick: int) -> None:
+@given(st.data(), clusters(), judged_pods, affinity_args, random_picks)
+def test_node_affinity(data: st.DataObject, cluster: Cluster, pod: Pod, args: NodeAffinityArgs, pick: int) -> None:
     plugin = NodeAffinity(args, HANDLE)
-    rows = some_rows(cluster, pick)
-    info = PodInfo(pod)
-    result = plugin.pre_filter(CycleState(), info, cluster.cache.nodes)
+    for _ in through_changes(data, cluster):
+        rows = some_rows(cluster, pick)
+        assert_affinity_filter_equal(plugin, args, cluster, pod, rows)
+        assert_affinity_score_equal(plugin, args, cluster, pod, rows)
+        cases.judged("columns")
+
+
+def assert_affinity_filter_equal(
+    plugin: NodeAffinity, args: NodeAffinityArgs, cluster: Cluster, pod: Pod, rows: Rows
+) -> None:
+    result = plugin.pre_filter(CycleState(), PodInfo(pod), cluster.cache.nodes)
     rule = rules.node_affinity(args)
     fitting = {place.node.metadata.name for place in cluster.places().values() if rule(pod, place) is None}
     if result.status.is_rejected:
         assert not fitting
-    elif result.node_names is not None:
+        return
+    if result.node_names is not None:
         assert fitting <= result.node_names
-    if not result.status.is_rejected:
-        assert_filters_equal(plugin, rule, cluster, pod, rows)
+    assert_filters_equal(plugin, rule, cluster, pod, rows)
+
+
+def assert_affinity_score_equal(
+    plugin: NodeAffinity, args: NodeAffinityArgs, cluster: Cluster, pod: Pod, rows: Rows
+) -> None:
+    """A preferred term that cannot be parsed is an error of the whole pod, where a required one just does not match."""
+    info, table = PodInfo(pod), cluster.cache.nodes
+    preferred = scores.preferred_by(pod)
     added = args.added_affinity.preferred_during_scheduling_ignored_during_execution if args.added_affinity else ()
-    if scores.preferred_by(pod) or added:
+    if not all(rules.is_sound(term.preference) for term in preferred):
+        assert plugin.pre_score(CycleState(), info, table, rows).code is Code.ERROR
+    elif preferred or added:
         points = assert_scores_equal(plugin, scores.node_affinity(args), cluster, pod, rows)
         normal = plugin.normalize(CycleState(), info, rows, np.array(points, dtype=np.int64))
         assert normal.tolist() == scores.scaled(points)
     else:
-        assert plugin.pre_score(CycleState(), info, cluster.cache.nodes, rows).is_skip
+        assert plugin.pre_score(CycleState(), info, table, rows).is_skip
 
 
 @examples
-@given(clusters(), judged_pods, random_picks)
-def test_taint_score_and_image_locality(cluster: Cluster, pod: Pod, pick: int) -> None:
-    rows = some_rows(cluster, pick)
+@given(st.data(), clusters(), judged_pods, random_picks)
+def test_taint_score_and_image_locality(data: st.DataObject, cluster: Cluster, pod: Pod, pick: int) -> None:
     taints = TaintToleration(None, HANDLE)
-    points = assert_scores_equal(taints, scores.taint_toleration, cluster, pod, rows)
-    normal = taints.normalize(CycleState(), PodInfo(pod), rows, np.array(points, dtype=np.int64))
-    assert normal.tolist() == scores.scaled(points, reverse=True)
-    images = scores.image_locality(cluster.nodes.values(), IMAGE_SIZES)
-    assert_scores_equal(ImageLocality(None, HANDLE), images, cluster, pod, rows)
+    for _ in through_changes(data, cluster):
+        rows = some_rows(cluster, pick)
+        points = assert_scores_equal(taints, scores.taint_toleration, cluster, pod, rows)
+        normal = taints.normalize(CycleState(), PodInfo(pod), rows, np.array(points, dtype=np.int64))
+        assert normal.tolist() == scores.scaled(points, reverse=True)
+        images = scores.image_locality(cluster.nodes.values(), IMAGE_SIZES)
+        assert_scores_equal(ImageLocality(None, HANDLE), images, cluster, pod, rows)
+        cases.judged("columns")
 
 
 @examples
@@ -203,7 +226,7 @@ def test_equal_signatures_mean_equal_codes_and_points(
         seen: dict[Any, Any] = {}
         for pod in map(PodInfo, judged):
             answer = raw_answer(plugin, cluster, pod, rows)
-            assert seen.setdefault(plugin.sign(pod), answer) == answer
+            assert seen.setdefault((plugin.sign(pod), pod.namespace, frozenset(pod.labels.items())), answer) == answer
 
 
 def raw_answer(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> tuple[Any, Any]:

@@ -1,9 +1,8 @@
 """Whoever is nominated where: a node passes if the per-node rules pass with its nominated pods and without them."""
 
-import os
 from collections.abc import Mapping
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod
@@ -18,12 +17,12 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from tests.builders import make_pod
 from tests.scheduling.plugins_for_tests import profile
-from tests.specification import rules
+from tests.specification import cases, rules
 from tests.specification.clusters import NODE_NAMES, Cluster, clusters, pods
 from tests.specification.rules import Place, Rule, Verdict
 
 HANDLE = Handle(None, None, None)  # type: ignore[arg-type]  # these plugins reach for nothing outside the table
-examples = settings(max_examples=3000 if os.environ.get("KSCHEDULER_FUZZ") else 100, deadline=None)
+examples = cases.examples("nominated")
 
 RULES: Mapping[str, Rule] = {
     "NodeUnschedulable": rules.node_unschedulable,
@@ -96,6 +95,7 @@ def test_every_node_is_judged_with_and_without_its_nominated_pods(
         place.node.metadata.name: expected_verdict(judged, place, expected) for place in cluster.places().values()
     }
     assert verdicts(cluster.cache, judged) == specified
+    cases.judged("nominated")
 
 
 @examples

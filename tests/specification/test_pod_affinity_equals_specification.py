@@ -1,9 +1,8 @@
 """Whatever pods, labels, nodes and namespaces went through, InterPodAffinity says what walks over all pods say."""
 
-import os
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.codec import convert
@@ -17,10 +16,11 @@ from kscheduler.framework.status import Code
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
+from tests.specification import cases
 from tests.specification.pod_affinity import World, anybody_counts, far, near, points, preferred, spread_out, verdict
 from tests.specification.rules import Verdict
 
-examples = settings(max_examples=3000 if os.environ.get("KSCHEDULER_FUZZ") else 150, deadline=None)
+examples = cases.examples("pod_affinity")
 
 NAMESPACES = ["default", "shop", "ops"]
 node_labels = st.dictionaries(st.sampled_from(["zone", "host", "rack"]), st.sampled_from(["a", "b", ""]), max_size=3)
@@ -164,18 +164,21 @@ def told(plugin: InterPodAffinity, state: CycleState, codes: Any) -> list[Verdic
     return [None if one is None else (one.code is Code.UNSCHEDULABLE, frozenset(one.reasons)) for one in statuses]
 
 
-def assert_verdicts_equal(plugin: InterPodAffinity, cluster: LivingCluster, pod: Pod, rows: Rows) -> None:
+def assert_verdicts_equal(plugin: InterPodAffinity, cluster: LivingCluster, pod: Pod, rows: Rows) -> bool:
+    """Returns whether anybody's terms speak of the pod."""
     table, state, info = cluster.cache.nodes, CycleState(), PodInfo(pod)
     expected = [verdict(pod, cluster.world.nodes[table.name_of(row)], cluster.world) for row in rows.tolist()]
     if plugin.pre_filter(state, info, table).status.is_skip:
         assert expected == [None] * len(rows)
-        return
+        return False
     codes = plugin.filter(state, info, table, rows)
     assert codes is not None
     assert told(plugin, state, codes) == expected
+    return True
 
 
-def assert_points_equal(args: InterPodAffinityArgs, cluster: LivingCluster, pod: Pod, rows: Rows) -> None:
+def assert_points_equal(args: InterPodAffinityArgs, cluster: LivingCluster, pod: Pod, rows: Rows) -> bool:
+    """Returns whether anybody's terms prefer or avoid something."""
     table, state, info = cluster.cache.nodes, CycleState(), PodInfo(pod)
     plugin, world, hard_weight = cluster.plugin(args), cluster.world, args.hard_pod_affinity_weight
     ignored = args.ignore_preferred_terms_of_existing_pods and not (preferred(near(pod)) or preferred(far(pod)))
@@ -186,6 +189,7 @@ def assert_points_equal(args: InterPodAffinityArgs, cluster: LivingCluster, pod:
         found = plugin.score(state, info, table, rows)
         assert found.tolist() == raw
         assert plugin.normalize(state, info, rows, found).tolist() == spread_out(raw)
+    return status.is_success
 
 
 @examples
@@ -198,10 +202,11 @@ def test_verdicts_and_points(
         every = cluster.cache.nodes.rows()
         rows = every[[bool(pick >> at & 1) for at in range(len(every))]]
         for pod in judged:
-            assert_verdicts_equal(cluster.plugin(args), cluster, pod, every)
+            is_filtered = assert_verdicts_equal(cluster.plugin(args), cluster, pod, every)
             assert_verdicts_equal(cluster.plugin(args), cluster, pod, rows)
-            assert_points_equal(args, cluster, pod, every)
+            is_scored = assert_points_equal(args, cluster, pod, every)
             assert_points_equal(args, cluster, pod, rows)
+            cases.judged("pod_affinity", int(is_filtered or is_scored))
         change(cluster, steps)
 
 
@@ -227,6 +232,7 @@ def test_a_row_judged_with_nominated_pods_is_judged_as_if_they_were_there(
         codes = plugin.filter(crowded, info, table, only)
         assert codes is not None
         assert told(plugin, crowded, codes) == [verdict(pod, world.nodes[table.name_of(row)], world)]
+    cases.judged("pod_affinity")
     after = plugin.filter(state, info, table, table.rows())
     assert before is not None
     assert after is not None
@@ -245,4 +251,4 @@ def test_equal_signatures_mean_equal_codes_and_points(cluster: LivingCluster, ju
         is_scored = plugin.pre_score(state, pod, table, table.rows()).is_success
         raw = plugin.score(state, pod, table, table.rows()).tolist() if is_scored else None
         answer = None if codes is None else codes.tolist(), raw
-        assert seen.setdefault(plugin.sign(pod), answer) == answer
+        assert seen.setdefault((plugin.sign(pod), pod.namespace, frozenset(pod.labels.items())), answer) == answer

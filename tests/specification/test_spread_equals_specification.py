@@ -1,11 +1,10 @@
 """Whatever a cluster has been through, PodTopologySpread in columns says what its per-node specification says."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod
@@ -17,6 +16,7 @@ from kscheduler.framework.status import Code
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.workloads import listed_workloads
+from tests.specification import cases
 from tests.specification.rules import Verdict
 from tests.specification.spread_clusters import (
     NAMES,
@@ -31,7 +31,7 @@ from tests.specification.spread_clusters import (
 )
 from tests.specification.spread_rules import Workloads, normal_points, raw_points, verdicts, wanted
 
-examples = settings(max_examples=5000 if os.environ.get("KSCHEDULER_FUZZ") else 150, deadline=None)
+examples = cases.examples("spread")
 random_picks = st.integers(0, 2 ** len(NAMES) - 1)
 
 
@@ -77,7 +77,8 @@ def judged(plugin: PodTopologySpread, cycle: CycleState, pod: PodInfo, cluster: 
     return told
 
 
-def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> None:
+def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
+    """Returns whether the pod has hard constraints."""
     constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads)
     cycle, info = CycleState(), PodInfo(pod)
     status = plugin.pre_filter(cycle, info, cluster.cache.nodes).status
@@ -85,9 +86,11 @@ def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod,
     if constraints:
         expected = verdicts(pod, constraints, cluster.places(), {})
         assert judged(plugin, cycle, info, cluster, rows) == [expected[row] for row in rows.tolist()]
+    return bool(constraints)
 
 
-def assert_points(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> None:
+def assert_points(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
+    """Returns whether the pod has soft constraints."""
     constraints = wanted(pod, "ScheduleAnyway", chosen.constraints, cluster.workloads)
     cycle, info, nodes = CycleState(), PodInfo(pod), cluster.cache.nodes
     assert plugin.pre_score(cycle, info, nodes, rows).is_skip == (not constraints)
@@ -98,6 +101,7 @@ def assert_points(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, c
         assert raw.dtype == np.int64
         assert raw.tolist() == [one or 0 for one in expected]
         assert plugin.normalize(cycle, info, rows, raw).tolist() == normal_points(expected)
+    return bool(constraints)
 
 
 @examples
@@ -109,9 +113,9 @@ def test_verdicts_and_points_through_a_history(
     plugin = built(cluster, chosen)
     for _ in range(data.draw(st.integers(0, 4)) + 1):
         rows = some_rows(cluster, pick)
-        assert_verdicts(plugin, cluster, pod, chosen, rows)
-        if len(rows):
-            assert_points(plugin, cluster, pod, chosen, rows)
+        is_filtered = assert_verdicts(plugin, cluster, pod, chosen, rows)
+        is_scored = len(rows) > 0 and assert_points(plugin, cluster, pod, chosen, rows)
+        cases.judged("spread", int(is_filtered or is_scored))
         data.draw(steps(cluster))
 
 
@@ -134,6 +138,7 @@ def test_nominated_pods_count_as_if_they_were_there(
         assert_equal(
             judged(plugin, state, info, cluster, nodes.rows()), verdicts(pod, constraints, cluster.places(), more)
         )
+        cases.judged("spread")
 
 
 def assert_equal(told: Sequence[Verdict], expected: Mapping[int, Verdict]) -> None:
@@ -153,7 +158,7 @@ def test_equal_signatures_mean_equal_codes_and_points(
     seen: dict[Any, Any] = {}
     for pod in map(PodInfo, (one, other, mixed)):
         answer = raw_answer(plugin, cluster, pod)
-        assert seen.setdefault(plugin.sign(pod), answer) == answer
+        assert seen.setdefault((plugin.sign(pod), pod.namespace, frozenset(pod.labels.items())), answer) == answer
 
 
 def raw_answer(plugin: PodTopologySpread, cluster: SpreadCluster, pod: PodInfo) -> Any:

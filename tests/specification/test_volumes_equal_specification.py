@@ -1,12 +1,17 @@
-"""The volume filters in columns equal the executable specification, on random clusters after random changes."""
+"""The volume filters in columns equal the executable specification, after every change that storage can go through.
 
-from collections.abc import Callable
+What is judged: why a whole pod is turned down, what is said of each node, and on each node that passes which volume is
+set aside for which claim and for which claims one is to be made. Some choices stay set aside while the world goes on.
+"""
+
+from random import Random
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
+from hypothesis import strategies as st
 
-from kscheduler.api.core import Node, Pod
-from kscheduler.api.storage import PersistentVolume
+from kscheduler.api.core import Pod
+from kscheduler.api.storage import CSINode
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
@@ -14,95 +19,121 @@ from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.volume_binding import VolumeBinding
 from kscheduler.plugins.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.volume_zone import VolumeZone
-from tests.specification import volume_rules
-from tests.specification.rules import Verdict
-from tests.specification.volume_rules import World
-from tests.specification.volume_worlds import Both, histories, pods
+from tests.specification import cases, volume_binding_rules, volume_rules
+from tests.specification.rules import Verdict, hopeless
+from tests.specification.volume_cluster import StorageCluster, Undertaking
+from tests.specification.volume_worlds import DRIVERS, JUDGED, VOLUMES, Draws
 
-examples = settings(max_examples=120, deadline=None)
+STEPS = 12
+RULES = {
+    VolumeRestrictions: (volume_rules.restrictions_problem, volume_rules.restrictions),
+    NodeVolumeLimits: (volume_rules.limits_problem, volume_rules.limits),
+    VolumeZone: (volume_rules.zone_problem, volume_rules.zone),
+    VolumeBinding: (volume_binding_rules.binding_problem, volume_binding_rules.binding),
+}
+"""By plugin: what is wrong with the whole pod, and with one node."""
 
-VolumeRule = Callable[[Pod, Node, World], Verdict]
+HANDLES = [f"{driver}/{handle}" for driver in DRIVERS for handle in ("h", "vol-1", "vol-2", *VOLUMES)]
 
 
-def verdicts(plugin: Any, both: Both, pod: Pod) -> dict[str, Verdict] | None:
-    """What the plugin says of each node; `None` where its PreFilter turns the pod down."""
-    nodes, state = both.cache.nodes, CycleState()
-    result = plugin.pre_filter(state, PodInfo(pod), nodes)
+def judged(plugin: Any, cluster: StorageCluster, pod: Pod) -> dict[str, Verdict]:
+    """What the plugin says of each node; of the whole pod the same on each."""
+    table, state = cluster.cache.nodes, CycleState()
+    result = plugin.pre_filter(state, PodInfo(pod), table)
     if result.status.is_skip:
-        return dict.fromkeys(both.world.nodes)
+        return dict.fromkeys(cluster.world.nodes)
     if not result.status.is_success:
-        return None
-    rows = nodes.rows()
-    codes = plugin.filter(state, PodInfo(pod), nodes, rows)
+        return dict.fromkeys(cluster.world.nodes, _told(result.status))
+    rows = table.rows()
+    codes = plugin.filter(state, PodInfo(pod), table, rows)
+    told = [0] * len(rows) if codes is None else codes.tolist()
     return {
-        nodes.name_of(row): _verdict(plugin, state, 0 if codes is None else int(codes[place]))
-        for place, row in enumerate(rows.tolist())
+        table.name_of(row): _told(plugin.status(state, code)) if code else None
+        for row, code in zip(rows.tolist(), told, strict=True)
     }
 
 
-def _verdict(plugin: Any, state: CycleState, code: int) -> Verdict:
-    if code == 0:
-        return None
-    status = plugin.status(state, code)
+def _told(status: Any) -> Verdict:
     return status.code is Code.UNSCHEDULABLE, frozenset(status.reasons)
 
 
-def assert_equal(plugin: Any, rule: VolumeRule, both: Both, pod: Pod) -> None:
-    found = verdicts(plugin, both, pod)
-    claims = [both.world.claim(pod, one) for one in pod.spec.volumes if one.persistent_volume_claim]
-    if found is None:
-        assert None in claims or plugin.name == "VolumeZone", "only a missing object turns the whole pod down here"
-        return
-    assert found == {name: rule(pod, node, both.world) for name, node in both.world.nodes.items()}
+def assert_verdicts(plugin: Any, cluster: StorageCluster, pod: Pod) -> None:
+    problem, rule = RULES[type(plugin)]
+    whole = problem(pod, cluster.world)
+    nodes = cluster.world.nodes
+    expected = {name: hopeless(whole) if whole else rule(pod, nodes[name], cluster.world) for name in nodes}
+    assert judged(plugin, cluster, pod) == expected, plugin.name
 
 
-@examples
-@given(histories(), pods("new"))
-def test_restrictions(both: Both, pod: Pod) -> None:
-    assert_equal(VolumeRestrictions(None, both.handle), volume_rules.restrictions, both, pod)
+def assert_counts(cluster: StorageCluster) -> None:
+    """What is attached where, and how much may be: the columns that stand behind the verdicts about limits."""
+    table, volumes, world = cluster.cache.nodes, cluster.cache.volumes, cluster.world
+    users: dict[str, set[int]] = {}
+    for name, node in world.nodes.items():
+        row, used = table.row_of(name), volume_rules.used_by_pods(node, world)
+        attached = [*(volume_rules.attachments(node, world) | used).values()]
+        limits = volume_rules.limits_of(world.find(CSINode, name))
+        for driver in DRIVERS:
+            assert volumes.attached(driver)[row] == attached.count(driver), (name, driver)
+            assert volumes.attach_limits(driver)[row] == limits.get(driver, -1), (name, driver)
+        for volume in used:
+            users.setdefault(volume, set()).add(row)
+    for volume in (one for one in (*users, *HANDLES) if "claim" not in one):
+        assert set(volumes.rows_using(volume).tolist()) == users.get(volume, set()), volume
 
 
-@examples
-@given(histories(), pods("new", only_claims=True))
-def test_zone(both: Both, pod: Pod) -> None:
-    assert_equal(VolumeZone(None, both.handle), volume_rules.zone, both, pod)
+def assert_choices(cluster: StorageCluster, pod: Pod) -> list[Undertaking]:
+    """Reserve sets aside what the specification chooses, and Unreserve leaves no trace of it.
 
-
-@examples
-@given(histories(), pods("new"))
-def test_limits(both: Both, pod: Pod) -> None:
-    if all(both.world.claim(pod, one) for one in pod.spec.volumes if one.persistent_volume_claim):
-        assert_equal(NodeVolumeLimits(None, both.handle), volume_rules.limits, both, pod)
-
-
-@examples
-@given(histories(), pods("new", only_claims=True))
-def test_binding(both: Both, pod: Pod) -> None:
-    assert_equal(VolumeBinding(None, both.handle), volume_rules.binding, both, pod)
-
-
-@examples
-@given(histories(), pods("new", only_claims=True))
-def test_what_is_reserved_is_what_the_specification_would_choose(both: Both, pod: Pod) -> None:
-    """No volume is set aside twice, each is reachable and large enough, and taking it back leaves no trace."""
-    plugin, state = VolumeBinding(None, both.handle), CycleState()
-    info, table = PodInfo(pod), both.cache.nodes
+    Left out: volumes and claims that are set aside already, for another pod with the same claim.
+    """
+    plugin, state, info = VolumeBinding(None, cluster.handle), CycleState(), PodInfo(pod)
+    table, found = cluster.cache.nodes, []
     if not plugin.pre_filter(state, info, table).status.is_success:
-        return
-    codes = plugin.filter(state, info, table, table.rows())
-    free = [row for place, row in enumerate(table.rows().tolist()) if codes is None or codes[place] == 0]
-    before = {name: both.cache.volumes.volume(name) for name in volumes_of(both)}
-    for row in free:
-        node = both.world.nodes[table.name_of(row)]
-        assert plugin.reserve(state, info, node.metadata.name).is_success
-        for name in volumes_of(both):
-            assumed = both.cache.volumes.volume(name)
-            if assumed is not before[name] and assumed is not None:
-                assert volume_rules.reaches(assumed, node)
-                assert assumed.spec.claim_ref is not None
-        plugin.unreserve(state, info, node.metadata.name)
-        assert {name: both.cache.volumes.volume(name) for name in volumes_of(both)} == before
+        return []
+    codes, rows = plugin.filter(state, info, table, table.rows()), table.rows().tolist()
+    before = cluster.seen()
+    for row in [row for place, row in enumerate(rows) if codes is None or not codes[place]]:
+        name = table.name_of(row)
+        choice = volume_binding_rules.choice(pod, cluster.world.nodes[name], cluster.world)
+        expected, own = cluster.expected(choice, name), state.copy()
+        if choice.set_aside().isdisjoint(cluster.world.assumed):
+            assert plugin.reserve(own, info, name).is_success
+            assert cluster.seen() == expected
+            plugin.unreserve(own, info, name)
+            assert cluster.seen() == before
+            found.append(Undertaking(plugin, own, info, name, {key: expected[key] for key in choice.set_aside()}))
+    return found
 
 
-def volumes_of(both: Both) -> list[str]:
-    return [obj.metadata.name for obj in both.world.all(PersistentVolume)]
+def take_step(cluster: StorageCluster, draws: Draws) -> None:
+    """One event of a history."""
+    step = draws.one(*["put"] * 7, "remove", "remove", "relist", "give back")
+    if step == "relist":
+        cluster.relist()
+    elif step == "give back":
+        for undertaking in cluster.undertakings[:1]:
+            cluster.give_back(undertaking)
+    else:
+        obj = draws.anything()
+        cluster.put(obj) if step == "put" else cluster.remove(obj)
+
+
+@cases.examples("volumes")
+@given(st.integers(0, 2**64), st.integers(0, STEPS))
+def test_every_rule_and_choice_after_every_change(seed: int, steps: int) -> None:
+    cluster, draws = StorageCluster(), Draws(Random(seed))
+    for obj in draws.start():
+        cluster.put(obj)
+    plugins = [plugin(None, cluster.handle) for plugin in RULES]
+    for step in range(steps + 1):
+        if step:
+            take_step(cluster, draws)
+        assert_counts(cluster)
+        for pod in map(draws.pod, JUDGED):
+            for plugin in plugins:
+                assert_verdicts(plugin, cluster, pod)
+            possible = assert_choices(cluster, pod)
+            cases.judged("volumes", int(bool(cluster.world.nodes)))
+            if possible and draws.chance(1 / 4):
+                cluster.keep(draws.one(*possible))

@@ -3,17 +3,12 @@
 Everything is looked up in lists of plain objects, anew for every node; nothing is indexed, counted or remembered.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 from kscheduler.api.core import Node, Pod, Volume
-from kscheduler.api.quantity import nano_value, value
-from kscheduler.api.selectors import parse_label_selector, parse_node_term
 from kscheduler.api.storage import (
-    CSIDriver,
     CSINode,
-    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -21,45 +16,76 @@ from kscheduler.api.storage import (
 )
 from tests.specification.rules import Verdict, hopeless
 
-EBS = "kubernetes.io/aws-ebs"
-SELECTED = "volume.kubernetes.io/selected-node"
-ZONES = (
-    ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region"),
-    ("topology.kubernetes.io/zone", "topology.kubernetes.io/zone"),
-    ("topology.kubernetes.io/region", "topology.kubernetes.io/region"),
-)
+EBS, GCE = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd"
+DRIVER_OF = {EBS: "ebs.csi.aws.com", GCE: "pd.csi.storage.gke.io"}
+MIGRATED = "storage.alpha.kubernetes.io/migrated-plugins"
+GA_ZONE, GA_REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
+BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
+ZONES = ((BETA_ZONE, GA_ZONE), (BETA_REGION, GA_REGION), (GA_ZONE, GA_ZONE), (GA_REGION, GA_REGION))
+"""Labels of volumes, with the label of a node that serves where it lacks the volume's own."""
 
 
 @dataclass
 class World:
-    """A cluster as lists of objects, each by its key."""
+    """A cluster as lists of objects, each by its key, and what is assumed of some."""
 
     nodes: dict[str, Node] = field(default_factory=dict)
     pods: dict[str, Pod] = field(default_factory=dict)
     storage: dict[tuple[type, str], Any] = field(default_factory=dict)
+    assumed: dict[tuple[type, str], Any] = field(default_factory=dict)
 
     def find(self, kind: type, key: str) -> Any:
+        """The object as the API server has it, or `None`."""
         return self.storage.get((kind, key))
 
+    def see(self, kind: type, key: str) -> Any:
+        """The object as assumed, or as the API server has it."""
+        return self.assumed.get((kind, key)) or self.find(kind, key)
+
     def all(self, kind: type) -> list[Any]:
+        """All of a kind as the API server has them, by key."""
         return [obj for (one, _), obj in sorted(self.storage.items(), key=lambda item: item[0][1]) if one is kind]
 
     def pods_on(self, node: Node) -> list[Pod]:
         return [pod for pod in self.pods.values() if pod.spec.node_name == node.metadata.name]
 
     def claim(self, pod: Pod, volume: Volume) -> PersistentVolumeClaim | None:
-        source = volume.persistent_volume_claim
-        name = source.claim_name if source else f"{pod.metadata.name}-{volume.name}"
-        found: PersistentVolumeClaim | None = self.find(PersistentVolumeClaim, f"{pod.metadata.namespace}/{name}")
+        """What stands behind a pod's volume, as the API server has it."""
+        found: PersistentVolumeClaim | None = self.find(PersistentVolumeClaim, claim_key(pod, volume))
         return found
 
 
-def uses_claims(pod: Pod) -> bool:
-    return any(volume.persistent_volume_claim or volume.ephemeral is not None for volume in pod.spec.volumes)
+def claim_key(pod: Pod, volume: Volume) -> str:
+    source = volume.persistent_volume_claim
+    name = source.claim_name if source else f"{pod.metadata.name}-{volume.name}"
+    return f"{pod.metadata.namespace}/{name}"
+
+
+def needs_claim(volume: Volume) -> bool:
+    return volume.persistent_volume_claim is not None or volume.ephemeral is not None
+
+
+def migrated_plugins(csi_node: CSINode | None) -> list[str]:
+    listed = csi_node.metadata.annotations.get(MIGRATED, "") if csi_node else ""
+    return [one for one in listed.split(",") if one]
+
+
+def missing_claim(pod: Pod, world: World, *, ephemeral: bool = False) -> str:
+    """The first claim that is not there; empty where all are."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim or (ephemeral and volume.ephemeral is not None):
+            key = claim_key(pod, volume)
+            if world.find(PersistentVolumeClaim, key) is None:
+                return f'persistentvolumeclaim "{key.split("/")[1]}" not found'
+    return ""
 
 
 # --- VolumeRestrictions -----------------------------------------------------------------------------------------------
+
+
+def restrictions_problem(pod: Pod, world: World) -> str:
+    """Why the whole pod is turned down, or empty."""
+    return missing_claim(pod, world)
 
 
 def restrictions(pod: Pod, node: Node, world: World) -> Verdict:
@@ -110,44 +136,81 @@ def limits(pod: Pod, node: Node, world: World) -> Verdict:
     csi_node = world.find(CSINode, node.metadata.name)
     if csi_node is None:
         return None
-    mine = attachable(pod, csi_node, world)
-    theirs: dict[str, str] = {}
-    for other in world.pods_on(node):
-        theirs |= attachable(other, csi_node, world)
-    attached = {**attachments(node, world), **theirs}
-    new = {name: driver for name, driver in mine.items() if name not in theirs}
-    for driver in csi_node.spec.drivers:
-        count = driver.allocatable.count if driver.allocatable else None
-        added = [*new.values()].count(driver.name)
-        if count is not None and added and [*attached.values()].count(driver.name) + added > count:
+    mine, theirs = attachable(pod, csi_node, world), used_by_pods(node, world)
+    attached = [*(attachments(node, world) | theirs).values()]
+    for driver, most in limits_of(csi_node).items():
+        added = sum(driver == one for name, one in mine.items() if name not in theirs)
+        if added and attached.count(driver) + added > most:
             return True, frozenset(("node(s) exceed max volume count",))
     return None
 
 
-def attachable(pod: Pod, csi_node: Any, world: World) -> dict[str, str]:
-    is_migrated = EBS in csi_node.metadata.annotations.get("storage.alpha.kubernetes.io/migrated-plugins", "").split(
-        ","
-    )
+def limits_of(csi_node: CSINode | None) -> dict[str, int]:
+    """By driver; one without a count has no limit."""
+    drivers = csi_node.spec.drivers if csi_node else ()
+    limited = [(one.name, one.allocatable.count) for one in drivers if one.allocatable]
+    return {name: count for name, count in limited if count is not None}
+
+
+def used_by_pods(node: Node, world: World) -> dict[str, str]:
+    """Unique name to driver of what the node's pods have attached."""
+    csi_node = world.find(CSINode, node.metadata.name)
+    used = [attachable(pod, csi_node, world) for pod in world.pods_on(node)]
+    return {name: driver for one in used for name, driver in one.items()}
+
+
+def limits_problem(pod: Pod, world: World) -> str:
+    """Why the whole pod is turned down, or empty. (Said of nodes with any limit only by upstream; of all here.)"""
+    for volume in pod.spec.volumes:
+        if needs_claim(volume) and world.claim(pod, volume) is None:
+            key = claim_key(pod, volume)
+            return f'looking up PVC {key}: persistentvolumeclaim "{key.split("/")[1]}" not found'
+    return ""
+
+
+def attachable(pod: Pod, csi_node: CSINode | None, world: World) -> dict[str, str]:
+    """Unique name to driver of what the pod has attached."""
+    migrated = migrated_plugins(csi_node)
     found: dict[str, str] = {}
     for volume in pod.spec.volumes:
-        disk = volume.aws_elastic_block_store
-        if volume.persistent_volume_claim or volume.ephemeral is not None:
+        source: Any = volume
+        if needs_claim(volume):
             claim = world.claim(pod, volume)
             if claim is None:
                 continue
             made = world.find(PersistentVolume, claim.spec.volume_name)
             if made is None:
-                storage_class = world.find(StorageClass, claim.storage_class)
-                if storage_class is not None:
-                    found[f"{storage_class.provisioner}/claim {claim.key}"] = storage_class.provisioner
+                found |= to_be_made(claim, migrated, world)
                 continue
             if made.spec.csi:
                 found[f"{made.spec.csi.driver}/{made.spec.csi.volume_handle}"] = made.spec.csi.driver
                 continue
-            disk = made.spec.aws_elastic_block_store
-        if disk is not None and is_migrated:
-            found[f"ebs.csi.aws.com/{disk.volume_id.rpartition('/')[2]}"] = "ebs.csi.aws.com"
+            source = made
+        plugin, name = disk_of(source)
+        if plugin in migrated:
+            found[f"{DRIVER_OF[plugin]}/{name}"] = DRIVER_OF[plugin]
     return found
+
+
+def to_be_made(claim: PersistentVolumeClaim, migrated: list[str], world: World) -> dict[str, str]:
+    storage_class = world.find(StorageClass, claim.storage_class)
+    provisioner = storage_class.provisioner if storage_class else ""
+    if not provisioner or (provisioner in DRIVER_OF and provisioner not in migrated):
+        return {}
+    driver = DRIVER_OF.get(provisioner, provisioner)
+    return {f"{driver}/claim {claim.key}": driver}
+
+
+def disk_of(owner: Any) -> tuple[str, str]:
+    """The in-tree plugin of a pod's volume or a PersistentVolume, and the disk as its CSI driver names it."""
+    source = owner.spec if isinstance(owner, PersistentVolume) else owner
+    if source.aws_elastic_block_store is not None:
+        return EBS, source.aws_elastic_block_store.volume_id.rpartition("/")[2]
+    if source.gce_persistent_disk is not None:
+        labels = owner.metadata.labels if isinstance(owner, PersistentVolume) else {}
+        zone = labels.get(BETA_ZONE) or labels.get(GA_ZONE) or "UNSPECIFIED"
+        return GCE, f"projects/UNSPECIFIED/zones/{zone}/disks/{source.gce_persistent_disk.pd_name}"
+    return "", ""
 
 
 def attachments(node: Node, world: World) -> dict[str, str]:
@@ -160,6 +223,28 @@ def attachments(node: Node, world: World) -> dict[str, str]:
 
 
 # --- VolumeZone -------------------------------------------------------------------------------------------------------
+
+
+def zone_problem(pod: Pod, world: World) -> str:
+    """Why the whole pod is turned down, or empty."""
+    for volume in pod.spec.volumes:
+        if volume.persistent_volume_claim is None:
+            continue
+        claim = world.claim(pod, volume)
+        if claim is None:
+            return f'persistentvolumeclaim "{volume.persistent_volume_claim.claim_name}" not found'
+        if claim.spec.volume_name:
+            if world.find(PersistentVolume, claim.spec.volume_name) is None:
+                return f'persistentvolume "{claim.spec.volume_name}" not found'
+            continue
+        if not claim.storage_class:
+            return "PersistentVolumeClaim had no pv name and storageClass name"
+        storage_class = world.find(StorageClass, claim.storage_class)
+        if storage_class is None:
+            return f'storageclass.storage.k8s.io "{claim.storage_class}" not found'
+        if storage_class.volume_binding_mode != "WaitForFirstConsumer":
+            return "PersistentVolume had no name"
+    return ""
 
 
 def zone(pod: Pod, node: Node, world: World) -> Verdict:
@@ -176,101 +261,3 @@ def zone(pod: Pod, node: Node, world: World) -> Verdict:
             if "" not in values and labels.get(key, labels.get(successor)) not in values:
                 return hopeless("node(s) had no available volume zone")
     return None
-
-
-# --- VolumeBinding ----------------------------------------------------------------------------------------------------
-
-
-def binding(pod: Pod, node: Node, world: World) -> Verdict:
-    claims = [world.claim(pod, volume) for volume in pod.spec.volumes if volume.persistent_volume_claim]
-    known = [claim for claim in claims if claim is not None]
-    reasons = {bound_reason([claim for claim in known if claim.spec.volume_name], node, world)}
-    reasons.add(open_reason([claim for claim in known if not claim.spec.volume_name], node, world))
-    told = frozenset(reason for reason in reasons if reason)
-    return (False, told) if told else None
-
-
-def bound_reason(claims: list[PersistentVolumeClaim], node: Node, world: World) -> str:
-    for claim in claims:
-        volume = world.find(PersistentVolume, claim.spec.volume_name)
-        if volume is None:
-            return "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
-        if not reaches(volume, node):
-            return "node(s) didn't match PersistentVolume's node affinity"
-    return ""
-
-
-def reaches(volume: PersistentVolume, node: Node) -> bool:
-    affinity = volume.spec.node_affinity
-    if affinity is None or affinity.required is None:
-        return True
-    terms = map(parse_node_term, affinity.required.node_selector_terms)
-    return any(term.matches(node.metadata.labels, "") for term in terms)
-
-
-def open_reason(claims: list[PersistentVolumeClaim], node: Node, world: World) -> str:
-    nothing = "node(s) didn't find available persistent volumes to bind"
-    chosen = [claim.metadata.annotations[SELECTED] for claim in claims if SELECTED in claim.metadata.annotations]
-    if any(name != node.metadata.name for name in chosen):
-        return nothing
-    to_be_made = [claim for claim in claims if SELECTED in claim.metadata.annotations]
-    taken: set[str] = set()
-    for claim in sorted((claim for claim in claims if claim not in to_be_made), key=size):
-        volume = best_volume(claim, node, world, taken)
-        if volume is None:
-            to_be_made.append(claim)
-        else:
-            taken.add(volume.metadata.name)
-    for claim in to_be_made:
-        reason = cannot_be_made(claim, node, world)
-        if reason:
-            return nothing if reason == "nothing" else reason
-    return ""
-
-
-def size(claim: PersistentVolumeClaim) -> int:
-    return nano_value(claim.spec.resources.requests["storage"])
-
-
-def best_volume(claim: PersistentVolumeClaim, node: Node, world: World, taken: set[str]) -> PersistentVolume | None:
-    best: PersistentVolume | None = None
-    for volume in world.all(PersistentVolume):
-        owner = volume.spec.claim_ref
-        capacity = nano_value(volume.spec.capacity["storage"])
-        if volume.storage_class != claim.storage_class or volume.metadata.name in taken or capacity < size(claim):
-            continue
-        if owner is not None:
-            if (owner.namespace, owner.name) == (claim.metadata.namespace, claim.metadata.name):
-                return volume if reaches(volume, node) else None
-            continue
-        if volume.status.phase != "Available" or not set(claim.spec.access_modes) <= set(volume.spec.access_modes):
-            continue
-        selector = claim.spec.selector
-        if selector is not None and not parse_label_selector(selector).matches(volume.metadata.labels):
-            continue
-        if reaches(volume, node) and (best is None or capacity < nano_value(best.spec.capacity["storage"])):
-            best = volume
-    return best
-
-
-def cannot_be_made(claim: PersistentVolumeClaim, node: Node, world: World) -> str:
-    storage_class = world.find(StorageClass, claim.storage_class)
-    terms = storage_class.allowed_topologies
-    if storage_class.provisioner == "kubernetes.io/no-provisioner" or not (not terms or any(allows(terms, node))):
-        return "nothing"
-    driver = world.find(CSIDriver, storage_class.provisioner)
-    if driver is None or not driver.spec.storage_capacity:
-        return ""
-    for one in world.all(CSIStorageCapacity):
-        sees = one.node_topology is not None and parse_label_selector(one.node_topology).matches(node.metadata.labels)
-        limit = one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
-        wanted = value(claim.spec.resources.requests["storage"])
-        if one.storage_class_name == claim.storage_class and sees and limit is not None and value(limit) >= wanted:
-            return ""
-    return "node(s) did not have enough free storage"
-
-
-def allows(terms: Any, node: Node) -> Iterator[bool]:
-    for term in terms:
-        expressions = term.match_label_expressions
-        yield bool(expressions) and all(node.metadata.labels.get(one.key) in one.values for one in expressions)

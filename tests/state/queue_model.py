@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import (
     ASSIGNED_POD_DELETE,
+    FORCE_ACTIVATE,
     NODE_ADD,
     ActionType,
     ClusterEvent,
@@ -42,7 +43,8 @@ def _gate_hint(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> 
     return QueueingHint.QUEUE if new is not None and new.metadata.uid == pod.uid else QueueingHint.SKIP
 
 
-def _pre_enqueue(pod: PodInfo) -> Status:
+def _pre_enqueue(pod: PodInfo, first: str) -> Status:
+    del first
     return unresolvable("gated", plugin="Gate") if pod.pod.spec.scheduling_gates else SUCCESS
 
 
@@ -59,7 +61,13 @@ def policy(arrivals: list[tuple[str, str]]) -> QueuePolicy:
         "Gate": (ClusterEventWithHint(ClusterEvent(Resource.POD, GATES_GONE.action), _gate_hint),),
     }
     hints = HintTable({"kscheduler": registrations})
-    return QueuePolicy(sort_key, _pre_enqueue, hints, BackoffPolicy(), lambda *arrival: arrivals.append(arrival))
+    return QueuePolicy(
+        sort_key,
+        _pre_enqueue,
+        hints,
+        BackoffPolicy(),
+        lambda queue, event, pods: arrivals.extend([(queue, event)] * pods),
+    )
 
 
 @dataclass
@@ -103,9 +111,10 @@ class Entry:
     def wake(self, events: list[Event], now: float) -> None:
         """Some of these events may help: place it anew; otherwise leave it where it is."""
         hearing = {plugin for plugin in self.blamed if any(self.hears(plugin, event) for event in events)}
+        is_forced = any(what == FORCE_ACTIVATE for what, _, _ in events)
         if hearing & self.pending:
             self.enter("active", now)
-        elif hearing:
+        elif hearing or is_forced:
             self.after_backoff(now)
 
     def after_backoff(self, now: float) -> None:
@@ -116,8 +125,8 @@ class Entry:
             self.enter("active", now)
 
     def enter(self, place: str, now: float) -> None:
-        """PreEnqueue has a say first."""
-        if self.pod.spec.scheduling_gates:
+        """PreEnqueue has a say first, unless it had when the pod began to back off."""
+        if self.pod.spec.scheduling_gates and "backoff" not in self.place:
             self.place = "gated"
             self.rejectors |= {"Gate"}
             return

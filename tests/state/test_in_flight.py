@@ -59,3 +59,12 @@ def test_a_pod_that_is_popped_again_starts_afresh() -> None:
     flight.done("a")
     flight.begin("a")
     assert labels(flight, "a") == []
+
+
+def test_a_pod_that_is_tried_is_found_by_its_name_the_newest_first() -> None:
+    flight = InFlight()
+    flight.begin("old", "default/p")
+    flight.begin("new", "default/p")
+    assert flight.uid_of("default/p") == "new"
+    flight.done("new")
+    assert (flight.uid_of("default/p"), flight.uid_of("default/q")) == ("old", "")

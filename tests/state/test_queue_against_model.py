@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kscheduler.api.core import Pod
-from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEvent
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, FORCE_ACTIVATE, NODE_ADD, ClusterEvent
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.state.queue import SchedulingQueue
@@ -177,9 +177,13 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(names=st.sets(NAMES))
     def activate(self, names: set[str]) -> None:
         self.queue.activate([f"default/{name}" for name in sorted(names)], self.now)
-        for name in names & self.waiting.keys():
-            if self.waiting[name].place != "active":
-                self.waiting[name].enter("active", self.now)
+        for name in sorted(names):
+            flying = [entry for queued, entry in self.in_flight.values() if queued.pod.name == name]
+            if name in self.waiting:
+                if self.waiting[name].place != "active":
+                    self.waiting[name].enter("active", self.now)
+            elif flying:
+                flying[-1].missed.append((FORCE_ACTIVATE, None, None))
 
     # --- the clock
 

@@ -1,5 +1,7 @@
 """Single cases of the queue that deserve a name."""
 
+from dataclasses import replace
+
 import pytest
 
 from kscheduler.framework.events import (
@@ -8,6 +10,7 @@ from kscheduler.framework.events import (
     ActionType,
     ClusterEvent,
     ClusterEventWithHint,
+    QueueingHint,
     Resource,
 )
 from kscheduler.framework.queued_pod import QueuedPodInfo
@@ -201,6 +204,70 @@ def test_a_freed_place_does_not_wake_the_pod_that_freed_it(queue: SchedulingQueu
     assert queue.statistics().backoff == 1
 
 
+def test_activation_skips_the_back_off_and_the_pool(queue: SchedulingQueue) -> None:
+    for name in ("sleeps", "backs-off"):
+        queue.add(pod_info(name), NOW)
+        rejected(queue, "Deaf" if name == "sleeps" else "Room")
+    queue.move_all(NODE_ADD, None, None, NOW)
+    assert (queue.statistics().unschedulable, queue.statistics().backoff) == (1, 1)
+    queue.activate(["default/sleeps", "default/backs-off", "default/stranger"], NOW)
+    assert queue.statistics().active == 2
+
+
+def test_activation_of_a_pod_that_is_being_tried_is_not_lost(queue: SchedulingQueue) -> None:
+    queue.add(pod_info("p"), NOW)
+    queue.add(pod_info("q"), NOW)
+    both = popped(queue), popped(queue)
+    queue.activate(["default/p"], NOW)
+    for queued in both:
+        queued.unschedulable_plugins = frozenset({"Deaf"})
+        queue.requeue(queued, NOW)
+    places = {name: queue.find(f"default/{name}") for name in ("p", "q")}
+    assert {name: found[0] for name, found in places.items() if found} == {"p": BACKOFF, "q": UNSCHEDULABLE}
+
+
+def test_an_event_may_concern_pods_up_to_a_priority_only(queue: SchedulingQueue) -> None:
+    for priority in (1, 2):
+        queue.add(pod_info(f"p{priority}", priority=priority), NOW)
+        rejected(queue, "Room")
+    queue.move_all(NODE_ADD, None, None, NOW, pre_check=lambda pod: pod.priority <= 1)
+    assert queue.statistics().backoff == 1
+    assert popped(queue).key == "default/p1"
+
+
+def test_the_configuration_may_order_pods_otherwise() -> None:
+    surroundings = replace(policy([]), sort_key=lambda queued: queued.pod.name)
+    queue = SchedulingQueue(surroundings)
+    for number, name in enumerate(("b", "c", "a")):
+        queue.add(pod_info(name, priority=number), NOW + number)
+    assert [popped(queue).pod.name for _ in range(3)] == ["a", "b", "c"]
+
+
+def test_a_pod_that_the_gate_takes_back_is_not_counted_as_incoming_again(
+    queue: SchedulingQueue, arrivals: list[tuple[str, str]]
+) -> None:
+    """It was in the pool and stays there."""
+    queue.add(pod_info("p", **GATE), NOW)
+    queue.activate(["default/p"], NOW)
+    assert arrivals == [("unschedulable", "UnschedulablePodAdd")]
+
+
+def test_each_hint_is_measured_with_its_answer() -> None:
+    seen: list[tuple[str, str, str]] = []
+    registrations = {
+        "Broken": (ClusterEventWithHint(NODE_ADD, _raises),),  # type: ignore[arg-type]  # a faulty plugin
+        "Skips": (ClusterEventWithHint(NODE_ADD, lambda *_: QueueingHint.SKIP),),
+        "Room": (ClusterEventWithHint(NODE_ADD),),
+    }
+    table = HintTable({"kscheduler": registrations}, lambda *hint: seen.append(hint[:3]))
+    for plugin in registrations:
+        queued = queued_pod("p")
+        queued.unschedulable_plugins = frozenset({plugin})
+        table.strategy(queued, NODE_ADD, None, None)
+    answers = [("Broken", "Error"), ("Skips", "QueueSkip"), ("Room", "Queue")]
+    assert seen == [(plugin, "NodeAdd", answer) for plugin, answer in answers]
+
+
 def _raises(*_: object) -> None:
     raise RuntimeError("a bug in a hint")
 
@@ -231,7 +298,7 @@ TABLE = HintTable(
         (("Room",), ("Peer",), NODE_ADD, "kscheduler", QueueingStrategy.AFTER_BACKOFF),
         (("Peer",), ("Room",), NODE_ADD, "kscheduler", QueueingStrategy.IMMEDIATELY),
         (("Unknown",), (), NODE_ADD, "kscheduler", QueueingStrategy.SKIP),
-        (("Room",), (), NODE_ADD, "nobody", QueueingStrategy.SKIP),
+        (("Room",), (), NODE_ADD, "nobody", QueueingStrategy.AFTER_BACKOFF),
     ],
 )
 def test_what_an_event_means_for_a_parked_pod(

@@ -14,15 +14,21 @@ the answer of the real code with every node looked at. `kscheduler explain --fro
     scores           per feasible node each plugin's points, normalised and times weight, and their sum `_total`; also
                      for a single node. A plugin that skipped itself has no entry
     best             names of the nodes with the highest `_total`, sorted: each is a right choice
-    message          the text of the condition and the Event; empty where a node fits. Its tail is PostFilter's, which
-                     `preemption.message` repeats; until preemption is built, kscheduler says what comes before it
+    message          the text of the condition and the Event; empty where a node fits
+    preemption       null where a node fits or PostFilter was not asked, else {status, message, nominatedNode, victims}:
+                     `message` is the tail of the text above, `nominatedNode` is empty where no preemption helps
+    preemptionCandidates    null, or for each node where a preemption would make room {victims, pdbViolations}
+
+`expect` holds besides: `preemptionOutcomes`, every right {nominatedNode, victims} (more than one where nodes tie in all
+that decides), and `victimTies`, nodes where pods tie in priority and start, so that their order in the node decides
+which of them go: there any victims are right that are as many and of the same priorities.
 
 All arithmetic is Go's, so equality is exact.
 """
 
 import gzip
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +40,7 @@ from kscheduler.whatif.scenario import read_scenarios
 
 HERE = Path(__file__).parent
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in HERE.glob("*.jsonl.gz"))
-SAME = ("error", "preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best")
+SAME = ("error", "preEnqueue", "preFilter", "preFilterNodes", "filter", "feasible", "scores", "best", "message")
 
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
 """A node has a cpu of 1E or 1Ei: more thousandths than 64 bits hold. kube-scheduler takes it to have none; here it has
@@ -52,7 +58,10 @@ def test_all_families_of_the_built_plugins_are_here() -> None:
         "node_affinity",
         "pod_affinity",
         "pod_affinity_scores",
+        "preemption",
+        "preemption_constraints",
         "preemption_nominated",
+        "preemption_pdb",
         "resources",
         "scheduling_gates",
         "strategies",
@@ -77,7 +86,7 @@ def test_decides_as_kube_scheduler_did(family: str) -> None:
     differences = [
         f"{tree['id']}: {difference}"
         for line, tree in zip(recorded, decided, strict=True)
-        for difference in _differences(line["expect"], tree)
+        for difference in (*_differences(line["expect"], tree), *_preemption_differences(line, tree))
         if tree["id"] not in INTENDED
     ]
     assert not differences, "\n".join(differences)
@@ -106,7 +115,38 @@ def _differences(expected: Tree, tree: Tree) -> Iterator[str]:
     for key in SAME:
         if expected.get(key) != tree[key]:
             yield f"{key}: recorded {expected.get(key)}, decided {tree[key]}"
-    told = expected["preemption"]["message"] if expected["preemption"] else ""
-    tail = f" {told}" if told else ""
-    if expected["message"] != f"{tree['message']}{tail}":
-        yield f"message: recorded {expected['message']!r}, decided {tree['message']!r}"
+
+
+def _preemption_differences(line: Tree, tree: Tree) -> Iterator[str]:
+    expected, recorded, decided = line["expect"], line["expect"]["preemption"], tree["preemption"]
+    if recorded is None or decided is None:
+        if recorded is not decided:
+            yield f"preemption: recorded {recorded}, decided {decided}"
+        return
+    likeness = _likeness(line)
+    if any(recorded[key] != decided[key] for key in ("status", "message")):
+        yield f"preemption: recorded {recorded}, decided {decided}"
+    right = expected["preemptionOutcomes"] if recorded["status"] == "Success" else [recorded]
+    if likeness(decided["nominatedNode"], decided["victims"]) not in [
+        likeness(one["nominatedNode"], one["victims"]) for one in right
+    ]:
+        yield f"outcome: recorded {right}, decided {decided}"
+    before, now = expected.get("preemptionCandidates") or {}, tree["preemptionCandidates"] or {}
+    for node in sorted({*before, *now}):
+        shown = [
+            (one["pdbViolations"], likeness(node, one["victims"])) if one is not None else None
+            for one in (before.get(node), now.get(node))
+        ]
+        if shown[0] != shown[1]:
+            yield f"candidate {node}: recorded {before.get(node)}, decided {now.get(node)}"
+
+
+def _likeness(line: Tree) -> Callable[[str, list[str]], Any]:
+    """What tells victims apart: their names; where pods of the node tie, only their priorities."""
+    tied = line["expect"].get("victimTies") or ()
+    priorities = {pod["metadata"]["name"]: pod["spec"].get("priority", 0) for pod in line["objects"].get("pods", ())}
+
+    def likeness(node: str, victims: list[str]) -> Any:
+        return node, sorted(priorities[name] for name in victims) if node in tied else sorted(victims)
+
+    return likeness

@@ -57,10 +57,10 @@ class DomainCounts:
             return 0
         return int(np.min(self.pods, where=self.exists, initial=MAX_INT64))
 
-    def with_pod_on(self, row: int) -> "DomainCounts":
-        """The same with one pod more."""
+    def moved(self, row: int, by: int) -> "DomainCounts":
+        """The same with so many pods more in the row's domain."""
         pods = self.pods.copy()
-        pods[self.domain_of_row[row]] += 1
+        pods[self.domain_of_row[row]] += by
         return replace(self, pods=pods)
 
 
@@ -77,16 +77,23 @@ class HardSpread:
             codes = np.where(codes, codes, more.codes(rows))
         return codes
 
-    def with_pod(self, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> "HardSpread":
-        """The same as if `added` were on the row. Only selectors are asked here, so an empty one counts it (Q23)."""
-        if added.namespace != pod.namespace or not all(one.domain_of_row[row] for one in self.counts):
+    def moved(self, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> "HardSpread":
+        """The same as if so many like `other` were on the row besides; itself where none of them counts.
+
+        As upstream only selectors are asked here: an empty one counts `other` (Q23), and one that terminates is
+        taken away though it was not counted.
+        """
+        if other.namespace != pod.namespace or not all(one.domain_of_row[row] for one in self.counts):
+            return self
+        selecting = [one.constraint.selector.matches(other.labels) for one in self.counts]
+        if not any(selecting):
             return self
         constraints = [one.constraint for one in self.counts]
         counting = counting_rows(constraints, pod, nodes, np.array([row], dtype=np.intp), None)
         return HardSpread(
             tuple(
-                one.with_pod_on(row) if _counts_here(mask) and one.constraint.selector.matches(added.labels) else one
-                for one, mask in zip(self.counts, counting, strict=True)
+                one.moved(row, by) if is_selected and _counts_here(mask) else one
+                for one, is_selected, mask in zip(self.counts, selecting, counting, strict=True)
             )
         )
 

@@ -1,7 +1,8 @@
 """Which changes may help a pod that hard constraints turned down.
 
-A pod that came, went or changed its labels moves a count where it is on a node (or expected on one) in the same
-namespace and a selector sees it. A node moves domains where it has all keys, before or after.
+A pod that came, went, changed its labels or began to terminate moves a count where it is on a node (or expected on one)
+in the same namespace and a selector sees it. A node moves domains where it has all keys, before or after; that its pods
+count may also hang on other labels of it, those that the pod itself asks for (which upstream's hint does not look at).
 """
 
 from collections.abc import Sequence
@@ -34,21 +35,36 @@ def _is_update_of_interest(pod: PodInfo, constraints: Constraints, old: Pod, new
     is_own = (new.metadata.uid or new.key) == pod.uid
     if is_own and old.spec.tolerations != new.spec.tolerations and any(one.honors_taints for one in constraints):
         return True
-    before, after = old.metadata.labels, new.metadata.labels
-    if before == after:
-        return False
-    return any(one.selector.matches(before) != one.selector.matches(after) for one in constraints)
+    before, after = _counts_by(constraints, old), _counts_by(constraints, new)
+    return before != after or (is_own and old.metadata.labels != new.metadata.labels)
 
 
-def after_node_change(constraints: Constraints, old: Node | None, new: Node | None) -> QueueingHint:
-    """A node that makes or leaves a domain, moves to another, or has other taints."""
+def _counts_by(constraints: Constraints, pod: Pod) -> list[bool]:
+    """Per constraint whether it counts a pod that is somewhere."""
+    if pod.metadata.deletion_timestamp is not None:
+        return [False] * len(constraints)
+    return [one.selector.matches(pod.metadata.labels) for one in constraints]
+
+
+def after_node_change(pod: PodInfo, constraints: Constraints, old: Node | None, new: Node | None) -> QueueingHint:
+    """A node that makes or leaves a domain, moves to another, has other taints, or is counted by now, or no longer."""
     matched = old is not None and _has_all_keys(old, constraints)
     matches = new is not None and _has_all_keys(new, constraints)
     if old is None or new is None:
         return _hint(matched or matches)
     if matched != matches:
         return QueueingHint.QUEUE
-    return _hint(matches and (_domains_differ(old, new, constraints) or old.spec.taints != new.spec.taints))
+    is_counted_otherwise = old.spec.taints != new.spec.taints or _is_wanted(pod, old) != _is_wanted(pod, new)
+    return _hint(matches and (is_counted_otherwise or _domains_differ(old, new, constraints)))
+
+
+def _is_wanted(pod: PodInfo, node: Node) -> bool:
+    """Whether the node matches the pod's own nodeSelector and required node affinity."""
+    labels, name = node.metadata.labels, node.metadata.name
+    if pod.node_selector is not None and not pod.node_selector.matches(labels, name):
+        return False
+    terms = pod.required_node_terms
+    return terms is None or any(term.matches(labels, name) for term in terms)
 
 
 def _has_all_keys(node: Node, constraints: Constraints) -> bool:

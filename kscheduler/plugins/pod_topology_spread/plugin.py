@@ -12,7 +12,7 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import NO_WORKLOADS
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.spread_constraint import (
     DO_NOT_SCHEDULE,
@@ -67,9 +67,17 @@ class PodTopologySpread(Plugin):
             raise ValueError("defaultConstraints with DoNotSchedule need services and controllers to select pods by")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods that are counted or no longer, and nodes that make, leave or open a domain."""
+        """Pods that are counted or no longer, and nodes that make, leave or open a domain.
+
+        Terminating pods do not count, so that a pod begins to terminate is an event (of no action in particular), which
+        upstream does not ask for.
+        """
         pod_actions = (
-            ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_POD_LABEL | ActionType.UPDATE_POD_TOLERATION
+            ActionType.ADD
+            | ActionType.DELETE
+            | ActionType.UPDATE_POD_LABEL
+            | ActionType.UPDATE_POD_TOLERATION
+            | ActionType.UPDATE_OTHER
         )
         node_actions = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL | ActionType.UPDATE_NODE_TAINT
         return (
@@ -78,16 +86,16 @@ class PodTopologySpread(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Nothing for a pod that is not spread. Ask anew in each cycle: services decide on default constraints.
+        """Its constraints and the nodes that count for it. Those of the profile depend on its services and its owner.
 
-        Points hold for a set of feasible rows: which of them there are decides on the weights.
+        Nobody tells when services change, so where they decide on more than points, the pod is like no other.
         """
-        constraints = (*self._constraints(pod, DO_NOT_SCHEDULE), *self._constraints(pod, SCHEDULE_ANYWAY))
-        if not constraints:
-            return ()
-        is_own = tuple(one.selector.matches(pod.labels) for one in constraints)
         places = pod.node_selector, pod.required_node_terms, pod.tolerations
-        return constraints, is_own, self._needs_all_keys(pod), places
+        if pod.pod.spec.topology_spread_constraints:
+            return pod.spread_constraints, places
+        if DO_NOT_SCHEDULE in self._default_actions:
+            return UNSIGNABLE
+        return (pod.pod.metadata.owner_references, places) if self._defaults else ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip where nothing is forbidden; else count all nodes' pods by domain."""
@@ -101,7 +109,11 @@ class PodTopologySpread(Plugin):
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
         """A pod that is nominated to the row counts as if it were there."""
-        cycle.write(cycle.read(HardSpread).with_pod(pod, added, nodes, row))
+        cycle.write(cycle.read(HardSpread).moved(pod, added, nodes, row, 1))
+
+    def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
+        """A victim counts no longer."""
+        cycle.write(cycle.read(HardSpread).moved(pod, removed, nodes, row, -1))
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """Rows without one of the keys, and rows whose domain would be too full."""
@@ -156,4 +168,4 @@ class PodTopologySpread(Plugin):
 
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         before, after = (one if isinstance(one, Node) else None for one in (old, new))
-        return hints.after_node_change(self._constraints(pod, DO_NOT_SCHEDULE), before, after)
+        return hints.after_node_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)

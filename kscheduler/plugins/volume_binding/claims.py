@@ -12,7 +12,11 @@ LOST = "Lost"
 
 @dataclass(frozen=True, slots=True)
 class PodClaims:
-    """Claims in the order of the pod's volumes."""
+    """Claims in the order of the pod's volumes, each once.
+
+    Upstream looks for a volume for each mention of a claim, so that a pod that mounts one claim twice needs two disks
+    for it, and sets both aside.
+    """
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
     """They have their volumes for good."""
@@ -45,7 +49,7 @@ def pod_claims(pod: PodInfo, volumes: Volumes) -> PodClaims | Status:
 
 
 def _usable_claims(pod: PodInfo, volumes: Volumes) -> list[PersistentVolumeClaim] | Status:
-    claims: list[PersistentVolumeClaim] = []
+    claims: dict[str, PersistentVolumeClaim] = {}
     for volume in pod.pod.spec.volumes:
         name = claim_name(pod.pod, volume)
         if name is None:
@@ -58,8 +62,8 @@ def _usable_claims(pod: PodInfo, volumes: Volumes) -> list[PersistentVolumeClaim
         problem = _problem(claim) or (ownership_problem(pod.pod, claim) if is_ephemeral else "")
         if problem:
             return unresolvable(problem)
-        claims.append(claim)
-    return claims
+        claims[name] = claim
+    return list(claims.values())
 
 
 def _problem(claim: PersistentVolumeClaim) -> str:

@@ -1,5 +1,6 @@
 """What may bring a pod its volumes, or bring a node to them."""
 
+from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.quantity import value
 from kscheduler.api.storage import (
@@ -45,11 +46,22 @@ def _after_csi_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject
 
 
 def _after_driver_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """The driver of an inline volume no longer tells capacities (which is all that upstream looks at)."""
-    if not isinstance(old, CSIDriver) or not isinstance(new, CSIDriver):
-        return QueueingHint.QUEUE
-    is_used = any(volume.csi is not None and volume.csi.driver == new.key for volume in pod.pod.spec.volumes)
-    return _queue_if(is_used and bool(old.spec.storage_capacity) and not new.spec.storage_capacity)
+    """A driver that told capacities does so no longer: it has any room.
+
+    Upstream looks for the driver among the pod's inline volumes, which nobody asks for their capacity.
+    """
+    del pod
+    told = isinstance(old, CSIDriver) and bool(old.spec.storage_capacity)
+    return _queue_if(told and not (isinstance(new, CSIDriver) and new.spec.storage_capacity))
+
+
+def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod with claims that came to nothing: what was set aside for it, and never written, is free again.
+
+    Upstream does not ask for it; no volume or claim changes for anybody to see.
+    """
+    del pod, new
+    return _queue_if(not isinstance(old, Pod) or any(True for _ in claim_names(old)))
 
 
 def _after_capacity_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -71,7 +83,10 @@ REGISTERED = (
     ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME, _EITHER)),
     # A node may have come to the volume, or its labels have.
     ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
-    ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, _EITHER), _after_csi_node_change),
-    ClusterEventWithHint(ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE), _after_driver_change),
+    ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, _EITHER | ActionType.DELETE), _after_csi_node_change),
+    ClusterEventWithHint(
+        ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE), _after_driver_change
+    ),
+    ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
     ClusterEventWithHint(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _EITHER), _after_capacity_change),
 )

@@ -30,7 +30,15 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source, status_of_code
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    UNSIGNABLE,
+    Plugin,
+    PreFilterResult,
+    PreFlightResult,
+    Source,
+    status_of_code,
+)
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.framework.volumes import NOTHING_KNOWN, claim_names, is_bound_to
@@ -171,10 +179,10 @@ class VolumeBinding(Plugin):
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
-    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Skip where all claims were bound from the start."""
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+        """Skip where all claims were bound from the start. Devices may be prepared meanwhile."""
         del pod, node_name
-        return SKIP if cycle.find(Undertaking) is None else SUCCESS
+        return PreFlightResult(SKIP if cycle.find(Undertaking) is None else SUCCESS, allow_parallel=True)
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Write what was decided, and wait until it is done."""

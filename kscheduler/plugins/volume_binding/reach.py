@@ -1,7 +1,7 @@
 """From which rows a volume can be reached, and which rows a topology means.
 
-A volume's affinity looks at labels only: upstream asks it about a node without a name, so `metadata.name In` matches no
-node and `NotIn` every one.
+A volume's affinity looks at labels only: upstream asks it about a node without fields, where what a term says of
+`metadata.name` is passed over. A term of nothing else matches every node.
 """
 
 from collections.abc import Iterable
@@ -73,7 +73,7 @@ def _admitted(affinity: VolumeNodeAffinity | None, nodes: NodeTable, rows: Rows)
 
 
 def _term_holds(term: NodeTerm, nodes: NodeTable, rows: Rows) -> Mask:
-    if term.nothing or any(field.operator is Operator.IN for field in term.fields):
+    if term.nothing:
         return np.zeros(len(rows), dtype=np.bool_)
     return _all_hold(term.labels, nodes, rows)
 

@@ -1,0 +1,12 @@
+"""Among equals: a choice that looks like chance and can be made again."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
+    """Spread 64-bit hashes under a seed (the finaliser of splitmix64): equal inputs mix equally everywhere."""
+    mixed = hashes ^ np.uint64(seed)
+    mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return mixed ^ (mixed >> np.uint64(31))

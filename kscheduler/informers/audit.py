@@ -1,0 +1,290 @@
+"""Whether a store has what the API server has: the check that finds an event which the watch has lost.
+
+The problem: a watch that loses one event (it has happened on the server's side, for a day) is never wrong by its own
+account, and a client that only watches stays wrong until it restarts. The idea: every five minutes list nothing but
+metadata, consistently and page by page, and compare versions once the watch has come as far as the list.
+
+    note which keys the watch speaks of      from before the list on: what it speaks of is under way, and not judged
+    list metadata                            at version L
+    wait until the watch has reached L       150 s at most; a watch that does not get there is told, not judged
+    wait 30 s, compare once more             still different and still silent: an event was lost
+    count, log both sides, list the kind anew
+
+Limits: the truth is what a consistent LIST says, so a server whose lists are wrong too is believed. Versions are
+compared as numbers where both are (Kubernetes 1.35 says they may be), else only for equality.
+"""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.aio import Clock, finishes_within
+from kscheduler.client.errors import ClientError
+from kscheduler.client.rest import APIClient
+from kscheduler.informers.informer import Informer
+from kscheduler.logs import get_logger
+
+_log = get_logger(__name__)
+
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
+AUDIT_SECONDS: Final = 300.0
+_JITTER: Final = 0.2
+"""Replicas that were started together must not list together."""
+REACH_SECONDS: Final = 150.0
+"""Bookmarks come about once a minute and carry the version that everything has reached."""
+LOOK_SECONDS: Final = 5.0
+GRACE_SECONDS: Final = 30.0
+PAGE_SIZE: Final = 500
+MOST_LINES: Final = 20
+
+
+class _Metadata(msgspec.Struct, rename="camel", gc=False):
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resource_version: str = ""
+
+
+class _Item(msgspec.Struct, gc=False):
+    metadata: _Metadata
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+    continue_token: str = msgspec.field(default="", name="continue")
+
+
+class _Page(msgspec.Struct):
+    metadata: _ListMetadata
+    items: list[_Item] | None = None
+
+
+_decoder = msgspec.json.Decoder(_Page)
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which object, and which version of it; empty for none."""
+
+    uid: str = ""
+    resource_version: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What the API server has, and what the store has."""
+
+    key: str
+    server: Identity
+    store: Identity
+
+    @property
+    def what(self) -> str:
+        """As `kscheduler_store_drift_objects_total` has it."""
+        if not self.store.uid:
+            return "missing"
+        return "stale" if self.server.uid else "redundant"
+
+
+@dataclass(slots=True)
+class Listing:
+    """The comparison while the pages come."""
+
+    unseen: set[str]
+    """Keys that the store had before the list began, and that no page has named yet."""
+    version: str = ""
+    differences: dict[str, Difference] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AuditStatistics:
+    """Since the start."""
+
+    resource: str
+    audits: Mapping[str, int]
+    """By outcome: `equal`, `different`, `behind` (the watch did not reach the list), `failed`, `not synced`."""
+    drift: Mapping[str, int]
+    """Objects by what was wrong."""
+
+
+class StoreAudit:
+    """Audits one informer."""
+
+    def __init__(
+        self,
+        client: APIClient,
+        informer: Informer[Any],
+        relist: Callable[[], None],
+        clock: Clock,
+    ) -> None:
+        """`relist`: make the informer list anew, consistently."""
+        self._client = client
+        self._informer = informer
+        self._relist = relist
+        self._clock = clock
+        self._audits: Counter[str] = Counter()
+        self._drift: Counter[str] = Counter()
+
+    def statistics(self) -> AuditStatistics:
+        """A snapshot."""
+        return AuditStatistics(self._informer.kind.resource, dict(self._audits), dict(self._drift))
+
+    async def audit(self) -> list[Difference]:
+        """One audit: the differences that were found, whose repair has been asked for."""
+        informer = self._informer
+        if not informer.has_synced or informer.resting:
+            self._audits["not synced"] += 1
+            return []
+        with informer.noting_touched() as touched:
+            outcome, differences = await self._compared(touched)
+        self._audits[outcome] += 1
+        if differences:
+            self._tell(differences)
+            self._relist()
+        return differences
+
+    async def _compared(self, touched: set[str]) -> tuple[str, list[Difference]]:
+        try:
+            listing = await self._list(touched)
+        except (ClientError, msgspec.DecodeError) as error:
+            _log.warning("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
+            return "failed", []
+        if not await self._has_reached(listing.version):
+            _log.warning(
+                "store_audit_watch_is_behind",
+                resource=self._informer.kind.resource,
+                listed=listing.version,
+                watched=self._informer.resource_version,
+                seconds=REACH_SECONDS,
+            )
+            return "behind", []
+        if not self._still_there(listing.differences, touched):
+            return "equal", []
+        await self._clock.sleep(GRACE_SECONDS)
+        left = self._still_there(listing.differences, touched)
+        return ("different" if left else "equal"), left
+
+    # --- the list -----------------------------------------------------------------------------------------------------
+
+    async def _list(self, touched: set[str]) -> Listing:
+        listing = Listing(set(self._informer.store.keys()))
+        async for page in self._pages():
+            listing.version = listing.version or page.metadata.resource_version
+            for item in page.items or ():
+                self._compare(listing, item.metadata)
+        for key in listing.unseen - touched:
+            listing.differences[key] = Difference(key, Identity(), self._stored(key))
+        return listing
+
+    async def _pages(self) -> AsyncIterator[_Page]:
+        kind = self._informer.kind
+        params = {"limit": str(PAGE_SIZE), **({"fieldSelector": kind.field_selector} if kind.field_selector else {})}
+        token = ""
+        while True:
+            asked = {**params, "continue": token} if token else params
+            body = await self._client.get(kind.path, asked, retries=0, accept=METADATA_ONLY)
+            page = _decoder.decode(body)
+            yield page
+            token = page.metadata.continue_token
+            if not token:
+                return
+
+    def _compare(self, listing: Listing, metadata: _Metadata) -> None:
+        key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
+        listing.unseen.discard(key)
+        stored = self._informer.store.get(key)
+        if stored is not None:
+            its = stored.metadata
+            if its.resource_version == metadata.resource_version and its.uid == metadata.uid:
+                return
+        server = Identity(metadata.uid, metadata.resource_version)
+        listing.differences[key] = Difference(key, server, self._stored(key))
+
+    def _stored(self, key: str) -> Identity:
+        stored = self._informer.store.get(key)
+        return Identity() if stored is None else Identity(stored.metadata.uid, stored.metadata.resource_version)
+
+    # --- the verdict --------------------------------------------------------------------------------------------------
+
+    async def _has_reached(self, version: str) -> bool:
+        return await finishes_within(self._until_reached(version), REACH_SECONDS, self._clock)
+
+    async def _until_reached(self, version: str) -> None:
+        while not reaches(self._informer.resource_version, version):
+            await self._clock.sleep(LOOK_SECONDS)
+
+    def _still_there(self, differences: Mapping[str, Difference], touched: set[str]) -> list[Difference]:
+        """Those that the watch has not spoken of since the list began; what cannot be read is known as that."""
+        return [
+            one
+            for key, one in differences.items()
+            if key not in touched and not self._informer.is_unreadable(key) and self._stored(key) == one.store
+        ]
+
+    def _tell(self, differences: list[Difference]) -> None:
+        resource = self._informer.kind.resource
+        for one in differences:
+            self._drift[one.what] += 1
+        for one in differences[:MOST_LINES]:
+            _log.error(
+                "store_drift",
+                resource=resource,
+                object=one.key,
+                what=one.what,
+                server_uid=one.server.uid,
+                server_version=one.server.resource_version,
+                store_uid=one.store.uid,
+                store_version=one.store.resource_version,
+            )
+        _log.error("store_drift_lists_anew", resource=resource, differences=len(differences))
+
+
+def reaches(seen: str, wanted: str) -> bool:
+    """Whether a watch at version `seen` has seen everything up to `wanted`."""
+    if seen.isdecimal() and wanted.isdecimal():
+        return int(seen) >= int(wanted)
+    return seen == wanted
+
+
+class StoreAudits:
+    """Audits several informers, one after the other, now and then and when asked."""
+
+    def __init__(
+        self,
+        audits: tuple[StoreAudit, ...],
+        clock: Clock,
+        *,
+        period_seconds: float = AUDIT_SECONDS,
+        rng: random.Random | None = None,
+    ) -> None:
+        """A period of 0 audits only when asked."""
+        self._audits = audits
+        self._clock = clock
+        self._period = period_seconds
+        self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
+        self._asked = asyncio.Event()
+
+    def statistics(self) -> tuple[AuditStatistics, ...]:
+        """A snapshot of each."""
+        return tuple(audit.statistics() for audit in self._audits)
+
+    def ask(self) -> None:
+        """Audit now, or once more after the audit that runs."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Audit until cancelled."""
+        while True:
+            if self._period > 0:
+                seconds = self._period * (1.0 + _JITTER * (2.0 * self._rng.random() - 1.0))
+                await finishes_within(self._asked.wait(), seconds, self._clock)
+            else:
+                await self._asked.wait()
+            self._asked.clear()
+            for audit in self._audits:
+                await audit.audit()

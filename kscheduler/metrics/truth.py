@@ -1,0 +1,49 @@
+"""Series about the truth of what is kept: cache against stores, stores against the API server."""
+
+from collections.abc import Callable, Iterable
+
+from kscheduler.informers.audit import AuditStatistics
+from kscheduler.metrics.samples import Numbers, Sample, Source
+from kscheduler.scheduling.observations import LabelValues, Series
+from kscheduler.scheduling.truth_check import TruthStatistics
+
+CHECKS = Series("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
+CACHE_DRIFT = Series(
+    "kscheduler_cache_drift_objects_total",
+    "Objects in the cache or the queue that were not as the stores have them, by what was wrong.",
+    ("kind", "what"),
+)
+UNMENDED = Series("kscheduler_cache_drift_unmended_total", "Of those, objects that were wrong still after the repair.")
+AUDITS = Series(
+    "kscheduler_store_audits_total",
+    "Comparisons of an informer's store with the API server, by outcome.",
+    ("resource", "outcome"),
+)
+STORE_DRIFT = Series(
+    "kscheduler_store_drift_objects_total",
+    "Objects that were not in an informer's store as the API server has them, by what was wrong.",
+    ("resource", "what"),
+)
+
+
+def truth_source(check: Callable[[], TruthStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
+    """What both checks have found."""
+
+    def copy() -> Iterable[Sample]:
+        checked, audited = check(), tuple(audits())
+        outcomes: dict[LabelValues, float] = {
+            (one.resource, outcome): count for one in audited for outcome, count in one.audits.items()
+        }
+        drift: dict[LabelValues, float] = {
+            (one.resource, what): count for one in audited for what, count in one.drift.items()
+        }
+        cached: dict[LabelValues, float] = {(kind, what): count for (kind, what), count in checked.drift.items()}
+        return [
+            Numbers("counter", CHECKS, {(): checked.checks}),
+            Numbers("counter", CACHE_DRIFT, cached),
+            Numbers("counter", UNMENDED, {(): checked.unmended}),
+            Numbers("counter", AUDITS, outcomes),
+            Numbers("counter", STORE_DRIFT, drift),
+        ]
+
+    return copy

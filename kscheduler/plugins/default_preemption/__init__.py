@@ -1,0 +1,13 @@
+"""DefaultPreemption: room for a pod by evicting pods of lower priority.
+
+    plugin       who may preempt, which nodes are worth a try, what is said (reference 5.1, 5.2)
+    victims      on each of them the fewest and least important victims (5.3)
+    budgets      whom a PodDisruptionBudget would rather keep
+    choice       the node where it hurts least (5.5)
+
+The victims themselves are taken away elsewhere (`framework.preemption.Evictions`).
+"""
+
+from kscheduler.plugins.default_preemption.plugin import DefaultPreemption
+
+__all__ = ["DefaultPreemption"]

@@ -1,0 +1,116 @@
+"""The node where a preemption hurts least (reference 5.5), over columns of candidates.
+
+In this order, each criterion among those that the ones before leave over: fewest broken budgets; the least important
+"most important victim"; the smallest sum of priorities (each raised by 2^31, so that negative ones add up, too); the
+fewest victims; the latest start of the longest-running victim among the most important ones. Whoever is left then is
+equal, and the highest mix of the preemptor's UID and the node's name decides: upstream leaves it to chance.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows, stable_hash
+from kscheduler.framework.occupants import Items, Removable
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Candidate
+from kscheduler.framework.ties import mix
+
+_OFFSET: Final = 2**31
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """Rows where evicting victims makes room, with what decides among them; one entry per row, rows ascending."""
+
+    rows: Rows
+    broken_budgets: NDArray[np.int64]
+    highest_priority: NDArray[np.int64]
+    sum_of_priorities: NDArray[np.int64]
+    victims: NDArray[np.int64]
+    started: NDArray[np.float64]
+    """When the longest-running of the most important victims began."""
+    _pods: Removable
+    _is_out: Mask
+    _starts: Items
+    _counts: Items
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def at(self, place: int, nodes: NodeTable) -> Candidate:
+        """One of them, with its victims as pods."""
+        start = int(self._starts[place])
+        stretch = self._is_out[start : start + int(self._counts[place])]
+        victims = tuple(self._pods.pod(item) for item in (np.flatnonzero(stretch) + start).tolist())
+        return Candidate(nodes.name_of(int(self.rows[place])), victims, int(self.broken_budgets[place]))
+
+    def kept(self, where: Mask) -> "Candidates":
+        """Some of them."""
+        return Candidates(
+            self.rows[where],
+            self.broken_budgets[where],
+            self.highest_priority[where],
+            self.sum_of_priorities[where],
+            self.victims[where],
+            self.started[where],
+            self._pods,
+            self._is_out,
+            self._starts[where],
+            self._counts[where],
+        )
+
+
+def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candidates:
+    """The rows that fit (one entry per row of `pods`) once the pods that are out are gone; those with none are none."""
+    starts, counts = pods.starts, pods.counts
+    victims = np.add.reduceat(is_out, starts, dtype=np.int64)
+    has_victims = fits & (victims > 0)
+    out = np.flatnonzero(is_out)
+    first = out[np.searchsorted(out, starts[has_victims])]
+    raised = np.where(is_out, pods.priorities + _OFFSET, 0)
+    return Candidates(
+        rows=pods.rows[has_victims],
+        broken_budgets=np.add.reduceat(is_out & broken, starts, dtype=np.int64)[has_victims],
+        highest_priority=pods.priorities[first],
+        sum_of_priorities=np.add.reduceat(raised, starts)[has_victims],
+        victims=victims[has_victims],
+        started=pods.started[first],
+        _pods=pods,
+        _is_out=is_out,
+        _starts=starts[has_victims],
+        _counts=counts[has_victims],
+    )
+
+
+def choose(found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> Candidate:
+    """The best of them all (at least one)."""
+    owner = np.repeat(np.arange(len(found)), [len(one) for one in found])
+    place = np.concatenate([np.arange(len(one)) for one in found])
+    criteria = (
+        np.concatenate([one.broken_budgets for one in found]),
+        np.concatenate([one.highest_priority for one in found]),
+        np.concatenate([one.sum_of_priorities for one in found]),
+        np.concatenate([one.victims for one in found]),
+        -np.concatenate([one.started for one in found]),
+    )
+    left = np.arange(len(owner))
+    for criterion in criteria:
+        if len(left) == 1:
+            break
+        values = criterion[left]
+        left = left[values == values.min()]
+    best = int(left[0]) if len(left) == 1 else _among_equals(left, found, owner, place, nodes, preemptor)
+    return found[int(owner[best])].at(int(place[best]), nodes)
+
+
+def _among_equals(
+    left: Items, found: Sequence[Candidates], owner: Items, place: Items, nodes: NodeTable, preemptor: PodInfo
+) -> int:
+    rows = np.array([found[int(owner[one])].rows[int(place[one])] for one in left.tolist()], dtype=np.intp)
+    mixed = mix(nodes.name_hash[rows], stable_hash(preemptor.uid))
+    return int(left[mixed.argmax()])

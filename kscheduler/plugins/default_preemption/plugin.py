@@ -1,0 +1,173 @@
+"""The plugin: who may preempt, which nodes are tried out, and what is said of it."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from kscheduler.api.meta import KubeObject
+from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis, FitError
+from kscheduler.framework.dry_run import DryRun
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.node_table import NodeTable, Rows, stable_hash
+from kscheduler.framework.occupants import OccupantColumns
+from kscheduler.framework.plugin import Plugin, PostFilterResult, Signature
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Candidate, Preemption, PreemptionSearch
+from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
+from kscheduler.plugins.default_preemption.budgets import BudgetRules
+from kscheduler.plugins.default_preemption.choice import Candidates, choose
+from kscheduler.plugins.default_preemption.shortlist import Shortlist
+from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
+
+NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
+_SMALLEST_BATCH: Final = 32
+
+
+class DefaultPreemption(Plugin):
+    """Finds the node where evicting the least makes room for the pod."""
+
+    name = "DefaultPreemption"
+    depends_on = ()
+
+    def __init__(self, args: DefaultPreemptionArgs | None, handle: Handle) -> None:
+        self._args = args or DefaultPreemptionArgs()
+        self._handle = handle
+        self._occupants = OccupantColumns()
+        self._budgets = BudgetRules(handle.budgets)
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """A pod that goes may end a preemption, but whether it helps is for the plugin to say that lacked the room."""
+        return (ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _never),)
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """Whom it may evict, and whether it may at all."""
+        return pod.priority, pod.pod.spec.preemption_policy
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        """A preemptor waits until its victims are on their way: it would find them still there, and choose others."""
+        evictions = self._handle.evictions
+        if evictions is not None and evictions.is_under_way(pod.uid):
+            return unresolvable("waiting for the preemption for this pod to be finished", plugin=self.name)
+        return SUCCESS
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        """Choose a node and its victims, and have those taken away."""
+        result = self._preempt(cycle, pod, nodes, diagnosis)
+        status = result.status
+        if not status.reasons:
+            return result
+        told = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
+        return PostFilterResult(told, result.nominated_node_name)
+
+    def _preempt(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        if self._handle.evictions is None:
+            return PostFilterResult(unschedulable("nobody here can evict pods"))
+        potential = _potential(nodes, diagnosis)
+        refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential)
+        if refusal:
+            return PostFilterResult(unschedulable(refusal))
+        search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
+        tried = self._try_out(search, potential)
+        if not tried.found:
+            return _no_candidate(nodes, tried)
+        chosen = choose(tried.found, nodes, pod)
+        cycle.write(PreemptionSearch(lambda: _told(tried.found, nodes), chosen))
+        outbid = self._outbid(chosen.node_name, pod)
+        self._handle.evictions.begin(Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid))
+        return PostFilterResult(SUCCESS, chosen.node_name)
+
+    def _try_out(self, search: VictimSearch, potential: Rows) -> Tried:
+        """Try nodes out in ring order, until there are enough candidates and one of them breaks no budget.
+
+        The ring begins at a place that the pod's UID decides: upstream draws it by chance. The nodes' order is that of
+        the table.
+        """
+        tried = Tried()
+        if not len(potential):
+            return tried
+        shortlist = Shortlist(self._number_of_candidates(len(potential)))
+        ring = np.roll(potential, -(stable_hash(search.pod.uid) % len(potential)))
+        at = 0
+        while at < len(ring) and not shortlist.is_full:
+            batch = ring[at : at + max(shortlist.missing, _SMALLEST_BATCH)]
+            at += len(batch)
+            one = search.on(np.sort(batch))
+            tried.found += shortlist.take(batch, one.found)
+            tried.rejections += one.rejections
+            tried.errors += one.errors
+        return tried
+
+    def _number_of_candidates(self, nodes: int) -> int:
+        by_share = nodes * self._args.min_candidate_nodes_percentage // 100
+        return min(max(by_share, self._args.min_candidate_nodes_absolute), nodes)
+
+    def _nominated_node(self, pod: PodInfo) -> str:
+        """Where it is expected since its last decision: its status may not tell of that yet."""
+        nominator = self._handle.nominator
+        decided = nominator.nominated_node(pod) if nominator is not None else ""
+        return decided or pod.pod.status.nominated_node_name
+
+    def _outbid(self, node_name: str, pod: PodInfo) -> tuple[PodInfo, ...]:
+        nominator = self._handle.nominator
+        if nominator is None:
+            return ()
+        return tuple(one for one in nominator.nominated_pods(node_name) if one.priority < pod.priority)
+
+
+def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    del pod, old, new
+    return QueueingHint.SKIP
+
+
+def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
+    """The rows that were turned down for something that preemption might lift."""
+    if diagnosis.pre_filter.is_rejected:
+        is_hopeless = diagnosis.pre_filter.code is not Code.UNSCHEDULABLE
+        return nodes.rows()[:0] if is_hopeless else nodes.rows()
+    rows = [one.rows[one.codes > 0] for one in diagnosis.rejections]
+    return np.sort(np.concatenate(rows)) if rows else nodes.rows()[:0]
+
+
+def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows) -> str:
+    """Why the pod may not preempt; empty where it may."""
+    if pod.pod.spec.preemption_policy == "Never":
+        return "not eligible due to preemptionPolicy=Never."
+    row = nodes.row_of(nominated) if nominated else -1
+    if row < 0 or row not in potential:  # its earlier nomination is of no use, so it may try again
+        return ""
+    there = nodes.info(row).pods.values()
+    if any(one.priority < pod.priority and _goes_for_a_preemptor(one) for one in there):
+        return "not eligible due to a terminating pod on the nominated node."
+    return ""
+
+
+def _goes_for_a_preemptor(pod: PodInfo) -> bool:
+    if not pod.is_terminating:
+        return False
+    target = next((one for one in pod.pod.status.conditions if one.type == "DisruptionTarget"), None)
+    return target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
+
+
+def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:
+    """Nobody's going would help: the nomination, if there is one, is taken back. After errors alone nothing is."""
+    if tried.errors:
+        return PostFilterResult(error(_aggregate(tried.errors)))
+    told = [one.rows for one in tried.rejections]
+    untold = np.setdiff1d(nodes.rows(), np.concatenate(told)) if told else nodes.rows()
+    rejections = [*tried.rejections, rejection(untold, NOT_HELPFUL)] if len(untold) else tried.rejections
+    message = FitError(len(nodes), Diagnosis(rejections=rejections)).message
+    return PostFilterResult(unschedulable(message), "")
+
+
+def _aggregate(errors: Sequence[str]) -> str:
+    """As Go's API machinery words several errors."""
+    distinct = list(dict.fromkeys(errors))
+    return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
+
+
+def _told(found: Sequence[Candidates], nodes: NodeTable) -> tuple[Candidate, ...]:
+    return tuple(one.at(place, nodes) for one in found for place in range(len(one)))

@@ -1,0 +1,55 @@
+"""When to stop trying nodes out: enough candidates, and one among them that breaks no budget (reference 5.2).
+
+Nodes are tried in batches, and what counts is their order in the ring: candidates that come after it was enough are
+left out, so that the size of a batch decides nothing.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kscheduler.framework.node_table import Rows
+from kscheduler.plugins.default_preemption.choice import Candidates
+
+
+class Shortlist:
+    """Counts the candidates of one search."""
+
+    def __init__(self, wanted: int) -> None:
+        self._wanted = wanted
+        self._clean = 0
+        """Candidates that break no budget."""
+        self._breaking = 0
+
+    @property
+    def missing(self) -> int:
+        """At least so many more nodes have to be tried out."""
+        return max(self._wanted - self._clean - self._breaking, 0)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether that is enough."""
+        return self._clean > 0 and not self.missing
+
+    def take(self, batch: Rows, found: Sequence[Candidates]) -> list[Candidates]:
+        """Those of a batch's candidates (`batch` in ring order) that came in time."""
+        if not found:
+            return []
+        rows = np.concatenate([one.rows for one in found])
+        is_clean = np.concatenate([one.broken_budgets for one in found]) == 0
+        order = _places(batch, rows).argsort()
+        rows, is_clean = rows[order], is_clean[order]
+        clean, breaking = self._clean + is_clean.cumsum(), self._breaking + (~is_clean).cumsum()
+        enough = np.flatnonzero((clean > 0) & (clean + breaking >= self._wanted))
+        stop = int(enough[0]) + 1 if len(enough) else len(rows)
+        in_time = rows[:stop][is_clean[:stop] | (breaking[:stop] <= self._wanted)]
+        self._clean, self._breaking = int(clean[stop - 1]), min(int(breaking[stop - 1]), self._wanted)
+        if len(in_time) == len(rows):
+            return list(found)
+        return [one.kept(np.isin(one.rows, in_time)) for one in found]
+
+
+def _places(batch: Rows, rows: Rows) -> Rows:
+    """Where in the batch each of the rows stands."""
+    sorter = batch.argsort()
+    return sorter[np.searchsorted(batch, rows, sorter=sorter)]

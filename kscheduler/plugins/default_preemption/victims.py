@@ -1,0 +1,199 @@
+"""Which pods would have to go, on many nodes at once (reference 5.3).
+
+    all pods of lower priority away -> does it fit now? -> one by one they come back, unless it fits no longer
+
+First those come back whose eviction would break a budget, then the others, each time the most important first. Step k
+brings back the k-th pod of every row and runs the filters once over all rows still in play: the cost is a pass over
+arrays per pod of the fullest node, not per pod. Where a plugin counts pods beyond their own row (spread, affinity),
+rows whose victims it counts are judged one by one, each with a state of its own; all others still go together.
+
+A plugin that fails spoils its row only: if it was asked about many, they are judged again one by one.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.dry_run import DryRun
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.occupants import Items, OccupantColumns, Removable
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status, unresolvable
+from kscheduler.framework.trial_table import TrialTable
+from kscheduler.plugins.default_preemption.budgets import BudgetRules, reprieve_order
+from kscheduler.plugins.default_preemption.choice import Candidates, candidates
+
+NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
+
+
+@dataclass(slots=True)
+class Tried:
+    """What came of some rows."""
+
+    found: list[Candidates] = field(default_factory=list)
+    rejections: list[Rejection] = field(default_factory=list)
+    errors: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class VictimSearch:
+    """One preemptor's search."""
+
+    pod: PodInfo
+    nodes: NodeTable
+    state: CycleState
+    filters: DryRun
+    occupants: OccupantColumns
+    budgets: BudgetRules
+
+    def on(self, rows: Rows) -> Tried:
+        """Try the rows out (ascending)."""
+        tried = Tried()
+        pods = self.occupants.below(self.nodes, rows, self.pod.priority)
+        without = np.setdiff1d(rows, pods.rows, assume_unique=True)
+        if len(without):
+            tried.rejections.append(rejection(without, NO_VICTIMS))
+        if len(pods.rows):
+            self._judge(pods, tried)
+        return tried
+
+    def _judge(self, pods: Removable, tried: Tried) -> None:
+        broken = self.budgets.breaking(pods)
+        trial = _Trial(self, TrialTable(self.nodes, pods), pods, reprieve_order(pods, broken))
+        fits = np.zeros(len(pods.rows), dtype=np.bool_)
+        again: list[int] = []
+        for group in self._groups(trial, tried):
+            passing = trial.judge(group, tried)
+            if passing is None:
+                again.extend(group.rows.tolist())
+            else:
+                fits[np.searchsorted(pods.rows, passing)] = True
+        found = candidates(pods, trial.table.is_out, broken, fits)
+        if len(found):
+            tried.found.append(found)
+        for row in np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True).tolist():
+            tried.errors.append(f'expected at least one victim pod on node "{self.nodes.name_of(row)}"')
+        for row in again:
+            self._alone(row, tried)
+
+    def _alone(self, row: int, tried: Tried) -> None:
+        one = self.on(np.array([row], dtype=np.intp))
+        tried.found += one.found
+        tried.rejections += one.rejections
+        tried.errors += one.errors
+
+    def _groups(self, trial: "_Trial", tried: Tried) -> Iterator["_Group"]:
+        """Rows that can be judged together. Rows where a count fails are no part of any; their errors are noted."""
+        pods = trial.pods
+        if not self.filters.counts_pods:
+            yield _Group(pods.rows, self.state, is_counted=False)
+            return
+        together: list[int] = []
+        for place, row in enumerate(pods.rows.tolist()):
+            state = self.state.copy()
+            status = trial.without(state, place)
+            if not status.is_success:
+                tried.errors.append(status.message)
+            elif state.holds_the_same(self.state):
+                together.append(row)
+            else:
+                yield _Group(np.array([row], dtype=np.intp), state, is_counted=True)
+        if together:
+            yield _Group(np.array(together, dtype=np.intp), self.state, is_counted=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Rows that one state holds for."""
+
+    rows: Rows
+    state: CycleState
+    """As if the rows' removable pods were gone."""
+    is_counted: bool
+    """Whether the state must hear of each pod that comes back; then there is one row."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Trial:
+    """The table without the pods, and the order in which they come back."""
+
+    search: VictimSearch
+    table: TrialTable
+    pods: Removable
+    order: Items
+
+    def without(self, state: CycleState, place: int) -> Status:
+        """Count a row's removable pods out."""
+        start, count = int(self.pods.starts[place]), int(self.pods.counts[place])
+        row = int(self.pods.rows[place])
+        for item in range(start, start + count):
+            status = self.search.filters.remove_pod(state, self.pods.pod(item), self.table, row)
+            if not status.is_success:
+                return status
+        return SUCCESS
+
+    def judge(self, group: _Group, tried: Tried) -> Rows | None:
+        """The rows that fit without their pods, after as many of those as can be have come back.
+
+        `None` where a plugin failed over several rows; of a single row the error is noted.
+        """
+        first = self.search.filters.passing(self.table, group.state, group.rows)
+        if first.error is not None:
+            return self._failed(first.error, group, tried)
+        failure = self._reprieve(group, first.rows)
+        if failure is not None:
+            return self._failed(failure, group, tried)
+        tried.rejections += first.rejections
+        return first.rows
+
+    def _failed(self, failure: Status, group: _Group, tried: Tried) -> Rows | None:
+        if len(group.rows) > 1:
+            return None
+        tried.errors.append(failure.message)
+        return group.rows[:0]
+
+    def _reprieve(self, group: _Group, rows: Rows) -> Status | None:
+        """Bring pods back one by one, as long as the preemptor fits beside them. The error, if a plugin fails."""
+        places = np.searchsorted(self.pods.rows, rows)
+        starts, counts = self.pods.starts[places], self.pods.counts[places]
+        for step in range(int(counts.max(initial=0))):
+            items = self.order[starts[counts > step] + step]
+            failure = self._bring_back(group, items)
+            if failure is not None:
+                return failure
+        return None
+
+    def _bring_back(self, group: _Group, items: Items) -> Status | None:
+        rows = self.pods.row_of[items]
+        before = self.table.put_back(items)
+        if group.is_counted:
+            status = self._count(self.search.filters.add_pod, group, items)
+            if not status.is_success:
+                return status
+        passing = self.search.filters.still_passing(self.table, group.state, rows)
+        if passing.error is not None:
+            return passing.error
+        if len(passing.rows) < len(rows):
+            fails: Mask = np.ones(len(rows), dtype=np.bool_)
+            fails[np.searchsorted(rows, passing.rows)] = False
+            self.table.undo(before, fails)
+            if group.is_counted:
+                status = self._count(self.search.filters.remove_pod, group, items)
+                return None if status.is_success else status
+        return None
+
+    def _count(self, count: "_Count", group: _Group, items: Items) -> Status:
+        (item,) = items.tolist()
+        return count(group.state, self.pods.pod(item), self.table, int(group.rows[0]))
+
+
+_Count = Callable[[CycleState, PodInfo, NodeTable, int], Status]
+
+
+def rejection(rows: Rows, status: Status) -> Rejection:
+    """The same status for all rows."""
+    return Rejection(status.plugin, rows, np.ones(len(rows), dtype=np.int64), lambda _: status)

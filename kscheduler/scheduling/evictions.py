@@ -1,0 +1,263 @@
+"""Making room as preemption has decided, beside the decisions (reference 5.6 and 5.7).
+
+The cycle that chose the victims goes on at once, and a task of its own talks to the API server:
+
+    begin -> the nomination is written -> the outbid lose theirs -> all victims but the last -> the last one -> end
+                      |  a failure                                        |  a failure              |  a failure
+                      +--> the rest is left alone ------------------------+-------------------------+--> tried again
+
+Until the last victim's turn the preemptor stays out of the active queue (`is_under_way`, asked by PreEnqueue), and from
+then on until the watch shows all that were deleted gone or going: it would find the old victims still there and choose
+others. It need not wait for the answer to the last request: the event of that deletion may come before, and must not be
+lost.
+
+Differences from kube-scheduler, each so that no pod is stuck, no loop is hot and no pod dies for nothing: a preemptor
+is kept out until the watch has caught up, where upstream relies on it to be quick; one that was kept out is woken at
+the end if no victim is left whose going could wake it; one whose evictions fail again and again pauses between its
+tries, 1 to 10 s; and when the preemptor itself is gone, the victims that are left are spared. No victim is touched
+before the preemptor's status names the node: whoever takes over after a crash then knows what the room is for.
+Limits: what is begun when the process is killed is not taken up again; a terminating victim shows by its condition what
+it goes for, and the preemptor's eligibility waits for it.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from kscheduler.aio.backoff import Backoff
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.client.errors import ClientError
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.victims import Victims
+from kscheduler.state.nominator import Nominator
+
+_log = get_logger(__name__)
+
+AT_ONCE: Final = 16
+"""Victims of one preemption that are taken away at the same time."""
+DRAIN_SECONDS: Final = 5.0
+"""What a stop gives to preemptions that have begun: half of one would have cost pods and helped nobody."""
+PREEMPTIONS_AT_ONCE: Final = 8
+"""Preemptions whose requests are on the wire at the same time: hundreds of them would keep the connections from the
+binds, and wait for one themselves until they time out."""
+_MOST_REMEMBERED: Final = 1000
+
+
+class NominationWriter(Protocol):
+    """Where nominations are written: `status_writer.StatusWriter`."""
+
+    def withdraw(self, uid: str) -> None:
+        """Leave unsaid what was not sent yet about this pod: it might bring its nomination back."""
+        ...
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
+        ...
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """A preemption that has begun."""
+
+    awaited: list[PodInfo] = field(default_factory=list)
+    """Victims that are deleted, as the API server says: the watch must show it before the preemptor may look."""
+    last: tuple[PodInfo, ...] = ()
+    """The last victim, while it is being taken away."""
+    is_open: bool = False
+    """The preemptor may look as soon as the watch shows what was done: the last victim's turn has come."""
+    is_over: bool = False
+    kept_out: bool = False
+    """The preemptor wanted to be tried, and was told to wait."""
+
+
+@dataclass(frozen=True, slots=True)
+class EvictionSurroundings:
+    """What preemption works on."""
+
+    victims: Victims
+    nominator: Nominator
+    statuses: NominationWriter
+    activate: Callable[[Collection[str]], None]
+    """Have the pods with these keys tried at once."""
+    observations: Observations
+    clock: Clock
+
+
+class AsyncEvictions:
+    """Implements `framework.preemption.Evictions`. `run` owns the tasks."""
+
+    def __init__(self, around: EvictionSurroundings) -> None:
+        self._around = around
+        self._tasks = TaskSet("preemption", around.clock)
+        self._pauses = TaskSet("preemption-pause", around.clock)
+        self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
+        self._under_way: dict[str, _UnderWay] = {}
+        self._failed: dict[str, Backoff] = {}
+        """By the preemptor's UID, for those whose last preemption failed."""
+
+    def __len__(self) -> int:
+        return sum(not entry.is_over for entry in self._under_way.values())
+
+    async def run(self) -> None:
+        """Own what is begun, until cancelled."""
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            await self._pauses.cancel_all()
+            await self._tasks.cancel_all()
+
+    async def stop(self) -> bool:
+        """Let what has begun come to its end, for a few seconds; whether it did. Nobody is to begin anything now."""
+        await self._pauses.cancel_all()
+        drained = await self._tasks.drain(DRAIN_SECONDS)
+        if not drained:
+            _log.warning("preemptions_not_drained", preemptions=len(self), seconds=DRAIN_SECONDS)
+        return drained
+
+    def begin(self, preemption: Preemption) -> None:
+        """Start it; returns at once. Victims that are gone or going are passed over; with none left nothing is done."""
+        victims = [one for one in preemption.victims if self._around.victims.is_to_go(one)]
+        if not victims:
+            return
+        self._around.observations.preemption_victims(len(preemption.victims))
+        entry = self._under_way[preemption.preemptor.uid] = _UnderWay()
+        self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
+
+    def is_under_way(self, uid: str) -> bool:
+        """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
+        entry = self._under_way.get(uid)
+        if entry is None:
+            return False
+        entry.kept_out = not entry.is_open or self._is_unseen(entry)
+        return entry.kept_out
+
+    def _is_unseen(self, entry: _UnderWay) -> bool:
+        """Whether the watch shows a victim as if nothing had happened to it yet."""
+        return any(self._around.victims.is_to_go(one) for one in (*entry.awaited, *entry.last))
+
+    # --- one preemption -----------------------------------------------------------------------------------------------
+
+    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> None:
+        around, preemptor = self._around, preemption.preemptor
+        began = around.clock.monotonic()
+        succeeded = False
+        try:
+            async with self._turns:
+                succeeded = await self._make_room(preemption, victims, entry)
+        except Exception:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
+        finally:
+            self._close(entry)
+        around.observations.preemption_goroutine("success" if succeeded else "error", around.clock.monotonic() - began)
+        if not succeeded:
+            self._try_again(preemptor)
+            return
+        self._failed.pop(preemptor.uid, None)
+        if entry.kept_out and not any(around.victims.will_leave(one) for one in victims):
+            around.activate((preemptor.key,))
+
+    def _close(self, entry: _UnderWay) -> None:
+        """It is over; entries stay until the watch has caught up with them."""
+        entry.is_open = entry.is_over = True
+        entry.last = ()
+        for uid, one in tuple(self._under_way.items()):
+            if one.is_over and not self._is_unseen(one):
+                del self._under_way[uid]
+
+    async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> bool:
+        if not await self._nominate(preemption):
+            return False
+        cleared = await self._clear_nominations(preemption)
+        if not await self._take_away_together(victims[:-1], preemption, entry):
+            return False
+        entry.is_open, entry.last = True, (victims[-1],)
+        return await self._take_away(victims[-1], preemption, entry) and cleared
+
+    async def _take_away_together(self, victims: list[PodInfo], preemption: Preemption, entry: _UnderWay) -> bool:
+        """Whether all could be; after a failure those whose turn has not come are left alone."""
+        left = iter(victims)
+        failed = False
+
+        async def work() -> None:
+            nonlocal failed
+            for victim in left:
+                if failed or not await self._take_away(victim, preemption, entry):
+                    failed = True
+                    return
+
+        async with asyncio.TaskGroup() as group:
+            for number in range(min(AT_ONCE, len(victims))):
+                group.create_task(work(), name=f"victims of {preemption.preemptor.key} {number}")
+        return not failed
+
+    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
+        if not self._around.victims.is_to_go(preemption.preemptor):
+            _log.info("preemptor_gone", pod=preemption.preemptor.key, spared=victim.key)
+            return False
+        try:
+            if await self._around.victims.take_away(victim, preemption):
+                entry.awaited.append(victim)
+        except ClientError as failure:
+            _log.warning(
+                "victim_not_preempted",
+                pod=victim.key,
+                node=preemption.node_name,
+                preemptor=preemption.preemptor.key,
+                err=str(failure),
+            )
+            return False
+        return True
+
+    async def _nominate(self, preemption: Preemption) -> bool:
+        """Write down what the room is for; the failure handler would, too, but behind the binds."""
+        preemptor = preemption.preemptor
+        try:
+            await self._around.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
+        except ClientError as failure:
+            _log.warning("nomination_not_written", pod=preemptor.key, node=preemption.node_name, err=str(failure))
+            return False
+        return True
+
+    async def _clear_nominations(self, preemption: Preemption) -> bool:
+        """Pods of lower priority that were to come to this node look for another. Whether the API server agreed."""
+        done = [await self._clear_nomination(pod) for pod in preemption.outbid]
+        return all(done)
+
+    async def _clear_nomination(self, pod: PodInfo) -> bool:
+        around = self._around
+        around.statuses.withdraw(pod.uid)
+        around.nominator.remove(pod.uid)
+        current = around.victims.current(pod)
+        try:
+            if current is not None:
+                await around.statuses.patch_pod_status(current, None, "")
+        except ClientError as failure:
+            _log.warning("nomination_not_cleared", pod=pod.key, err=str(failure))
+            return False
+        finally:
+            around.activate((pod.key,))
+        return True
+
+    # --- after a failure ----------------------------------------------------------------------------------------------
+
+    def _try_again(self, preemptor: PodInfo) -> None:
+        """At once after the first failure, as upstream; with a pause after one more."""
+        backoff = self._failed.get(preemptor.uid)
+        if backoff is not None:
+            self._pauses.spawn(preemptor.key, self._activate_after(backoff.next(), preemptor.key))
+            return
+        if len(self._failed) >= _MOST_REMEMBERED:
+            self._failed.clear()  # the worst that comes of it is a try without a pause
+        self._failed[preemptor.uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._around.clock)
+        self._around.activate((preemptor.key,))
+
+    async def _activate_after(self, seconds: float, key: str) -> None:
+        await self._around.clock.sleep(seconds)
+        self._around.activate((key,))

@@ -1,0 +1,162 @@
+"""The filters of one cycle, asked as often as somebody wants to know: in the search for a node, and in dry runs.
+
+Filters run in order on the rows that are still alive, so a node is charged to the first plugin that turns it down. A
+row that other pods are nominated to is judged with them and without (see `nominations`).
+"""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.dry_run import DryRun, Passing
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.scheduling.nominations import count_in, count_out, counting_plugins, crowded
+from kscheduler.scheduling.plugin_failure import PluginFailure
+from kscheduler.scheduling.profile import Profile
+
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+
+class Tally(Protocol):
+    """Hears how often plugins are asked."""
+
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A plugin has been asked about so many nodes."""
+        ...
+
+
+class _NoTally:
+    """Nobody counts: dry runs are not evaluations of a node."""
+
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """Pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """A profile's filters, for one pod."""
+
+    profile: Profile
+    pod: PodInfo
+    expected: dict[int, tuple[PodInfo, ...]]
+    """Nominated pods that the pod must leave room for, by row."""
+    skipped: Collection[str]
+    """Plugins whose PreFilter said that their filter has nothing to judge."""
+    tally: Tally
+
+    def passing(self, nodes: NodeTable, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
+        """The rows that pass with the pods that are nominated to them, and without. Raises `PluginFailure`."""
+        return self._passing(self.profile.filter, nodes, state, rows, rejections)
+
+    def _passing(
+        self,
+        plugins: Collection[FilterPlugin],
+        nodes: NodeTable,
+        state: CycleState,
+        rows: Rows,
+        rejections: list[Rejection],
+    ) -> Rows:
+        if self.expected:
+            rows = self._beside_nominated(plugins, nodes, state, rows, rejections)
+        return self._filtered(plugins, nodes, state, rows, rejections)
+
+    def _beside_nominated(
+        self,
+        plugins: Collection[FilterPlugin],
+        nodes: NodeTable,
+        state: CycleState,
+        rows: Rows,
+        rejections: list[Rejection],
+    ) -> Rows:
+        """The rows without those where the pod has no place beside the nominated ones."""
+        nominated = np.fromiter(self.expected, dtype=np.intp, count=len(self.expected))
+        expected = {row: self.expected[row] for row in np.intersect1d(rows, nominated, assume_unique=True).tolist()}
+        for one in crowded(self.profile, self.pod, nodes, state, expected, self.skipped):
+            passing = self._filtered(plugins, one.nodes, one.state, one.rows, rejections)
+            turned_down = np.setdiff1d(one.rows, passing, assume_unique=True)
+            rows = np.setdiff1d(rows, turned_down, assume_unique=True)
+        return rows
+
+    def _filtered(
+        self,
+        plugins: Collection[FilterPlugin],
+        nodes: NodeTable,
+        state: CycleState,
+        rows: Rows,
+        rejections: list[Rejection],
+    ) -> Rows:
+        for plugin in plugins:
+            if plugin.name in self.skipped:
+                continue
+            if not len(rows):
+                break
+            try:
+                codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
+            except Exception as error:
+                raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
+            self.tally.evaluated("Filter", plugin.name, len(rows))
+            if codes is None:
+                continue
+            rejected = codes != 0
+            if rejected.any():
+                meaning = partial(plugin.status, state)
+                rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
+                rows = rows[~rejected]
+        return rows
+
+    # --- dry runs -----------------------------------------------------------------------------------------------------
+
+    def dry_run(self) -> DryRun:
+        """The same filters for PostFilter plugins."""
+        quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _NoTally())
+        reading_pods = tuple(plugin for plugin in self.profile.filter if getattr(plugin, "reads_pods", True))
+        counting = counting_plugins(self.profile, self.skipped)
+        return DryRun(
+            passing=partial(quiet._try, self.profile.filter),
+            still_passing=partial(quiet._try, reading_pods),
+            add_pod=partial(_counted, count_in, counting, self.pod),
+            remove_pod=partial(_counted, count_out, counting, self.pod),
+            counts_pods=bool(counting),
+        )
+
+    def _try(self, plugins: Collection[FilterPlugin], nodes: NodeTable, state: CycleState, rows: Rows) -> Passing:
+        rejections: list[Rejection] = []
+        try:
+            return Passing(self._passing(plugins, nodes, state, rows, rejections), tuple(rejections))
+        except PluginFailure as failure:
+            return Passing(_NO_ROWS, error=failure.status)
+
+
+_Count = Callable[[Collection[PreFilterExtensions], CycleState, PodInfo, PodInfo, NodeTable, int], None]
+
+
+def _counted(
+    count: _Count,
+    counting: Collection[PreFilterExtensions],
+    pod: PodInfo,
+    state: CycleState,
+    other: PodInfo,
+    nodes: NodeTable,
+    row: int,
+) -> Status:
+    try:
+        count(counting, state, pod, other, nodes, row)
+    except PluginFailure as failure:
+        return failure.status
+    return SUCCESS
+
+
+def _one_per_row(answer: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
+    """What a plugin answered, if it has the shape of the question; inside its `try`, so that the error names it."""
+    if answer is not None and answer.shape != rows.shape:
+        raise ValueError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
+    return answer

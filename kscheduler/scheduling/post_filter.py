@@ -1,0 +1,69 @@
+"""PostFilter: no node fits, so what now? Preemption makes room, or says why it cannot.
+
+    a plugin answers       then
+    Success                it is done; its nomination counts
+    UU                     it ends there, with its message
+    U (or Pending)         its message and nomination are remembered, and the next one is asked
+    anything else          it ends there, with the error's text (Skip too, Q19)
+
+Whatever comes of it, the attempt has failed: the pod is tried again when room has been made. A profile without such
+plugins takes back whatever nomination the pod has.
+"""
+
+from typing import Protocol
+
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
+from kscheduler.framework.status import Code, Fault, Status, error
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.record import SchedulingRecord
+
+
+class Watch(Protocol):
+    """Hears what was asked, and how it ended."""
+
+    def lap(self, point: str, status: Status) -> None:
+        """An extension point has run."""
+        ...
+
+    def post_filtered(self, plugin: str) -> None:
+        """A PostFilter plugin has been asked."""
+        ...
+
+
+def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> None:
+    """Ask the profile's PostFilter plugins; what they say goes to the record."""
+    if not profile.post_filter:
+        record.nominated_node_name = ""
+        return
+    result = _result(profile, record, nodes, watch)
+    record.post_filter = result.status
+    record.post_filter_message = result.status.message
+    record.nominated_node_name = result.nominated_node_name
+    watch.lap("PostFilter", result.status)
+
+
+def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> PostFilterResult:
+    reasons: list[str] = []
+    first = ""
+    nominated: str | None = None
+    for plugin in profile.post_filter:
+        result = _asked(plugin, record, nodes)
+        watch.post_filtered(plugin.name)
+        status = result.status.by(plugin.name)
+        if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return PostFilterResult(status, result.nominated_node_name)
+        if not status.is_rejected:
+            return PostFilterResult(error(*status.reasons, plugin=plugin.name, fault=status.fault))
+        if result.nominated_node_name is not None:
+            nominated = result.nominated_node_name
+        reasons += status.reasons
+        first = first or plugin.name
+    return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
+
+
+def _asked(plugin: PostFilterPlugin, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
+    try:
+        return plugin.post_filter(record.state, record.pod, nodes, record.diagnosis)
+    except Exception as failure:  # noqa: BLE001  a plugin call
+        return PostFilterResult(error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))

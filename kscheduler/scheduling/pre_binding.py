@@ -1,0 +1,127 @@
+"""PreBind: what has to be ready before the Binding is sent (volumes, devices), and whose turn it is.
+
+Every plugin is asked first whether it has something to do (PreBindPreFlight). Those that have run in the profile's
+order, one after the other, except that neighbours which allow it run together: a plugin that wants no company ends such
+a group even where it has nothing to do itself (reference 3.6.5). The first failure cancels the others of its group.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import PreBindPlugin, PreFlightResult
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.state.pods_in_pre_bind import PodInPreBind
+
+_MISPLACED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
+
+
+@dataclass(frozen=True, slots=True)
+class PreBindPlan:
+    """Who has something to do before the Binding, and together with whom."""
+
+    groups: tuple[tuple[PreBindPlugin, ...], ...] = ()
+    failure: Status = SUCCESS
+    """Not a success where a plugin could not even say whether it has."""
+
+    @property
+    def code(self) -> Code:
+        """Of PreBindPreFlight as a whole: Skip where nobody has anything to do."""
+        return self.failure.code if not self.failure.is_success else Code.SUCCESS if self.groups else Code.SKIP
+
+
+def plan_of(plugins: Iterable[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> PreBindPlan:
+    """Ask every plugin. The first that fails ends it."""
+    groups: list[tuple[PreBindPlugin, ...]] = []
+    is_open = False
+    for plugin in plugins:
+        flight = _pre_flight(plugin, state, pod, node_name)
+        if not (flight.status.is_success or flight.status.is_skip):
+            return PreBindPlan(failure=_misflown(plugin, flight.status))
+        if flight.status.is_skip:
+            is_open = is_open and flight.allow_parallel
+            continue
+        if is_open and flight.allow_parallel:
+            groups[-1] = (*groups[-1], plugin)
+        else:
+            groups.append((plugin,))
+        is_open = flight.allow_parallel
+    return PreBindPlan(tuple(groups))
+
+
+def _pre_flight(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+    try:
+        answer = plugin.pre_bind_pre_flight(state, pod, node_name)
+    except Exception as failure:  # noqa: BLE001  a plugin call
+        return PreFlightResult(error(str(failure), fault=Fault.BUG))
+    return answer if isinstance(answer, PreFlightResult) else PreFlightResult(answer)
+
+
+def _misflown(plugin: PreBindPlugin, status: Status) -> Status:
+    if status.code is Code.ERROR:
+        message = f'running PreBindPreFlight "{plugin.name}": {status.message}'
+    else:
+        message = f'PreBindPreFlight {plugin.name} returned "{status.code.label}", {_MISPLACED}'
+    return error(message, plugin=plugin.name, fault=status.fault)
+
+
+async def run(plan: PreBindPlan, state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None) -> Status:
+    """Do what is planned. `entry`, where there is one, can cancel it: an error then, that names the cause."""
+    if not plan.failure.is_success:
+        return plan.failure
+    for group in plan.groups:
+        if entry is not None and entry.is_cancelled:
+            return error(entry.cause)
+        status = await _together(group, state, pod, node_name, entry)
+        if not status.is_success:
+            return status
+    return SUCCESS
+
+
+async def _together(
+    group: tuple[PreBindPlugin, ...], state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None
+) -> Status:
+    tasks = [asyncio.ensure_future(_run_one(plugin, state, pod, node_name)) for plugin in group]
+    if entry is not None:
+        entry.on_cancel(lambda: [task.cancel() for task in tasks])
+    try:
+        left = set(tasks)
+        while left:
+            ended, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
+            for plugin, task in zip(group, tasks, strict=True):
+                if task in ended and not (status := _outcome(plugin, task, entry)).is_success:
+                    return status
+        return SUCCESS
+    finally:
+        if entry is not None:
+            entry.on_cancel(None)
+        await _end(tasks)
+
+
+async def _run_one(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+    try:
+        status = await plugin.pre_bind(state, pod, node_name)
+    except Exception as failure:  # noqa: BLE001  a plugin call; what it talks to may be down, which is no bug
+        status = error(str(failure))
+    return status if status.is_success else _failed(plugin, status)
+
+
+def _outcome(plugin: PreBindPlugin, task: "asyncio.Task[Status]", entry: PodInPreBind | None) -> Status:
+    if not task.cancelled():
+        return task.result()
+    cause = entry.cause if entry is not None else ""
+    return _failed(plugin, error(cause or "it was cancelled"))
+
+
+def _failed(plugin: PreBindPlugin, status: Status) -> Status:
+    return error(f'running PreBind plugin "{plugin.name}": {status.message}', plugin=plugin.name, fault=status.fault)
+
+
+async def _end(tasks: list["asyncio.Task[Status]"]) -> None:
+    for task in tasks:
+        task.cancel()
+    left = [task for task in tasks if not task.done()]
+    if left:
+        await asyncio.wait(left)

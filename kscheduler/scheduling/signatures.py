@@ -1,0 +1,92 @@
+"""Which pods are alike: pods of one class are judged alike by every plugin, whatever happens.
+
+The problem: a hundred thousand pods that fit nowhere come from a few dozen Deployments and Jobs, and what is found out
+about one of them is true of all its like. The idea: each plugin says what it reads of a pod (`sign`), for its verdict
+and for its hints alike; the signatures of all plugins that judge, together with what the scheduler itself reads
+(profile, priority, preemption policy, namespace and labels), are the pod's class. It is a matter of the pod alone,
+never of the cluster, so it holds as long as the pod is not changed. Namespace and labels need stand in no plugin's
+signature: services, other pods' terms and namespace selectors may ask for them at any time.
+
+A pod is like no other if a plugin that judges does not sign it (or may depend on anything), if it is held, and as long
+as a node is nominated for it. Limit: a label of its own (a StatefulSet's pod-name, a Job's completion-index) makes a
+pod a class of its own.
+"""
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from typing import Any
+from weakref import WeakValueDictionary
+
+from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.scheduling.missing_rules import held_status
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.state.nominator import Nominator
+
+_Signers = Sequence[Callable[[PodInfo], Signature]]
+
+
+class PodClass:
+    """Pods that are judged alike. There is one of it for each distinct signature: compare by identity."""
+
+    __slots__ = ("__weakref__", "signature")
+
+    def __init__(self, signature: Hashable) -> None:
+        self.signature = signature
+
+
+class Signatures:
+    """The classes of all pods that wait; one that no pod, bundle or verdict refers to any more is forgotten."""
+
+    def __init__(self, profiles: Profiles, nominator: Nominator) -> None:
+        self._profiles = profiles
+        self._nominator = nominator
+        self._signers = {name: _signers(profile) for name, profile in profiles.items()}
+        self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    def class_of(self, pod: PodInfo) -> PodClass | None:
+        """The pod's class, worked out once; `None` for a pod that is like no other."""
+        if pod.pod.status.nominated_node_name or self._nominator.nominated_node(pod):
+            return None
+        if pod.signature is None:
+            pod.signature = self._class_of(pod) or UNSIGNABLE
+        return pod.signature if isinstance(pod.signature, PodClass) else None
+
+    def _class_of(self, pod: PodInfo) -> PodClass | None:
+        spec = pod.pod.spec
+        profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
+        if profile is None or signers is None or not held_status(pod, profile.enabled).is_success:
+            return None
+        try:
+            parts = [sign(pod) for sign in signers]
+            own = spec.scheduler_name, pod.priority, spec.preemption_policy, pod.namespace, _as_set(pod.labels)
+            return None if UNSIGNABLE in parts else self._interned((own, *parts))
+        except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+            return None
+
+    def _interned(self, signature: Hashable) -> PodClass:
+        known = self._classes.get(signature)
+        if known is None:
+            known = self._classes[signature] = PodClass(signature)
+        return known
+
+
+def _as_set(labels: dict[str, str]) -> Hashable:
+    return frozenset(labels.items())
+
+
+def _signers(profile: Profile) -> _Signers | None:
+    """What signs for the plugins that judge; `None` where one of them cannot. After the cycle nothing is shared."""
+    points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
+    judges = {plugin.name: plugin for point in points for plugin in point}
+    if not all(signs(plugin) for plugin in judges.values()):
+        return None
+    return [plugin.sign for plugin in judges.values()]
+
+
+def signs(plugin: Plugin) -> bool:
+    """Whether a plugin's verdict is a matter of what it signs and of sources that are known."""
+    return hasattr(plugin, "sign") and Source.ANYTHING not in plugin.depends_on

@@ -1,0 +1,318 @@
+"""Whether cache and queue say what the stores say, object by object, and how a difference is mended.
+
+The problem: cache and queue are kept by events, so one bug in a handler is wrong until the next restart, and nobody
+knows. The idea: store and handlers change in one step, so at any moment between two steps each object can be judged by
+itself, in any order, a few at a time. What differs is replayed through the handlers, as if the watch had just told it.
+
+    a pod on a node       counts there, in the version that is stored, or its requests cannot be read
+    a pod without a node  counts nowhere but where it is assumed; ours is queued, in flight or assumed
+    a pod that counts     is stored
+    a node                is there as it is stored, or cannot be read; its sums are those of its pods
+
+An assumed pod whose binding is settled and which the watch does not confirm is told and never forgotten: the API server
+has bound it, so it is the store that is wrong (`informers.audit` looks after that).
+Limits: storage objects, namespaces and nominations are not compared.
+"""
+
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, Literal, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework import events
+from kscheduler.framework.node_info import allocatable_amounts
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
+from kscheduler.state.cache import Cache
+from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.row_check import row_fault
+
+UNCONFIRMED_SECONDS: Final = 60.0
+"""A binding that the watch has not shown for so long after it was settled is worth a look at the API server."""
+
+
+class What(StrEnum):
+    """What is wrong with an object."""
+
+    MISSING = "missing"
+    """Stored, and not in the cache."""
+    REDUNDANT = "redundant"
+    """In the cache, and not stored."""
+    ELSEWHERE = "elsewhere"
+    """The pod counts on another node than it is on."""
+    STALE = "stale"
+    """The cache has another version than the store."""
+    SUMS = "sums"
+    """What a node's row shows is not what its pods take."""
+    UNQUEUED = "unqueued"
+    """A pod of ours without a node, with which nobody does anything."""
+    UNCONFIRMED = "unconfirmed"
+    """A pod that is bound and that the watch does not show on its node."""
+
+
+Side = Literal["stored", "cached"]
+KindName = Literal["pods", "nodes"]
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """One thing to judge."""
+
+    side: Side
+    kind: KindName
+    name: str
+    """A store's key on the stored side; in the cache a pod's UID or a node's name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """A difference, with both sides."""
+
+    kind: KindName
+    what: What
+    name: str
+    """The object's key."""
+    uid: str
+    stored: str
+    cached: str
+
+    @property
+    def is_mendable(self) -> bool:
+        """Whether replaying the object ends it; a confirmation that is missing has to come from the API server."""
+        return self.what is not What.UNCONFIRMED
+
+
+class PodsStored(Protocol):
+    """The part of an informer's store that is read here."""
+
+    def get(self, key: str) -> Pod | None:
+        """One pod."""
+        ...
+
+    def keys(self) -> list[str]:
+        """All keys, a copy."""
+        ...
+
+
+class NodesStored(Protocol):
+    """The same for nodes."""
+
+    def get(self, key: str) -> Node | None:
+        """One node."""
+        ...
+
+    def keys(self) -> list[str]:
+        """All keys, a copy."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """What is compared: the stores, and what was made of them."""
+
+    pods: PodsStored
+    nodes: NodesStored
+    cache: Cache
+    queue: SchedulingQueue
+    profiles: Collection[str]
+
+
+class Comparer:
+    """Judges one subject at a time; reads only."""
+
+    def __init__(self, sides: Sides, clock: Clock) -> None:
+        self._sides = sides
+        self._clock = clock
+
+    def look_at_all(self) -> Iterator[tuple[Subject, Drift] | None]:
+        """Judge everything, one step per subject; nodes first, because pods are mended on mended nodes.
+
+        Things may come and go between two steps: what is gone is no drift.
+        """
+        sides = self._sides
+        yield from self._look_at("cached", "nodes", sides.cache.node_names())
+        yield from self._look_at("stored", "nodes", sides.nodes.keys())
+        yield from self._look_at("cached", "pods", sides.cache.pod_uids())
+        yield from self._look_at("stored", "pods", sides.pods.keys())
+
+    def _look_at(self, side: Side, kind: KindName, names: list[str]) -> Iterator[tuple[Subject, Drift] | None]:
+        judge = self._judge(side, kind)
+        for name in names:
+            drift = judge(name)
+            yield None if drift is None else (Subject(side, kind, name), drift)
+
+    def look(self, subject: Subject) -> Drift | None:
+        """What is wrong with it; `None` when all is well or when it is gone on that side."""
+        return self._judge(subject.side, subject.kind)(subject.name)
+
+    def _judge(self, side: Side, kind: KindName) -> Callable[[str], Drift | None]:
+        if kind == "nodes":
+            return self._stored_node if side == "stored" else self._cached_node
+        return self._stored_pod if side == "stored" else self._cached_pod
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    def _stored_node(self, name: str) -> Drift | None:
+        node, info = self._sides.nodes.get(name), self._sides.cache.node_info(name)
+        if node is None:
+            return None
+        uid = node.metadata.uid
+        if info is None or info.node is None:
+            return Drift("nodes", What.MISSING, name, uid, _version(node), "") if _is_readable_node(node) else None
+        if info.node is node or info.node == node:
+            return None
+        return Drift("nodes", What.STALE, name, uid, _version(node), _version(info.node))
+
+    def _cached_node(self, name: str) -> Drift | None:
+        info, node = self._sides.cache.node_info(name), self._sides.nodes.get(name)
+        if info is None:
+            return None
+        if info.node is not None and (node is None or not _is_readable_node(node)):
+            return Drift("nodes", What.REDUNDANT, name, info.node.metadata.uid, "", _version(info.node))
+        fault = row_fault(self._sides.cache, name)
+        if fault is None:
+            return None
+        which, expected, kept = fault
+        return Drift("nodes", What.SUMS, name, "", f"{which}: {expected}", f"{which}: {kept}")
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    def _stored_pod(self, key: str) -> Drift | None:
+        pod = self._sides.pods.get(key)
+        if pod is None or pod.is_terminal:
+            return None
+        uid = pod.metadata.uid or pod.key
+        found = self._assigned(pod, uid) if pod.spec.node_name else self._pending(pod, uid)
+        if found is None:
+            return None
+        what, cached = found
+        return Drift("pods", what, key, uid, _place(pod), cached)
+
+    def _assigned(self, pod: Pod, uid: str) -> tuple[What, str] | None:
+        counted = self._sides.cache.pod_of(uid)
+        if counted is not None and counted.pod is pod and self._sides.cache.node_of(uid) == pod.spec.node_name:
+            return None
+        if not _is_readable_pod(pod):
+            return None
+        if counted is None:
+            return What.MISSING, ""
+        node_name = self._sides.cache.node_of(uid)
+        if node_name != pod.spec.node_name:
+            return What.ELSEWHERE, node_name
+        return None if counted.pod == pod else (What.STALE, _place(counted.pod))
+
+    def _pending(self, pod: Pod, uid: str) -> tuple[What, str] | None:
+        cache, queue = self._sides.cache, self._sides.queue
+        if cache.pod_of(uid) is not None or pod.spec.scheduler_name not in self._sides.profiles:
+            return None
+        if pod.metadata.deletion_timestamp is not None or queue.is_in_flight(uid):
+            return None
+        found = queue.find(pod.key)
+        if found is None:
+            return What.UNQUEUED, ""
+        queued = found[1].pod
+        return None if queued.uid == uid else (What.UNQUEUED, f"uid {queued.uid} in {found[0]}")
+
+    def _cached_pod(self, uid: str) -> Drift | None:
+        cache = self._sides.cache
+        counted, node_name = cache.pod_of(uid), cache.node_of(uid)
+        if counted is None:
+            return None
+        info = cache.node_info(node_name)
+        if info is None or info.pods.get(uid) is not counted:
+            return Drift("nodes", What.SUMS, node_name, "", f"pods: {counted.key}", "pods: it does not have it")
+        stored = self._sides.pods.get(counted.key)
+        if stored is counted.pod and stored.spec.node_name:
+            return None
+        if stored is None or (stored.metadata.uid or stored.key) != uid or stored.is_terminal:
+            return Drift("pods", What.REDUNDANT, counted.key, uid, "", node_name)
+        if stored.spec.node_name:
+            return None  # the stored side tells
+        if not cache.is_assumed(uid):
+            return Drift("pods", What.REDUNDANT, counted.key, uid, _place(stored), node_name)
+        settled = cache.settled_since(uid)
+        if settled is None or self._clock.time() - settled <= UNCONFIRMED_SECONDS:
+            return None
+        return Drift("pods", What.UNCONFIRMED, counted.key, uid, _place(stored), f"assumed on {node_name}")
+
+
+class Mender:
+    """Brings cache and queue back to what the stores say."""
+
+    def __init__(
+        self,
+        sides: Sides,
+        pod_handler: PodHandler,
+        node_handler: NodeHandler,
+        clock: Clock,
+        on_unconfirmed: Callable[[], None],
+    ) -> None:
+        """`on_unconfirmed`: the store may lack what the API server has; somebody should look."""
+        self._sides = sides
+        self._pod_handler = pod_handler
+        self._node_handler = node_handler
+        self._clock = clock
+        self._on_unconfirmed = on_unconfirmed
+
+    def mend(self, drift: Drift) -> None:
+        """Replay the object. `drift` must be of this very moment: nothing awaits between judging and mending."""
+        if drift.kind == "nodes":
+            self._mend_node(drift)
+        elif drift.what is What.UNCONFIRMED:
+            self._on_unconfirmed()
+        elif drift.what is What.REDUNDANT:
+            self._remove_pod(drift)
+        else:
+            pod = self._sides.pods.get(drift.name)
+            if pod is not None:
+                self._pod_handler.on_add(pod, initial=False)
+
+    def _mend_node(self, drift: Drift) -> None:
+        node, info = self._sides.nodes.get(drift.name), self._sides.cache.node_info(drift.name)
+        cached = info.node if info is not None else None
+        if drift.what is What.SUMS:
+            self._sides.cache.rebuild_node(drift.name)
+            if node is not None:
+                self._sides.queue.move_all(events.NODE_ADD, None, node, self._clock.time())
+        elif drift.what is What.REDUNDANT and cached is not None:
+            self._node_handler.on_delete(cached)
+        elif node is not None and cached is not None:
+            self._node_handler.on_update(cached, node)
+        elif node is not None:
+            self._node_handler.on_add(node, initial=False)
+
+    def _remove_pod(self, drift: Drift) -> None:
+        """By UID: another pod may wait under the same name."""
+        counted = self._sides.cache.pod_of(drift.uid)
+        if counted is not None:
+            self._sides.cache.remove_pod(drift.uid)
+            self._sides.queue.move_all(events.ASSIGNED_POD_DELETE, counted.pod, None, self._clock.time())
+
+
+def _version(node: Node) -> str:
+    return f"version {node.metadata.resource_version}, uid {node.metadata.uid}"
+
+
+def _place(pod: Pod) -> str:
+    return f"{pod.spec.node_name or 'no node'}, version {pod.metadata.resource_version}"
+
+
+def _is_readable_node(node: Node) -> bool:
+    try:
+        allocatable_amounts(node.status.allocatable)
+    except QuantityError:
+        return False
+    return True
+
+
+def _is_readable_pod(pod: Pod) -> bool:
+    """Whether the cache could take it: what cannot be read was told when it came."""
+    info = PodInfo(pod)
+    try:
+        _ = info.accounted, info.nonzero_accounted, info.host_ports
+    except QuantityError:
+        return False
+    return True

@@ -1,0 +1,136 @@
+"""The check of cache and queue against the stores, a little at a time, for as long as the scheduler runs.
+
+Every minute everything is judged once, two milliseconds at a time with a rest between, so that 100,000 pods take a few
+seconds in which decisions go on. What looks wrong is judged again five seconds later, and only what is wrong both times
+is counted, logged with both sides and mended: the handlers are synchronous, so a real difference lasts. Whatever is
+still wrong after it was mended is an error that nobody but a developer can mend.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.aio.clock import Clock, finishes_within
+from kscheduler.aio.slices import Slicer
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.truth import Comparer, Drift, Mender, Subject
+
+_log = get_logger(__name__)
+
+CHECK_SECONDS: Final = 60.0
+SECOND_LOOK_SECONDS: Final = 5.0
+SLICE_SECONDS: Final = 0.002
+REST_SECONDS: Final = 0.02
+"""Between two slices: nine tenths of the time belong to decisions while a check runs."""
+MOST_LINES: Final = 20
+"""Differences of one check that are logged one by one; all are counted."""
+
+
+@dataclass(frozen=True, slots=True)
+class TruthStatistics:
+    """Since the start."""
+
+    checks: int
+    drift: Mapping[tuple[str, str], int]
+    """Differences by (kind, what)."""
+    unmended: int
+    """Those that were there still after they were mended."""
+
+
+class TruthCheck:
+    """Looks, looks again, and mends."""
+
+    def __init__(
+        self, comparer: Comparer, mender: Mender, clock: Clock, *, period_seconds: float = CHECK_SECONDS
+    ) -> None:
+        """A period of 0 checks only when asked."""
+        self._comparer = comparer
+        self._mender = mender
+        self._clock = clock
+        self._period = period_seconds
+        self._asked = asyncio.Event()
+        self._checks = self._unmended = 0
+        self._drift: Counter[tuple[str, str]] = Counter()
+
+    def statistics(self) -> TruthStatistics:
+        """A snapshot."""
+        return TruthStatistics(self._checks, dict(self._drift), self._unmended)
+
+    def ask(self) -> None:
+        """Check now, or once more after the check that runs."""
+        self._asked.set()
+
+    async def run(self) -> None:
+        """Check until cancelled."""
+        while True:
+            if self._period > 0:
+                await finishes_within(self._asked.wait(), self._period, self._clock)
+            else:
+                await self._asked.wait()
+            self._asked.clear()
+            await self.check()
+
+    async def check(self) -> list[Drift]:
+        """One check: what was wrong at both looks, and is mended now."""
+        suspects = await self._suspects()
+        drifts: list[Drift] = []
+        if suspects:
+            await self._clock.sleep(SECOND_LOOK_SECONDS)
+            drifts = await self._mend(suspects)
+        self._checks += 1
+        if len(drifts) > MOST_LINES:
+            _log.error("cache_drift_not_all_told", differences=len(drifts), told=MOST_LINES)
+        return drifts
+
+    async def _suspects(self) -> dict[Subject, Drift]:
+        suspects: dict[Subject, Drift] = {}
+        slicer = Slicer(SLICE_SECONDS)
+        for found in self._comparer.look_at_all():
+            if found is not None:
+                suspects[found[0]] = found[1]
+            if slicer.used_up():
+                await self._clock.sleep(REST_SECONDS)
+                slicer.begin()
+        return suspects
+
+    async def _mend(self, suspects: Mapping[Subject, Drift]) -> list[Drift]:
+        """Judge again, and mend in the same step what is still wrong in the same way."""
+        drifts: list[Drift] = []
+        slicer = Slicer(SLICE_SECONDS)
+        for subject, before in suspects.items():
+            drift = self._comparer.look(subject)
+            if drift is not None and (drift.what, drift.uid) == (before.what, before.uid):
+                drifts.append(drift)
+                self._mend_one(subject, drift, told=len(drifts) <= MOST_LINES)
+            if slicer.used_up():
+                await self._clock.sleep(REST_SECONDS)
+                slicer.begin()
+        return drifts
+
+    def _mend_one(self, subject: Subject, drift: Drift, *, told: bool) -> None:
+        self._drift[drift.kind, drift.what.value] += 1
+        if told:
+            _tell("cache_drift", drift)
+        try:
+            self._mender.mend(drift)
+        except Exception:  # noqa: BLE001  an event handler: one object's failure, and the check must go on
+            _log.exception("cache_drift_not_mended", kind=drift.kind, object=drift.name, what=drift.what.value)
+        left = self._comparer.look(subject)
+        if left is not None and left.what is drift.what and drift.is_mendable:
+            self._unmended += 1
+            if told:
+                _tell("cache_drift_stays", left)
+
+
+def _tell(event: str, drift: Drift) -> None:
+    _log.error(
+        event,
+        kind=drift.kind,
+        object=drift.name,
+        uid=drift.uid,
+        what=drift.what.value,
+        stored=drift.stored,
+        cached=drift.cached,
+    )

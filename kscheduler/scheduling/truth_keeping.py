@@ -1,0 +1,65 @@
+"""The checks of truth and the dump, put together: what runs, what is counted, what SIGUSR2 asks for."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.services import Service
+from kscheduler.api.kinds import NODES, PODS, Kind
+from kscheduler.client.rest import APIClient
+from kscheduler.informers import InformerFactory
+from kscheduler.informers.audit import AUDIT_SECONDS, StoreAudit, StoreAudits
+from kscheduler.scheduling.dump import Dump
+from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.truth import Comparer, Mender, Sides
+from kscheduler.scheduling.truth_check import CHECK_SECONDS, TruthCheck
+from kscheduler.state.cache import Cache
+from kscheduler.state.queue import SchedulingQueue
+
+RELIST_REASON: Final = "drift"
+
+
+@dataclass(frozen=True, slots=True)
+class Periods:
+    """How often is checked, in seconds; 0: only when asked."""
+
+    cache_check: float = CHECK_SECONDS
+    """Cache and queue against the stores: CPU only, about one percent of a core at 100,000 pods."""
+    store_audit: float = AUDIT_SECONDS
+    """Stores against the API server: a LIST of metadata, of pods and of nodes."""
+
+
+class TruthKeeping:
+    """Both checks and the dump."""
+
+    def __init__(
+        self,
+        informers: InformerFactory,
+        cache: Cache,
+        queue: SchedulingQueue,
+        profiles: Collection[str],
+        handlers: tuple[PodHandler, NodeHandler],
+        client: APIClient,
+        clock: Clock,
+        periods: Periods,
+    ) -> None:
+        """`handlers`: those that the informers tell, through which objects are replayed."""
+        pods, nodes = informers.informer(PODS), informers.informer(NODES)
+
+        def audit_of(kind: Kind) -> StoreAudit:
+            return StoreAudit(client, informers.informer(kind), lambda: informers.relist(kind, RELIST_REASON), clock)
+
+        self.audits = StoreAudits((audit_of(NODES), audit_of(PODS)), clock, period_seconds=periods.store_audit)
+        sides = Sides(pods.store, nodes.store, cache, queue, profiles)
+        mender = Mender(sides, *handlers, clock, on_unconfirmed=self.audits.ask)
+        self.check = TruthCheck(Comparer(sides, clock), mender, clock, period_seconds=periods.cache_check)
+        self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
+
+    def services(self) -> tuple[Service, ...]:
+        """What runs beside the workers."""
+        return (
+            Service("cache-check", self.check.run),
+            Service("store-audit", self.audits.run),
+            Service("dump", self.dump.run),
+        )

@@ -1,0 +1,87 @@
+"""Taking one victim of a preemption away.
+
+    waits for Permit        turned down in memory: it goes into back-off and keeps its object       (quirk Q25)
+    in PreBind              called back in memory, likewise
+    anything else           condition DisruptionTarget, then deletion; both carry its UID
+
+Whoever is gone, or was made again under its name, needs nothing more: that is a success, and no Event tells of it. One
+that is on its way out already is left alone.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
+from kscheduler.scheduling.reports import Reporter
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+DISRUPTION_TARGET: Final = "DisruptionTarget"
+PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
+
+
+class VictimWriter(Protocol):
+    """The part of `client.writes.PodWriter` that preemption needs."""
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Tell the pod why, and delete it; False where it was gone already. Raises `ClientError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Victims:
+    """Takes victims away, one at a time."""
+
+    pods: VictimWriter
+    waiting: WaitingPodTable
+    in_pre_bind: PodsInPreBind | None
+    pod_of: Callable[[str], Pod | None]
+    """The newest version that the watch has shown, by `namespace/name`."""
+    reporter: Reporter
+
+    def current(self, victim: PodInfo) -> Pod | None:
+        """The victim as the watch has it now; `None` when it is gone, or another pod has its name."""
+        pod = self.pod_of(victim.key)
+        return pod if pod is not None and pod.metadata.uid == victim.pod.metadata.uid else None
+
+    def will_leave(self, victim: PodInfo) -> bool:
+        """Whether it is still on its node, so that an event will tell of its going."""
+        pod = self.current(victim)
+        return pod is not None and not pod.is_terminal and bool(pod.spec.node_name)
+
+    def is_to_go(self, victim: PodInfo) -> bool:
+        """Whether something is left to be done about it: it takes up room and is not terminating yet."""
+        pod = self.current(victim)
+        return pod is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
+
+    async def take_away(self, victim: PodInfo, preemption: Preemption) -> bool:
+        """See above. Whether the watch has to show that it goes: not of one that was stopped in memory.
+
+        Raises `ClientError` when the API server would not have it, or could not be reached.
+        """
+        if self._stop_in_memory(victim, preemption.plugin):
+            self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name, in_memory=True)
+            return False
+        if self.is_to_go(victim) and await self._evict(victim, preemption.preemptor.pod):
+            self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)
+        return True
+
+    def _stop_in_memory(self, victim: PodInfo, plugin: str) -> bool:
+        held = self.waiting.get(victim.uid)
+        if held is not None:
+            return held.preempt(plugin, "preempted")
+        entry = self.in_pre_bind.get(victim.uid) if self.in_pre_bind is not None else None
+        return entry is not None and entry.cancel(f"preempted by {plugin}")
+
+    async def _evict(self, victim: PodInfo, preemptor: Pod) -> bool:
+        condition = Condition(
+            type=DISRUPTION_TARGET,
+            status="True",
+            reason=PREEMPTION_BY_SCHEDULER,
+            message=f"{preemptor.spec.scheduler_name}: preempting to accommodate a higher priority pod",
+        )
+        return await self.pods.evict_pod(self.current(victim) or victim.pod, condition)

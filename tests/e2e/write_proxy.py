@@ -1,0 +1,176 @@
+"""A proxy between a scheduler and a real API server, that knows of each write before and after it is applied.
+
+It is how a test gets to a moment that nobody hits by chance: between the decision and the write (somebody else changes
+the object then, and the API server answers 409), or right after a write was applied, before its answer arrives (the
+process is killed then). Plain HTTP/1.1 towards the scheduler, the given kubeconfig's server and token towards the API
+server; a thread for each connection; what a watch sends is passed on as it comes.
+"""
+
+import http.client
+import json
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import parse_qs, urlsplit
+
+from tests.controlplane.rest import Api
+
+VOLUME_KINDS = {"persistentvolumes": "volume", "persistentvolumeclaims": "claim", "binding": "binding"}
+CHUNK_BYTES = 65_536
+
+
+@dataclass(frozen=True)
+class Write:
+    """A request that changes something, of a kind that the test asked to hear of."""
+
+    kind: str
+    path: str
+
+    @property
+    def name(self) -> str:
+        """The volume's, claim's or pod's name."""
+        parts = self.path.split("/")
+        return parts[-2] if self.kind == "binding" else parts[-1]
+
+
+Hook = Callable[[Write], None]
+Kind = Callable[[str, str, bytes], str]
+"""Method, path and body of a write to its kind; the empty string for those that nobody needs to hear of."""
+
+
+def volume_writes(method: str, path: str, body: bytes) -> str:
+    """`volume`, `claim` and `binding`, whatever is done to them."""
+    del method, body
+    return next((VOLUME_KINDS[part] for part in path.strip("/").split("/")[-2:] if part in VOLUME_KINDS), "")
+
+
+def nothing(write: Write) -> None:
+    """Lets a write pass."""
+    del write
+
+
+class WriteProxy:
+    """Serves while it is entered. `before` and `after` are called in the thread of the write, which waits for them."""
+
+    def __init__(self, kubeconfig: Path, kind: Kind = volume_writes) -> None:
+        document = json.loads(kubeconfig.read_text())
+        cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
+        self.api = Api(cluster["server"], user["token"], Path(cluster["certificate-authority"]))
+        self.kind = kind
+        self.before: Hook = nothing
+        """Called when a write has come in, before the API server sees it; after a `ConnectionError` it never does."""
+        self.after: Hook = nothing
+        """Called when the API server has applied a write, before the scheduler hears of it."""
+        self.applied: list[Write] = []
+        self.refused: list[tuple[Write, int]] = []
+        """Writes that the API server refused, with its status code."""
+        self._server = _Server(self)
+        self._thread = threading.Thread(target=self._server.serve_forever, name="write-proxy", daemon=True)
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join(timeout=30)
+
+    def settle(self, write: Write, code: int) -> None:
+        """The API server has answered a write."""
+        if code >= 400:
+            self.refused.append((write, code))
+        else:
+            self.applied.append(write)
+            self.after(write)
+
+
+class _Server(ThreadingHTTPServer):
+    daemon_threads = True
+    block_on_close = False  # connections that are open still, watches most of all, end with it
+
+    def __init__(self, proxy: WriteProxy) -> None:
+        self.proxy = proxy
+        super().__init__(("127.0.0.1", 0), _Connection)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """A connection that broke: the scheduler was killed, or it gave a watch up."""
+
+
+class _Connection(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    server: _Server
+
+    def setup(self) -> None:
+        super().setup()
+        self._upstream = self.server.proxy.api.connect(timeout_seconds=None)
+
+    def finish(self) -> None:
+        self._upstream.close()
+        super().finish()
+
+    def do_GET(self) -> None:
+        self._pass_on()
+
+    def do_POST(self) -> None:
+        self._pass_on()
+
+    def do_PATCH(self) -> None:
+        self._pass_on()
+
+    def do_PUT(self) -> None:
+        self._pass_on()
+
+    def do_DELETE(self) -> None:
+        self._pass_on()
+
+    def log_request(self, code: int | str = "-", size: int | str = "-") -> None:
+        """Nothing is logged."""
+
+    def _write(self, body: bytes) -> Write | None:
+        path = urlsplit(self.path).path
+        kind = "" if self.command == "GET" else self.server.proxy.kind(self.command, path, body)
+        return Write(kind, path) if kind else None
+
+    def _pass_on(self) -> None:
+        proxy = self.server.proxy
+        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        write = self._write(body)
+        if write is not None:
+            proxy.before(write)
+        headers = {
+            name: self.headers[name] for name in ("Content-Type", "Accept", "User-Agent") if name in self.headers
+        }
+        headers["Authorization"] = f"Bearer {proxy.api.token}"
+        self._upstream.request(self.command, self.path, body or None, headers)
+        response = self._upstream.getresponse()
+        if parse_qs(urlsplit(self.path).query).get("watch", ["0"])[0] in ("1", "true"):
+            self._stream(response)
+            return
+        answer = response.read()
+        if write is not None:
+            proxy.settle(write, response.status)
+        self._head(response, {"Content-Length": str(len(answer))})
+        self.wfile.write(answer)
+
+    def _stream(self, response: http.client.HTTPResponse) -> None:
+        self._head(response, {"Transfer-Encoding": "chunked"})
+        while chunk := response.read1(CHUNK_BYTES):
+            self.wfile.write(b"%x\r\n%s\r\n" % (len(chunk), chunk))
+        self.wfile.write(b"0\r\n\r\n")
+
+    def _head(self, response: http.client.HTTPResponse, more: dict[str, str]) -> None:
+        self.send_response(response.status)
+        for name in ("Content-Type", "Retry-After"):
+            if name in response.headers:
+                self.send_header(name, response.headers[name])
+        for name, text in more.items():
+            self.send_header(name, text)
+        self.end_headers()

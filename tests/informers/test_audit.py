@@ -1,0 +1,244 @@
+"""A store that has lost an event, against the embedded API server: found, told, repaired by one list; no alarms."""
+
+import asyncio
+import json
+import time
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from kscheduler.aio import RealClock, Service, VirtualClock, running
+from kscheduler.api.kinds import PODS
+from kscheduler.client import APIClient, PodWriter, plain_connection
+from kscheduler.informers import InformerFactory
+from kscheduler.informers.audit import AUDIT_SECONDS, Difference, StoreAudit, StoreAudits, _decoder, reaches
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.apiserver.faults import Fault
+
+SECONDS = 20.0
+
+
+class HastyClock(RealClock):
+    """Sleeps a hundredth of what it is asked to: what waits for HTTP is real, the test is short."""
+
+    async def sleep(self, seconds: float) -> None:
+        await asyncio.sleep(seconds / 100)
+
+
+class Stack:
+    """An informer of pods that an audit watches over, and a server that can lose events."""
+
+    def __init__(self, server: EmbeddedAPIServer, client: APIClient) -> None:
+        self.server, self.client = server, client
+        self.clock = HastyClock()
+        self.factory = InformerFactory(client, (PODS,), clock=self.clock)
+        self.informer = self.factory[PODS]
+        self.audit = StoreAudit(client, self.informer, lambda: self.factory.relist(PODS, "drift"), self.clock)
+
+    async def create(self, name: str, **spec: object) -> None:
+        metadata = {"name": name, "namespace": "default"}
+        body = {"metadata": metadata, "spec": {"containers": [{"name": "c", "image": "i"}], **spec}}
+        await self.client.post("/api/v1/namespaces/default/pods", json.dumps(body).encode())
+
+    async def delete(self, name: str) -> None:
+        pod = await PodWriter(self.client).get_pod("default", name)
+        await PodWriter(self.client).delete_pod("default", name, pod.metadata.uid, grace_period_seconds=0)
+
+    async def label(self, name: str, value: str) -> None:
+        body = json.dumps({"metadata": {"labels": {"app": value}}}).encode()
+        await self.client.patch(f"/api/v1/namespaces/default/pods/{name}", body)
+
+    def lose_next_event(self) -> None:
+        self.server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
+
+    async def until(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(SECONDS):
+            while not condition():  # noqa: ASYNC110  # a store tells nobody of what it holds
+                await asyncio.sleep(0.002)
+
+    def names(self) -> set[str]:
+        return {key.removeprefix("default/") for key in self.informer.store.keys()}  # noqa: SIM118  # a store is no dict
+
+
+@asynccontextmanager
+async def stack() -> AsyncIterator[Stack]:
+    async with (
+        EmbeddedAPIServer(seed=1, bookmark_seconds=0.05) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        it = Stack(server, client)
+        for name in ("a", "b"):
+            await it.create(name)
+        async with running(Service("informers", it.factory.run)):
+            assert await it.factory.wait_for_sync(1_000) == ()
+            yield it
+
+
+def told(differences: list[Difference]) -> list[tuple[str, str]]:
+    return [(one.key, one.what) for one in differences]
+
+
+async def test_a_deletion_that_the_watch_has_lost_is_found_and_repaired() -> None:
+    async with stack() as it:
+        it.lose_next_event()
+        await it.delete("a")
+        await it.create("c")
+        await it.until(lambda: "c" in it.names())
+        assert it.names() == {"a", "b", "c"}, "the watch is alive and has lost an event"
+        assert told(await it.audit.audit()) == [("default/a", "redundant")]
+        await it.until(lambda: it.names() == {"b", "c"})
+        assert it.audit.statistics().drift == {"redundant": 1}
+        assert it.informer.statistics().relists == {"start": 1, "drift": 1}
+        assert it.informer.statistics().restarts == {"drift": 1}
+        assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"different": 1, "equal": 1}
+
+
+async def test_a_change_and_a_creation_that_the_watch_has_lost_are_found_and_repaired() -> None:
+    async with stack() as it:
+        it.lose_next_event()
+        await it.label("a", "new")
+        it.lose_next_event()
+        await it.create("c")
+        assert sorted(told(await it.audit.audit())) == [("default/a", "stale"), ("default/c", "missing")]
+        await it.until(lambda: it.names() == {"a", "b", "c"})
+        stored = it.informer.store.get("default/a")
+        assert stored is not None
+        assert stored.metadata.labels == {"app": "new"}
+
+
+async def test_pods_that_have_ended_are_not_missed() -> None:
+    """The audit asks with the informer's own field selector."""
+    async with stack() as it:
+        body = json.dumps({"status": {"phase": "Succeeded"}}).encode()
+        await it.client.patch("/api/v1/namespaces/default/pods/a/status", body)
+        await it.until(lambda: it.names() == {"b"})
+        assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"equal": 1}
+
+
+async def test_what_changes_while_it_is_listed_is_no_difference() -> None:
+    async with stack() as it:
+        it.server.faults.add(Fault("delay", method="GET", path="/api/v1/pods", seconds=0.05, count=1))
+        auditing = asyncio.ensure_future(it.audit.audit())
+        for number in range(20):
+            await it.create(f"new-{number}")
+            await it.label("b", str(number))
+            await it.delete(f"new-{number}")
+        assert await auditing == []
+
+
+async def test_a_list_of_many_pages_is_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.informers.audit.PAGE_SIZE", 2)
+    async with stack() as it:
+        for number in range(5):
+            await it.create(f"p{number}")
+        await it.until(lambda: len(it.names()) == 7)
+        assert await it.audit.audit() == []
+        it.lose_next_event()
+        await it.delete("p3")
+        assert told(await it.audit.audit()) == [("default/p3", "redundant")]
+
+
+async def test_a_watch_that_does_not_get_as_far_as_the_list_is_told_and_not_judged() -> None:
+    async with stack() as it:
+        it.server.faults.stall_watches()
+        await it.delete("a")
+        assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"behind": 1}
+        assert it.informer.statistics().relists == {"start": 1}
+        it.server.faults.resume_watches()
+
+
+async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
+    async with stack() as it:
+        it.server.faults.add(Fault("answer", method="GET", path="/api/v1/pods", code=403, count=1))
+        assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"failed": 1}
+        assert it.names() == {"a", "b"}
+
+
+async def test_an_informer_that_has_not_synced_is_passed_over() -> None:
+    async with (
+        EmbeddedAPIServer(seed=1) as server,
+        APIClient(plain_connection(server.url)) as client,
+    ):
+        it = Stack(server, client)
+        assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"not synced": 1}
+
+
+class Counting(StoreAudit):
+    """Counts instead of auditing."""
+
+    def __init__(self) -> None:
+        self.times = 0
+
+    async def audit(self) -> list[Difference]:
+        self.times += 1
+        return []
+
+
+@pytest.mark.parametrize(
+    ("period", "expected"), [pytest.param(AUDIT_SECONDS, 10, id="on"), pytest.param(0, 0, id="off")]
+)
+async def test_audits_come_each_period_with_jitter_and_at_once_when_asked(period: float, expected: int) -> None:
+    clock, audit = VirtualClock(), Counting()
+    task = asyncio.ensure_future(StoreAudits((audit,), clock, period_seconds=period).run())
+    await clock.advance(0)
+    for _ in range(expected):
+        before = clock.monotonic()
+        async with asyncio.timeout(SECONDS):
+            await clock.run_to_next()
+        assert 0.8 * period <= clock.monotonic() - before <= 1.2 * period
+    assert audit.times == expected
+    task.cancel()
+    await asyncio.wait({task})
+
+
+async def test_an_audit_that_is_switched_off_is_still_done_when_asked() -> None:
+    clock, audit = VirtualClock(), Counting()
+    audits = StoreAudits((audit,), clock, period_seconds=0)
+    task = asyncio.ensure_future(audits.run())
+    await clock.advance(100 * AUDIT_SECONDS)
+    audits.ask()
+    await clock.advance(0)
+    assert audit.times == 1
+    task.cancel()
+    await asyncio.wait({task})
+
+
+@pytest.mark.parametrize(
+    ("seen", "wanted", "expected"),
+    [
+        pytest.param("10", "9", True, id="as numbers, not as text"),
+        pytest.param("9", "10", False, id="not yet"),
+        pytest.param("x9", "x9", True, id="opaque and equal"),
+        pytest.param("x9", "x10", False, id="opaque and different"),
+        pytest.param("", "1", False, id="nothing seen"),
+    ],
+)
+def test_versions_are_compared_as_numbers_or_for_equality(seen: str, wanted: str, expected: bool) -> None:
+    assert reaches(seen, wanted) is expected
+
+
+def test_a_page_of_five_hundred_pods_is_read_within_a_slice() -> None:
+    """What is skipped costs next to nothing: a page with labels, annotations and managed fields of 2 KB a pod."""
+    item = {
+        "metadata": {
+            "name": "p",
+            "namespace": "default",
+            "uid": "u",
+            "resourceVersion": "1",
+            "annotations": {"k": "v" * 500},
+            "managedFields": [{"manager": "m", "fieldsV1": {f"f:{number}": {} for number in range(100)}}],
+        }
+    }
+    body = json.dumps({"metadata": {"resourceVersion": "1"}, "items": [item] * 500}).encode()
+    seconds = []
+    for _ in range(5):
+        began = time.process_time()
+        assert len(_decoder.decode(body).items or ()) == 500
+        seconds.append(time.process_time() - began)
+    assert min(seconds) < 0.02

@@ -1,0 +1,340 @@
+"""Random events upon a small cluster and a real scheduler, with rests in between at which everything must be right.
+
+A run is *calm* or wild. In a calm one the scheduler comes to rest after each event, so that a pod that is parked waits
+for exactly one: a hint that misses it shows at once, in a short story. In a wild one streams lag behind, pods are taken
+out of the queue and held, Bindings wait for their answers, watches break, and rest comes late.
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from kscheduler.api.kinds import (
+    KINDS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    SERVICES,
+)
+from tests.scheduling import never_stuck_words as words
+from tests.scheduling.never_stuck_server import WATCHED, Server, Tree, key_of
+from tests.scheduling.never_stuck_service import Service
+from tests.scheduling.never_stuck_truth import problems
+from tests.scheduling.never_stuck_volumes import VolumeController
+from tests.scheduling.never_stuck_words import Theme
+
+MOST_ROUNDS: Final = 100
+"""Of trying everybody, each 11 s: more than the 600 s that a pod may wait for its volumes."""
+
+Described = tuple[str, str, str, list[str], str]
+"""Name, namespace, app, traits and node of a pod."""
+
+
+def _node_traits(theme: Theme) -> st.SearchStrategy[list[str]]:
+    return st.lists(st.sampled_from(theme.node_traits), max_size=1)
+
+
+def _pods(theme: Theme, names: list[str], nodes: list[str]) -> st.SearchStrategy[Described]:
+    traits = st.lists(st.sampled_from(theme.pod_traits), min_size=1, max_size=2, unique=True)
+    apps = st.sampled_from(words.APPS)
+    return st.tuples(st.sampled_from(names), st.sampled_from(theme.namespaces), apps, traits, st.sampled_from(nodes))
+
+
+def _name(described: Described) -> str:
+    return described[0]
+
+
+def _waiting(theme: Theme) -> st.SearchStrategy[Described]:
+    return _pods(theme, words.POD_NAMES, [""])
+
+
+def _running(theme: Theme) -> st.SearchStrategy[Described]:
+    return _pods(theme, words.OTHER_NAMES, words.NODE_NAMES[:2])
+
+
+def _beginnings(name: str) -> st.SearchStrategy[Any]:
+    """Who is there at first: the theme, nodes with their traits, pods, storage."""
+    theme = words.THEMES[name]
+    return st.tuples(
+        st.just(name),
+        st.lists(_node_traits(theme), min_size=1, max_size=3),
+        st.lists(_waiting(theme), min_size=2, max_size=4, unique_by=_name),
+        st.lists(_running(theme), min_size=2, max_size=4, unique_by=_name),
+        st.lists(st.sampled_from(words.STORAGE_STATES), max_size=6, unique_by=lambda one: one[:2])
+        if theme.has_storage
+        else st.just([]),
+    )
+
+
+def _of_theme(strategy: Callable[[Theme], st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
+    return st.runner().flatmap(lambda machine: strategy(machine.theme))
+
+
+node_names = st.sampled_from(words.NODE_NAMES)
+existing_pods = st.runner().flatmap(lambda machine: st.sampled_from([*machine.server.objects[PODS]]))
+existing_nodes = st.runner().flatmap(lambda machine: st.sampled_from([*machine.server.objects[NODES]]))
+kinds = st.sampled_from([kind.plural for kind in WATCHED])
+has_pods = precondition(lambda self: self.server.objects[PODS])
+has_nodes = precondition(lambda self: self.server.objects[NODES])
+is_wild = precondition(lambda self: not self.is_calm)
+has_storage = precondition(lambda self: self.theme.has_storage)
+has_namespaces = precondition(lambda self: len(self.theme.namespaces) > 1)
+
+
+class NeverStuck(RuleBasedStateMachine):
+    """Nodes, pods and storage come, change and go; the scheduler tries; at rest nothing may be wrong."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.service = Service()
+        self.is_calm = False
+        self.theme = words.THEMES["everything"]
+        self._node_traits: dict[str, list[str]] = {}
+        self._volume_controller = VolumeController(self.server)
+
+    @property
+    def server(self) -> Server:
+        return self.service.server
+
+    @initialize(calm=st.booleans(), there=st.sampled_from([*words.THEMES]).flatmap(_beginnings))
+    def begin(self, calm: bool, there: Any) -> None:
+        self.is_calm = calm
+        theme, traits, waiting, running, storage = there
+        self.theme = words.THEMES[theme]
+        names = words.NODE_NAMES[: len(traits)]
+        for name, of_node in zip(names, traits, strict=True):
+            self._put_node(name, [words.ZONE_OF[name], *of_node])
+        for name, states in words.STORAGE["storageclasses"].items():
+            self._put_storage("storageclasses", name, next(iter(states)))
+        for state in storage:
+            self._put_storage(*state)
+        for described in (*running, *waiting):
+            self._put_pod(words.pod_tree(*described))
+
+    # --- nodes --------------------------------------------------------------------------------------------------------
+
+    @rule(name=node_names, traits=_of_theme(_node_traits))
+    def node_comes(self, name: str, traits: list[str]) -> None:
+        self.server.delete(NODES, name)
+        self._put_node(name, [words.ZONE_OF[name], *traits])
+
+    @has_nodes
+    @rule(name=existing_nodes)
+    def node_goes(self, name: str) -> None:
+        self.server.delete(NODES, name)
+
+    @has_nodes
+    @rule(name=existing_nodes, trait=_of_theme(lambda theme: st.sampled_from(theme.node_traits)))
+    def node_gets_or_loses(self, name: str, trait: str) -> None:
+        if self.server.get(NODES, name) is not None:
+            traits = self._node_traits[name]
+            self._put_node(name, [one for one in traits if one != trait] if trait in traits else [*traits, trait])
+
+    def _put_node(self, name: str, traits: list[str]) -> None:
+        self._node_traits[name] = traits
+        self.server.put(NODES, words.node_tree(name, traits))
+
+    # --- pods ---------------------------------------------------------------------------------------------------------
+
+    @rule(described=_of_theme(_waiting))
+    def pod_comes(self, described: Described) -> None:
+        self._put_pod(words.pod_tree(*described))
+
+    @rule(described=_of_theme(_running))
+    def running_pod_comes(self, described: Described) -> None:
+        self._put_pod(words.pod_tree(*described))
+
+    def _put_pod(self, tree: Tree) -> None:
+        """A new pod; one of its name has gone before."""
+        self.server.delete(PODS, key_of(tree))
+        self.server.put(PODS, tree)
+
+    @has_pods
+    @rule(key=existing_pods)
+    def pod_goes(self, key: str) -> None:
+        self.server.delete(PODS, key)
+
+    @has_pods
+    @rule(key=existing_pods, change=st.sampled_from([*words.POD_CHANGES]))
+    def pod_changes(self, key: str, change: str) -> None:
+        self._change_pod(key, words.POD_CHANGES[change])
+
+    @has_pods
+    @rule(key=existing_pods, node=st.sampled_from([*words.NODE_NAMES, ""]))
+    def pod_is_nominated(self, key: str, node: str) -> None:
+        self._change_pod(key, lambda pod: words.nominated(pod, node))
+
+    def _change_pod(self, key: str, change: Any) -> None:
+        pod = self.server.get(PODS, key)
+        changed = change(pod) if pod is not None else None
+        if changed:
+            self.server.put(PODS, changed)
+
+    @precondition(lambda self: any(map(words.is_victim, self.server.objects[PODS].values())))
+    @rule()
+    def victims_go(self) -> None:
+        """Their kubelets have stopped what preemption began to delete."""
+        for key in [*self.server.objects[PODS]]:
+            if words.is_victim(self.server.objects[PODS][key]):
+                self.server.delete(PODS, key)
+
+    # --- the rest of the cluster --------------------------------------------------------------------------------------
+
+    @has_namespaces
+    @rule(name=st.sampled_from(words.NAMESPACES), team=st.sampled_from(["x", ""]))
+    def namespace_is(self, name: str, team: str) -> None:
+        self.server.put(NAMESPACES, {"metadata": {"name": name, "labels": {"team": team} if team else {}}})
+
+    @has_namespaces
+    @rule(name=st.sampled_from(words.NAMESPACES))
+    def namespace_goes(self, name: str) -> None:
+        self.server.delete(NAMESPACES, name)
+
+    @precondition(lambda self: self.theme.name == "everything")
+    @rule(app=st.sampled_from(["web", "db"]), comes=st.booleans())
+    def service_comes_or_goes(self, app: str, comes: bool) -> None:
+        if comes:
+            self.server.put(SERVICES, {"metadata": {"name": app}, "spec": {"selector": {"app": app}}})
+        else:
+            self.server.delete(SERVICES, f"default/{app}")
+
+    @has_storage
+    @rule(what=st.sampled_from(words.STORAGE_STATES))
+    def storage_is(self, what: tuple[str, str, str]) -> None:
+        self._put_storage(*what)
+
+    @has_storage
+    @rule(what=st.sampled_from([(plural, name) for plural in words.STORAGE for name in words.STORAGE[plural]]))
+    def storage_goes(self, what: tuple[str, str]) -> None:
+        kind = KINDS[what[0]]
+        self.server.delete(kind, f"default/{what[1]}" if kind.namespaced else what[1])
+
+    @has_storage
+    @has_pods
+    @rule(key=existing_pods)
+    def ephemeral_claim_comes(self, key: str) -> None:
+        pod = self.server.get(PODS, key)
+        if pod is not None:
+            self._volume_controller.make_ephemeral_claim(pod)
+
+    @has_storage
+    @rule(volumes=st.booleans())
+    def volume_controller_works(self, volumes: bool) -> None:
+        self._volume_controller.work(refuses=not volumes)
+
+    def _put_storage(self, plural: str, name: str, state: str) -> None:
+        kind = KINDS[plural]
+        if plural not in words.CHANGEABLE:
+            self.server.delete(kind, f"default/{name}" if kind.namespaced else name)
+        self.server.put(kind, words.storage_tree(plural, name, state))
+
+    # --- the scheduler, and how its server serves it ------------------------------------------------------------------
+
+    @is_wild
+    @rule(plural=kinds, does=st.sampled_from(["delivers", "delivers", "repeats", "breaks"]))
+    def watch(self, plural: str, does: str) -> None:
+        kind = KINDS[plural]
+        {"delivers": self.server.deliver, "repeats": self.server.repeat, "breaks": self.server.relist}[does](kind)
+
+    @is_wild
+    @rule()
+    def watches_deliver(self) -> None:
+        self.server.deliver_all()
+
+    @is_wild
+    @rule(pods=st.sampled_from([1, 2, 6]))
+    def pods_are_tried(self, pods: int) -> None:
+        for _ in range(pods):
+            self.service.try_next()
+
+    @is_wild
+    @rule(judged=st.booleans())
+    def pod_is_held_in_flight(self, judged: bool) -> None:
+        self.service.hold(judged=judged)
+
+    @precondition(lambda self: self.service.held)
+    @rule()
+    def held_pod_goes_on(self) -> None:
+        self.service.release()
+
+    @precondition(lambda self: self.service.bindings)
+    @rule(refused=st.booleans(), answered=st.booleans())
+    def binding_is_applied(self, refused: bool, answered: bool) -> None:
+        uid = next(iter(self.service.bindings))
+        self.service.apply(uid, refused=refused)
+        if answered:
+            self.service.answer(uid)
+
+    @is_wild
+    @has_storage
+    @rule(fail=st.booleans())
+    def volume_writes(self, fail: bool) -> None:
+        self.service.volume_writes_fail = fail
+
+    @is_wild
+    @rule(seconds=st.sampled_from([0.5, 1.0, 3.0, 20.0]))
+    def time_passes(self, seconds: float) -> None:
+        self.service.advance(seconds)
+
+    # --- rest ---------------------------------------------------------------------------------------------------------
+
+    @is_wild
+    @rule()
+    def rest(self) -> None:
+        self.come_to_rest()
+
+    @invariant()
+    def rests_after_each_event(self) -> None:
+        if self.is_calm:
+            self.come_to_rest()
+
+    def teardown(self) -> None:
+        try:
+            self.come_to_rest()
+        finally:
+            self.service.close()
+
+    def come_to_rest(self) -> None:
+        """Try everybody until nothing moves any more; then everything must be right."""
+        self.service.volume_writes_fail = False
+        for _ in range(MOST_ROUNDS):
+            before = self._position()
+            self._round()
+            if self._position() == before:
+                break
+        else:
+            raise AssertionError("it never comes to rest")
+        wrong = problems(self.service)
+        if wrong:
+            raise AssertionError("; ".join(wrong))
+
+    def _position(self) -> tuple[Any, ...]:
+        parked = sorted((pod.key, pod.pod.uid) for pod in self.service.queue.parked())
+        return self.server.version, self.service.is_binding() and self.service.clock.time(), parked
+
+    def _round(self) -> None:
+        self._volume_controller.work()
+        self.victims_go()
+        self.server.deliver_all()
+        while self.service.held:
+            self.service.release()
+        self._answer_all()
+        self.service.advance(11.0)
+        for _ in range(50):
+            if not self.service.try_next():
+                break
+            self._answer_all()
+        self.server.deliver_all()
+
+    def _answer_all(self) -> None:
+        for uid in [*self.service.bindings]:
+            self.service.answer(uid)
+        self.server.deliver_all()
+
+    def where(self, key: str) -> str:
+        """The queue that a pod is in, or the node that it is on."""
+        found = self.service.queue.find(key)
+        pod = self.server.objects[PODS].get(key)
+        return found[0] if found is not None else str(pod["spec"].get("nodeName", "")) if pod is not None else ""

@@ -1,0 +1,19 @@
+"""Never stuck: after any history, a pod that waits for an event truly fits nowhere.
+
+300 short histories by default; 10,000 of 50 steps with KSCHEDULER_FUZZ=1 (`make fuzz`).
+"""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+from tests.scheduling.never_stuck_machine import NeverStuck
+
+_IS_LONG = os.environ.get("KSCHEDULER_FUZZ") == "1"
+
+TestNeverStuck = NeverStuck.TestCase
+TestNeverStuck.settings = settings(
+    max_examples=10_000 if _IS_LONG else 300,
+    stateful_step_count=50 if _IS_LONG else 20,
+    suppress_health_check=[*HealthCheck],
+)

@@ -1,0 +1,60 @@
+"""How many cases are judged by the columns and by the specification, and which file judges how many.
+
+A case is one pod and one cluster (of at most 20 nodes) in one state, made by Hypothesis: the columns and the
+specification say of every node what they make of it, and must agree. After a change to the cluster the same pod makes
+another case, because columns and counters were kept, not made anew. What is no case: a pod that the rule passes over
+(no claim, no constraint), and properties that need no specification (equal signatures, arithmetic).
+
+The table gives the examples that each test of a file draws. What came of them is counted, printed at the end of the
+run, and must reach the goal whenever every file of the table ran (`conftest.py`).
+"""
+
+import os
+from collections import Counter
+from dataclasses import dataclass
+
+from hypothesis import settings
+
+IS_LONG = os.environ.get("KSCHEDULER_FUZZ") == "1"
+GOAL = 100_000 if IS_LONG else 1_000
+
+
+@dataclass(frozen=True)
+class Share:
+    """Examples of each test in a file, by default and with KSCHEDULER_FUZZ=1."""
+
+    default: int
+    long: int
+
+
+SHARES = {
+    "columns": Share(40, 4_000),
+    "spread": Share(80, 8_000),
+    "pod_affinity": Share(150, 12_000),
+    "volumes": Share(200, 10_000),
+    "nominated": Share(50, 3_000),
+    "preemption": Share(100, 6_000),
+}
+judged_cases: Counter[str] = Counter()
+
+
+def examples(file: str) -> settings:
+    """Hypothesis' settings for the tests of a file."""
+    share = SHARES[file]
+    return settings(max_examples=share.long if IS_LONG else share.default, deadline=None)
+
+
+def judged(file: str, cases: int = 1) -> None:
+    """Count a pod that columns and specification agree about."""
+    judged_cases[file] += cases
+
+
+def summary() -> str:
+    """What was counted, in words."""
+    shares = ", ".join(f"{name} {count:,}" for name, count in sorted(judged_cases.items()))
+    return f"{judged_cases.total():,} cases judged by columns and specification ({shares})"
+
+
+def is_short_of_goal() -> bool:
+    """Whether every file of the table ran, and too little came of it."""
+    return judged_cases.keys() >= SHARES.keys() and judged_cases.total() < GOAL
