@@ -10,6 +10,7 @@ RUN    := $(VENV)/.run-ready
 DEV    := $(VENV)/.dev-ready
 NODES  ?= 100
 PODS   ?= 1000
+MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
 
 .PHONY: help demo test check fmt e2e bench bench-real bench-latency fuzz fuzz-specification fuzz-machines clean
 
@@ -35,12 +36,14 @@ fmt: $(DEV) ## Format the code and mend what the linter can
 e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real one (builds it once: Go >= 1.26, ~5 min)
 	$(BIN)/pytest tests/e2e
 
-bench: $(DEV) ## Measure in process: decisions, decoding, exposition
+bench: $(DEV) ## Measure in process: decisions, counters, preemption, hopeless pods, decoding, exposition
 	$(BIN)/python benchmarks/decisions.py
 	$(BIN)/python benchmarks/topology.py
 	$(BIN)/python benchmarks/counters_memory.py
 	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/exposition.py
+	$(BIN)/python benchmarks/preemption.py
+	$(BIN)/python benchmarks/hopeless.py --pods 20000
 
 bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
 	$(BIN)/python -m benchmarks.real --rounds 2
@@ -55,7 +58,7 @@ fuzz-specification: $(DEV)
 	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification
 
 fuzz-machines: $(DEV)
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/state $(wildcard tests/scheduling/test_never_stuck*.py)
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/state $(MACHINES)
 
 clean: ## Remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -108,7 +108,7 @@ async def test_a_stop_waits_for_the_binds_that_were_sent() -> None:
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("p"))
             async with asyncio.timeout(10):
-                while not app._workers.binding:  # noqa: ASYNC110  # a worker that begins tells nobody
+                while not app.parts.workers.binding:  # noqa: ASYNC110  # a worker that begins tells nobody
                     await asyncio.sleep(0)
         assert node_of(server, "p") == "node"
 

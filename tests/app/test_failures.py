@@ -40,7 +40,7 @@ def version_of(server: EmbeddedAPIServer, name: str) -> str:
 
 def queued(app: App, name: str) -> tuple[str, QueuedPodInfo]:
     """Where the queue has a pod."""
-    found = app._queue.find(f"default/{name}")
+    found = app.parts.queue.find(f"default/{name}")
     assert found is not None
     return found
 
@@ -102,9 +102,13 @@ async def test_a_condition_survives_a_server_in_trouble(fault: Fault) -> None:
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("big", requests={"cpu": "2"}))
             await until(server, lambda: condition_of(server, "big")[0] == "Unschedulable")
-            await holds(lambda: app._status_writer.statistics().sending == app._status_writer.statistics().pending == 0)
-            assert app._status_writer.statistics().retried >= 1
-            assert app._status_writer.statistics().dropped == 0
+            await holds(
+                lambda: (
+                    app.parts.status_writer.statistics().sending == app.parts.status_writer.statistics().pending == 0
+                )
+            )
+            assert app.parts.status_writer.statistics().retried >= 1
+            assert app.parts.status_writer.statistics().dropped == 0
 
 
 async def test_a_bind_is_not_overtaken_by_an_older_condition() -> None:
@@ -117,7 +121,7 @@ async def test_a_bind_is_not_overtaken_by_an_older_condition() -> None:
             await holds(lambda: "delay" in server.faults.happened)
             put(server, "nodes", node_tree("large", cpu="8"))
             await until(server, lambda: node_of(server, "big") == "large")
-            await app._status_writer.settled("uid-of-big")
+            await app.parts.status_writer.settled("uid-of-big")
             shown = {one["type"]: one["status"] for one in status_of(server, "big")["conditions"]}
             assert shown["PodScheduled"] == "True"
 

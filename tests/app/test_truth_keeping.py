@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import structlog
 
-from kscheduler import app as app_module
+from kscheduler.app import service as app_module
 from kscheduler.app import Options
 from kscheduler.client.connection import plain_connection
 from kscheduler.config.loader import default_configuration
@@ -52,7 +52,7 @@ async def test_sigusr2_dumps_cache_and_queue_and_compares_them(monkeypatch: pyte
             serving = asyncio.ensure_future(app_module.run(options(cache_check=0)))
             await until(server, lambda: node_of(server, "p") == "node")
             os.kill(os.getpid(), signal.SIGUSR2)
-            await until_true(lambda: built[0]._truth.check.statistics().checks == 1)
+            await until_true(lambda: built[0].parts.truth.check.statistics().checks == 1)
             os.kill(os.getpid(), signal.SIGTERM)
             async with asyncio.timeout(SECONDS):
                 await serving
@@ -70,9 +70,9 @@ async def test_a_corrupted_cache_is_mended_and_counted() -> None:
             default_configuration(), bind_address="127.0.0.1", port=0, clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
-            await until_true(lambda: app._cache.statistics().pods == 1)
-            app._cache.remove_pod("uid-of-p")
-            await until_true(lambda: app._cache.statistics().pods == 1)
+            await until_true(lambda: app.parts.cache.statistics().pods == 1)
+            app.parts.cache.remove_pod("uid-of-p")
+            await until_true(lambda: app.parts.cache.statistics().pods == 1)
             text = (await answer(app, "/metrics"))[1]
             assert 'kscheduler_cache_drift_objects_total{kind="pods",what="missing"} 1.0' in text
 
@@ -86,7 +86,7 @@ async def test_a_lost_deletion_gives_its_room_back_while_the_scheduler_runs() ->
             default_configuration(), bind_address="127.0.0.1", port=0, clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
-            await until_true(lambda: app._cache.statistics().pods == 1)
+            await until_true(lambda: app.parts.cache.statistics().pods == 1)
             server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
             server.store.remove("pods", ("default", "old"))
             put(server, "pods", pod_tree("new", requests={"cpu": "1"}))

@@ -1,0 +1,197 @@
+"""The parts of one scheduler, each built once, and how they hear of each other.
+
+    informers --handlers--> cache, queue --pop--> workers --decide, bind--> client
+                               ^                     |'--failures--> status writer, Events
+                               '--activate-- evictions <--PostFilter
+
+Parts that come after these (leader election, extenders) are joined here and nowhere else.
+"""
+
+import os
+import socket
+from dataclasses import replace
+from functools import partial
+from typing import Final
+
+from kscheduler.aio.ratelimit import TokenBucket
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
+from kscheduler.app.options import Options
+from kscheduler.client.connection import Connection
+from kscheduler.client.events import EventRecorder
+from kscheduler.client.pod_status import PodStatusPatcher
+from kscheduler.client.rest import APIClient
+from kscheduler.client.volume_writes import VolumeWriter
+from kscheduler.client.writes import PodWriter
+from kscheduler.framework.handle import Handle
+from kscheduler.informers.factory import InformerFactory
+from kscheduler.scheduling.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.binding import BindingWriter
+from kscheduler.scheduling.concurrency import AdaptiveLimit
+from kscheduler.scheduling.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.failures import FailureHandler
+from kscheduler.scheduling.infeasible import KnownInfeasible
+from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.profiles import build_profiles, queue_policy
+from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.signatures import Signatures
+from kscheduler.scheduling.status_writer import StatusWriter
+from kscheduler.scheduling.stopwatch import timed_pre_enqueue
+from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.truth_keeping import Periods, TruthKeeping
+from kscheduler.scheduling.victims import Victims
+from kscheduler.scheduling.volume_writer import VolumeBindingWriter
+from kscheduler.scheduling.workers import Workers
+from kscheduler.scheduling.workloads import StoredWorkloads
+from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.queue import ClassOf, SchedulingQueue, no_class
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
+"""What the plugins read."""
+CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
+"""Environment: `off` judges every pod by itself, as kube-scheduler does; for comparisons, and to rule classes out."""
+QUEUED_EVENTS: Final = 10_000
+"""Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
+MOST_WORKERS_PER_PARALLELISM: Final = 4
+"""The workers adapt between 1 and this many times `parallelism`."""
+
+
+class Parts:
+    """Everything that a service runs; nothing here runs yet."""
+
+    def __init__(self, options: Options, connection: Connection) -> None:
+        self._gates = options.config.gates
+        self._configuration = options.config.configuration
+        self.clock = options.clock
+        self.observations = Observations()
+        self.cache = Cache()
+        self.waiting = WaitingPodTable()
+        self.in_pre_bind = PodsInPreBind() if self._expects_nodes else None
+        self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
+        bucket = _bucket(options)
+        self.client = APIClient(connection, bucket=bucket, max_connections=self._most_workers, clock=self.clock)
+        self.event_client = APIClient(connection, clock=self.clock)
+        pods = PodWriter(self.client, self.clock)
+        self.recorder = EventRecorder(
+            self.event_client, reporting_instance=self._instance(), clock=self.clock, queue_size=QUEUED_EVENTS
+        )
+        self.reporter = Reporter(self.recorder)
+        self.status_writer = StatusWriter(
+            PodStatusPatcher(self.client, self.clock),
+            self.recorder,
+            self._pod,
+            clock=self.clock,
+            is_busy=lambda: not self.limit.has_room(),
+        )
+        self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
+        self.evictions = self._build_evictions(pods)
+        self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods))
+        self._class_of = self._build_classes()
+        self.queue = self._build_queue()
+        self.workers = self._build_workers()
+        self.truth = self._add_handlers(options.periods)
+
+    @property
+    def _expects_nodes(self) -> bool:
+        """Whether a pod that waits for Permit or PreBind names its node; calling PreBind back goes with it (Q27)."""
+        return self._gates.enabled("NominatedNodeNameForExpectation")
+
+    @property
+    def _most_workers(self) -> int:
+        return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
+
+    def _instance(self) -> str:
+        return f"{self._configuration.profiles[0].scheduler_name}-{socket.gethostname()}"
+
+    def _build_evictions(self, pods: PodWriter) -> AsyncEvictions:
+        """Before the profiles, whose plugins hold it; the queue, which comes after them, is asked for when needed."""
+        around = EvictionSurroundings(
+            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter),
+            nominator=self.cache.nominator,
+            statuses=self.status_writer,
+            activate=lambda keys: self.queue.activate(keys, self.clock.time()),
+            observations=self.observations,
+            clock=self.clock,
+        )
+        return AsyncEvictions(around)
+
+    def _handle(self, pods: PodWriter) -> Handle:
+        stores = [self.informers.informer(kind).store for kind in WORKLOAD_KINDS]
+        return Handle(
+            self.cache,
+            BindingWriter(pods, self.clock, self.observations, self.limit.refused),
+            self.waiting,
+            counters=self.cache.counters,
+            nominator=self.cache.nominator,
+            volumes=self.cache.volumes,
+            volume_writer=VolumeBindingWriter(VolumeWriter(self.client)),
+            workloads=StoredWorkloads(*stores),
+            clock=self.clock,
+            budgets=StoredBudgets(self.informers.informer(POD_DISRUPTION_BUDGETS).store),
+            evictions=self.evictions,
+        )
+
+    def _build_classes(self) -> ClassOf:
+        if os.environ.get(CLASSES_VARIABLE, "") == "off":
+            return no_class
+        return Signatures(self.profiles, self.cache.nominator).class_of
+
+    def _build_queue(self) -> SchedulingQueue:
+        def on_incoming(queue: str, event: str, pods: int) -> None:
+            self.observations.queue_incoming_many(queue, event, pods)
+            self.workers.wake()
+
+        observe_hint = self.observations.queueing_hint
+        policy = queue_policy(self.profiles, self._configuration, on_incoming, self._class_of, observe_hint)
+        observe = self.observations.extension_point
+        timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
+        return SchedulingQueue(replace(policy, pre_enqueue=timed))
+
+    def _build_workers(self) -> Workers:
+        around = Surroundings(
+            cache=self.cache,
+            queue=self.queue,
+            waiting=self.waiting,
+            profiles=self.profiles,
+            failures=FailureHandler(self.queue, self.cache.nominator, self._pod, self.status_writer),
+            reporter=self.reporter,
+            observations=self.observations,
+            clock=self.clock,
+            announcer=self.status_writer if self._expects_nodes else None,
+            in_pre_bind=self.in_pre_bind,
+            infeasible=KnownInfeasible(self._class_of, lambda: self.cache.generation),
+        )
+        return Workers(self._most_workers, self.queue, Scheduler(around), self.limit, self.clock)
+
+    def _pod(self, key: str) -> Pod | None:
+        found: Pod | None = self.informers.informer(PODS).store.get(key)
+        return found
+
+    def _add_handlers(self, periods: Periods) -> TruthKeeping:
+        clock, observations = self.clock, self.observations
+        pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, clock, observations)
+        self.informers.informer(PODS).add_handler(pods)
+        nodes = NodeHandler(self.cache, self.queue, clock, observations)
+        self.informers.informer(NODES).add_handler(nodes)
+        self.informers.informer(NAMESPACES).add_handler(
+            NamespaceHandler(self.cache.counters, self.queue, clock, observations)
+        )
+        for kind, resource in STORAGE_RESOURCES.items():
+            handler = StorageHandler(resource, self.cache.volumes, self.queue, clock, observations)
+            self.informers.informer(kind).add_handler(handler)
+        return TruthKeeping(
+            self.informers, self.cache, self.queue, self.profiles, (pods, nodes), self.client, clock, periods
+        )
+
+
+def _bucket(options: Options) -> TokenBucket | None:
+    """A rate limit only where somebody set one (negative is none): the workers adapt to what the server can do."""
+    connection = options.config.configuration.client_connection
+    if not options.config.is_given("clientConnection.qps") or connection.qps < 0:
+        return None
+    return TokenBucket(connection.qps, connection.burst, options.clock)

@@ -1,0 +1,138 @@
+"""What a service shows: health, metrics, its configuration, pods that wait for Permit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.app.options import Options
+from kscheduler.app.parts import Parts
+from kscheduler.client.connection import Connection
+from kscheduler.config.errors import config_error
+from kscheduler.config.loader import to_tree
+from kscheduler.metrics import (
+    Exposition,
+    Gauges,
+    LoopLag,
+    build_info_source,
+    event_source,
+    informer_source,
+    process_families,
+    rest_client_source,
+    scheduler_source,
+    status_source,
+    truth_source,
+)
+from kscheduler.server import (
+    Endpoints,
+    Health,
+    ProgressCheck,
+    Server,
+    TokenFile,
+    WaitingPodsEndpoint,
+)
+
+
+class Surface:
+    """The HTTP server over the parts; it reads them and changes nothing but what waits for Permit."""
+
+    def __init__(self, options: Options, connection: Connection, parts: Parts) -> None:
+        self._options = options
+        self._parts = parts
+        self.is_stopping = False
+        self.loop_lag = LoopLag(clock=parts.clock)
+        self.exposition = self._build_exposition(connection)
+        self.server = Server(self._endpoints())
+        self.exposition.add(self.server.samples)
+
+    def _build_exposition(self, connection: Connection) -> Exposition:
+        gauges = Gauges(
+            pending_pods=self._pending_pods,
+            cache_size=lambda: asdict(self._parts.cache.statistics()),
+            unschedulable_pods=self._parts.queue.rejections,
+            inflight_events=self._inflight_events,
+            goroutines=lambda: {"binding": self._parts.workers.binding},
+        )
+        return Exposition(
+            [
+                scheduler_source(self._parts.observations, gauges),
+                rest_client_source(
+                    connection.base_url, [self._parts.client.statistics, self._parts.event_client.statistics]
+                ),
+                informer_source(self._parts.informers.statistics),
+                event_source(self._parts.recorder.statistics),
+                status_source(self._parts.status_writer.statistics),
+                truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
+                self.loop_lag.samples,
+                build_info_source(__version__),
+            ],
+            on_thread=[process_families],
+            on_reset=self._parts.observations.reset,
+        )
+
+    def _pending_pods(self) -> Mapping[str, float]:
+        sizes = self._parts.queue.statistics()
+        return {
+            "active": sizes.active,
+            "backoff": sizes.backoff,
+            "unschedulable": sizes.unschedulable,
+            "gated": sizes.gated,
+        }
+
+    def _inflight_events(self) -> Mapping[str, float]:
+        sizes = self._parts.queue.statistics()
+        return {"PodPopped": sizes.in_flight, **sizes.in_flight_events}
+
+    def _endpoints(self) -> Endpoints:
+        progress = ProgressCheck(
+            done=lambda: sum(self._parts.observations.schedule_attempts.values()),
+            has_work=lambda: self._parts.queue.has_ready() and self._parts.limit.has_room() and self._has_synced(),
+            monotonic=self._parts.clock.monotonic,
+        )
+        return Endpoints(
+            livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
+            readyz=Health(
+                "readyz", {"sched-handler-sync": self._sync_problem, "shutdown": self._shutdown_problem}, self._notes
+            ),
+            healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
+            exposition=self.exposition,
+            component_config=lambda: msgspec.json.encode(to_tree(self._options.config.configuration)),
+            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, self._token(), self._parts.clock),
+        )
+
+    def _token(self) -> TokenFile | None:
+        """What opens `/waiting-pods`. Raises `ConfigError` where it cannot be read: now, not when it is needed."""
+        path = self._options.permit_token_file
+        if not path:
+            return None
+        token = TokenFile(path)
+        try:
+            token.read()
+        except (OSError, ValueError) as failure:
+            raise config_error("", str(failure), "--permit-token-file") from failure
+        return token
+
+    # --- health -------------------------------------------------------------------------------------------------------
+
+    def _has_synced(self) -> bool:
+        return all(one.synced or one.resting for one in self._parts.informers.statistics())
+
+    def _sync_problem(self) -> str | None:
+        waiting = [
+            f"{one.resource} ({one.problem})" if one.problem else one.resource
+            for one in self._parts.informers.statistics()
+            if not (one.synced or one.resting)
+        ]
+        return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
+
+    def _shutdown_problem(self) -> str | None:
+        return "process is shutting down" if self.is_stopping else None
+
+    def _notes(self) -> Iterable[str]:
+        """What `/readyz?verbose` tells beside its checks: objects passed over, and kinds that the server lacks."""
+        for one in self._parts.informers.statistics():
+            if one.resting:
+                yield f"{one.resource}: the API server does not have it; waiting for it to appear"
+            for key, reason in one.undecodable.items():
+                yield f"{one.resource}: {key} cannot be decoded and is passed over: {reason}"
