@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import structlog
 
-from kscheduler.app import service as app_module
 from kscheduler.app import Options
+from kscheduler.app import service as app_module
 from kscheduler.client.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.scheduling.truth_keeping import Periods
