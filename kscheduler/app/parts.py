@@ -114,7 +114,7 @@ class Parts:
     def _build_evictions(self, pods: PodWriter) -> AsyncEvictions:
         """Before the profiles, whose plugins hold it; the queue, which comes after them, is asked for when needed."""
         around = EvictionSurroundings(
-            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter),
+            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter, self.cache.node_of),
             nominator=self.cache.nominator,
             statuses=self.status_writer,
             activate=lambda keys: self.queue.activate(keys, self.clock.time()),

@@ -179,7 +179,7 @@ class NodeTable:
         """
         fork = copy(self)
         fork.resources = dict(self.resources)
-        for name in ("requested", "nonzero_requested", "pod_count", "generation"):
+        for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
             setattr(fork, name, getattr(self, name).copy())
         fork.infos = list(self.infos)
         fork.ports = self.ports.fork(port for pods in added.values() for pod in pods for port in pod.host_ports)
