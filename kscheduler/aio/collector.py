@@ -7,11 +7,25 @@ nobody refers to them; only cycles among the frozen wait, for a walk over everyt
 """
 
 import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 WHOLE_WALK_SECONDS: Final = 12 * 3600.0
+
+
+@contextmanager
+def setting_aside() -> Iterator[None]:
+    """Set aside what is there now, and then whatever survives a full collection."""
+    gc.freeze()
+    gc.callbacks.append(_collected)
+    try:
+        yield
+    finally:
+        gc.callbacks.remove(_collected)
+        gc.unfreeze()
 
 
 class LongLived:
@@ -21,18 +35,14 @@ class LongLived:
         self._clock = clock
 
     async def run(self) -> None:
-        """Set aside what is there now, then what survives; walk over everything twice a day."""
-        gc.freeze()
-        gc.callbacks.append(self._collected)
-        try:
+        """Set aside until cancelled; walk over everything twice a day."""
+        with setting_aside():
             while True:
                 await self._clock.sleep(WHOLE_WALK_SECONDS)
                 gc.unfreeze()
                 gc.collect()
-        finally:
-            gc.callbacks.remove(self._collected)
-            gc.unfreeze()
 
-    def _collected(self, phase: str, info: dict[str, int]) -> None:
-        if phase == "stop" and info["generation"] == 2:
-            gc.freeze()
+
+def _collected(phase: str, info: dict[str, int]) -> None:
+    if phase == "stop" and info["generation"] == 2:
+        gc.freeze()
