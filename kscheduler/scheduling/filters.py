@@ -88,11 +88,11 @@ class Filters:
         """The rows without those where the pod has no place beside the nominated ones."""
         nominated = np.fromiter(self.expected, dtype=np.intp, count=len(self.expected))
         expected = {row: self.expected[row] for row in np.intersect1d(rows, nominated, assume_unique=True).tolist()}
+        turned_down: list[Rows] = []
         for one in crowded(self.profile, self.pod, nodes, state, expected, self.skipped):
             passing = self._filtered(plugins, one.nodes, one.state, one.rows, rejections)
-            turned_down = np.setdiff1d(one.rows, passing, assume_unique=True)
-            rows = np.setdiff1d(rows, turned_down, assume_unique=True)
-        return rows
+            turned_down.append(np.setdiff1d(one.rows, passing, assume_unique=True))
+        return np.setdiff1d(rows, np.concatenate(turned_down), assume_unique=True) if turned_down else rows
 
     def _filtered(
         self,
