@@ -33,11 +33,19 @@ _TEAM: Final[Object] = {"matchLabels": {"team": "devops"}}
 # --- nodes ------------------------------------------------------------------------------------------------------------
 
 
-def node(prefix: str, cpu: str = "4", memory: str = "32Gi", pods: str = "110", **spec: Any) -> Template:
+def node(
+    prefix: str,
+    cpu: str = "4",
+    memory: str = "32Gi",
+    pods: str = "110",
+    *,
+    labels: Object | None = None,
+    **spec: Any,
+) -> Template:
     """A node that is ready."""
     gives = {"cpu": cpu, "memory": memory, "pods": pods}
     status = {"capacity": gives, "allocatable": gives, "conditions": [{"type": "Ready", "status": "True"}]}
-    return template(NODES, prefix, {"spec": spec, "status": status})
+    return template(NODES, prefix, {"metadata": {"labels": labels or {}}, "spec": spec, "status": status})
 
 
 NODE: Final = node("scheduler-perf-")
@@ -86,6 +94,11 @@ def term(key: str, color: str, **fields: Any) -> Object:
     """A pod affinity term for pods of a colour; by default in the two namespaces of upstream's scenarios."""
     where = fields or {"namespaces": ["sched-1", "sched-0"]}
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"color": color}}, **where}
+
+
+def app_term(key: str, app: str, **fields: Any) -> Object:
+    """A pod affinity term for pods of an application, in the pod's own namespace unless `fields` say otherwise."""
+    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **fields}
 
 
 def weighted(one: Object) -> Object:

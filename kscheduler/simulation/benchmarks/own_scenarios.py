@@ -4,6 +4,7 @@ A StatefulSet's pods each have a label, a name and a claim of their own; a Daemo
 Job's pods each have their index as a label. To a scheduler that looks at whole pods no two of them are alike.
 """
 
+from collections.abc import Iterator
 from typing import Any, Final
 
 from kscheduler.api.kinds import (
@@ -15,7 +16,13 @@ from kscheduler.api.kinds import (
 )
 from kscheduler.simulation.benchmarks import objects
 from kscheduler.simulation.benchmarks.cluster import ZONE
-from kscheduler.simulation.benchmarks.scenario import CreateNodes, CreateObjects, CreatePods, Scenario
+from kscheduler.simulation.benchmarks.scenario import (
+    CreateNamespaces,
+    CreateNodes,
+    CreateObjects,
+    CreatePods,
+    Scenario,
+)
 from kscheduler.simulation.benchmarks.template import Object, Template, template
 
 _ZONES: Final = ("zone-a", "zone-b", "zone-c")
@@ -124,6 +131,40 @@ def _preemptor(**spec: Any) -> Template:
     return objects.pod("pod-high-", {"cpu": "3000m", "memory": "500Mi"}, _NEW, priority=10, **spec)
 
 
+# --- mixed nodes, many Deployments ------------------------------------------------------------------------------------
+
+_SIZES: Final = (("8", "32Gi"), ("16", "64Gi"), ("16", "32Gi"), ("32", "128Gi"), ("64", "256Gi"))
+_DEDICATED: Final[Object] = {"key": "dedicated", "value": "batch", "effect": "NoSchedule"}
+_DEPLOYMENTS, _TEAMS = 100, 10
+
+
+def _mixed_nodes() -> Iterator[CreateNodes]:
+    """5,000 nodes of five sizes, every other one with an SSD; a twentieth is cordoned, another one is tainted."""
+    for number, (cpu, memory) in enumerate(_SIZES):
+        for disk in ("ssd", "hdd"):
+            labels = {"disk": disk}
+            yield CreateNodes(450, objects.node(f"{disk}-{number}-", cpu, memory, labels=labels), _ZONES)
+    yield CreateNodes(250, objects.node("cordoned-", labels={"disk": "ssd"}, unschedulable=True), _ZONES)
+    yield CreateNodes(250, objects.node("tainted-", labels={"disk": "ssd"}, taints=[_DEDICATED]), _ZONES)
+
+
+_SSD_POD: Final = objects.pod("pod-", objects.SMALL, nodeSelector={"disk": "ssd"})
+_DEPLOYED_POD: Final = objects.pod("app-$set-", objects.SMALL, {"app": "app-$set", "pod-template-hash": "5d8f"})
+_SOCIABLE_POD: Final = objects.pod(
+    "new-",
+    objects.SMALL,
+    {"app": "new", "pod-template-hash": "5d8f"},
+    affinity={
+        "podAffinity": {objects.PREFERRED: [objects.weighted(objects.app_term(ZONE, "app-1", namespaceSelector={}))]},
+        "podAntiAffinity": {objects.PREFERRED: [objects.weighted(objects.app_term(objects.HOST, "new"))]},
+    },
+    topologySpreadConstraints=[
+        objects.spread(ZONE, 1, "DoNotSchedule", {"app": "new"}),
+        objects.spread(objects.HOST, 5, "DoNotSchedule", {"app": "new"}),
+    ],
+)
+
+
 def running_pods(running: int, measured: int = 2000, nodes: int = 5000) -> Scenario:
     """Plain pods that come to nodes where so many others run already; for plots."""
     large = objects.node("scheduler-perf-", cpu="64", memory="256Gi", pods="250")
@@ -169,6 +210,26 @@ OWN: Final = (
         "50 Indexed Jobs of 100 pods, in turn",
         (_NODES, CreatePods(5000, _JOB_POD, measured=True, sets=_JOBS)),
         goal=3_000,
+    ),
+    Scenario(
+        "MixedNodes",
+        "pods with a node selector; nodes of five sizes, some cordoned, some tainted",
+        (
+            *_mixed_nodes(),
+            CreatePods(1000, _SSD_POD),
+            CreatePods(10000, _SSD_POD, measured=True),
+        ),
+    ),
+    Scenario(
+        "AmongManyDeployments",
+        "preferred terms both ways and spread over zones and hosts, beside 20,000 pods of 100 Deployments",
+        (
+            _NODES,
+            CreateNamespaces("team", _TEAMS),
+            CreatePods(20000, _DEPLOYED_POD, "team-0", sets=_DEPLOYMENTS, arrival="running"),
+            CreatePods(500, _SOCIABLE_POD, "team-2"),
+            CreatePods(2000, _SOCIABLE_POD, "team-1", measured=True),
+        ),
     ),
     Scenario(
         "PreemptionOwnRows",

@@ -46,30 +46,17 @@ _MICROSECONDS: Final = 1e6
 
 async def play(scenario: Scenario) -> Figures:
     """Play it in this process. Raises `ScenarioError` when it comes to a standstill."""
-    player = _Player(scenario)
-    status, evictions = player.service.status_writer, player.service.evictions
-    problem: ScenarioError | None = None
-    async with running(Service("conditions", status.run), Service("evictions", evictions.run)):
-        try:
-            for number, operation in enumerate(scenario.operations, start=1):
-                await player.perform(operation, f"namespace-{number}")
-        except ScenarioError as found:
-            problem = found  # told alone, not as part of a group
-        finally:
-            await player.waiting.cancel_all()
-    if problem is not None:
-        raise problem
-    return player.figures()
+    return await Player(scenario).play()
 
 
-class _Player:
-    """The state of one run."""
+class Player:
+    """One run of a scenario; afterwards `cluster` tells where everything is."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
         self.cluster = StandIn()
         self.service = ServiceInProcess(self.cluster)
-        self.waiting = TaskSet("waiting", self.service.clock)
+        self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()
         """Of the operation under way; thrown away unless its pods are measured."""
@@ -84,9 +71,27 @@ class _Player:
         self._slice_ends = self._flush_at = 0.0
         self.cluster.on_bound = self._awaited.discard
 
+    async def play(self) -> Figures:
+        """Do everything in order; once. Raises `ScenarioError`."""
+        service, problem = self.service, None
+        async with running(
+            Service("conditions", service.status_writer.run), Service("evictions", service.evictions.run)
+        ):
+            try:
+                for number, operation in enumerate(self.scenario.operations, start=1):
+                    await self._perform(operation, f"namespace-{number}")
+            except ScenarioError as found:
+                problem = found  # raised below: told alone, not as one of a group
+            finally:
+                await self._waiting.cancel_all()
+        if problem is not None:
+            raise problem
+        self._audit()
+        return self._figures()
+
     # --- operations ---------------------------------------------------------------------------------------------------
 
-    async def perform(self, operation: Operation, own_namespace: str) -> None:
+    async def _perform(self, operation: Operation, own_namespace: str) -> None:
         """Do it, and wait until its pods are dealt with."""
         match operation:
             case CreateNodes():
@@ -193,7 +198,7 @@ class _Player:
                 raise ScenarioError(f"{self.scenario.name}: standstill with {last} pods to go")
 
     def _is_idle(self) -> bool:
-        return not len(self.service.evictions) and not self.waiting.statistics().running
+        return not len(self.service.evictions) and not self._waiting.statistics().running
 
     async def _try_next(self) -> bool:
         """An attempt, and what the watch shows of it; whether anybody was ready."""
@@ -221,7 +226,7 @@ class _Player:
 
     async def _bind(self, attempt: Attempt) -> None:
         if self.service.scheduler.must_wait(attempt):
-            self.waiting.spawn(attempt.queued.key, self._prepare(attempt))
+            self._waiting.spawn(attempt.queued.key, self._prepare(attempt))
         else:
             await self.service.scheduler.bind(attempt)
 
@@ -251,11 +256,18 @@ class _Player:
 
     # --- the result ---------------------------------------------------------------------------------------------------
 
-    def figures(self) -> Figures:
-        """What was measured. Raises `ScenarioError` where a handler failed: that is a bug, and no figure counts."""
+    def _audit(self) -> None:
+        """Raises `ScenarioError` where a handler failed or a node is over what it has: then no figure counts."""
         failed = sum(informer.statistics().handler_errors for informer in self.cluster.informers.values())
         if failed:
             raise ScenarioError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")
+        nodes = self.service.cache.nodes
+        rows = nodes.rows()
+        over = (nodes.requested[:, rows] > nodes.allocatable[:, rows]).any(axis=0)
+        if over.any() or (nodes.pod_count[rows] > nodes.allowed_pods[rows]).any():
+            raise ScenarioError(f"{self.scenario.name}: a node is over its allocatable")
+
+    def _figures(self) -> Figures:
         meter, scenario = self.meter, self.scenario
         decisions = max(meter.bound, 1)
         deciding = sum(meter.attempts)
