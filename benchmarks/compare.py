@@ -110,7 +110,13 @@ def play(options: argparse.Namespace) -> runs.Run:
     chosen: list[Scenario] = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
     resized = [one.resized(options.nodes, options.pods) for one in chosen]
     print(figures.HEADER, flush=True)
-    return runs.play_rounds(resized, options.rounds, lambda one: print(figures.row(one), flush=True))
+    so_far = None
+    for so_far in runs.play_rounds(resized, options.rounds):
+        print(figures.row(so_far.figures[-1]), flush=True)
+        if options.write:
+            runs.write(options.write, so_far)
+    assert so_far is not None  # there is at least one scenario and one round
+    return so_far
 
 
 def report(before: runs.Run, now: runs.Run) -> int:
@@ -146,7 +152,6 @@ def main(arguments: list[str] | None = None) -> int:
         raise SystemExit("--rounds must be at least 1")
     now = runs.read(options.result) if options.result else play(options)
     if options.write:
-        runs.write(options.write, now)
         return 0
     return report(runs.read(options.baseline), now)
 

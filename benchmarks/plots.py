@@ -11,6 +11,7 @@ half an hour.
 
 import argparse
 import importlib.util
+import math
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -64,10 +65,17 @@ def draw(points: Points, x_label: str, path: Path, *, logarithmic: bool) -> None
         y = [one.cpu_us_per_decision for one in line]
         axes.plot(x, y, marker="o", color=colour, label=name)
         axes.annotate(name, (x[-1], y[-1]), xytext=(6, 4), textcoords="offset points", color=colour)
-    axes.set_ylim(bottom=None if logarithmic else 0)
+    lowest, most = _bounds(points)
+    axes.set_ylim(*((lowest, most) if logarithmic else (0, None)))
     axes.margins(x=0.18)
     figure.savefig(path, dpi=150, bbox_inches="tight")
     print(path)
+
+
+def _bounds(points: Points) -> tuple[float, float]:
+    """Whole decades around all costs."""
+    costs = [one.cpu_us_per_decision for line in points.values() for one in line]
+    return 10 ** math.floor(math.log10(min(costs))), 10 ** math.ceil(math.log10(max(costs)))
 
 
 def _x(one: Figures) -> int:
@@ -79,7 +87,7 @@ def _x(one: Figures) -> int:
 def _empty(x_label: str, *, logarithmic: bool) -> tuple[Any, Any]:
     import matplotlib as mpl
 
-    mpl.use("Agg")
+    mpl.use("Agg")  # no display is needed
     from matplotlib import pyplot as plt
 
     figure, axes = plt.subplots(figsize=(8, 4.5))

@@ -4,7 +4,7 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -45,15 +45,16 @@ class Run(msgspec.Struct, frozen=True):
         return rounds
 
 
-def play_rounds(scenarios: Sequence[Scenario], rounds: int, told: Callable[[Figures], None]) -> Run:
-    """Play all of them, one round after the other: what disturbs the machine for a minute hits each scenario once."""
-    before = machine()
-    figures = []
+def play_rounds(scenarios: Sequence[Scenario], rounds: int) -> Iterator[Run]:
+    """Play all of them, one round after the other: what disturbs the machine for a minute hits each scenario once.
+
+    Yields the run so far after each scenario: one that is interrupted is not lost.
+    """
+    so_far = Run(machine(), ())
     for _ in range(rounds):
         for one in play_apart(scenarios):
-            told(one)
-            figures.append(one)
-    return Run(before, tuple(figures))
+            so_far = Run(so_far.machine, (*so_far.figures, one))
+            yield so_far
 
 
 def read(path: Path) -> Run:

@@ -4,6 +4,7 @@ Wall clock and CPU of the whole process from the arrival of the first measured p
 includes all that the stand-in does meanwhile: its share is small, and what it replaces (decoding) is not smaller.
 """
 
+import resource
 import time
 from array import array
 from dataclasses import dataclass, field
@@ -13,7 +14,6 @@ from typing import Final
 import numpy as np
 
 _MEBIBYTE: Final = 2**20
-_PAGE_BYTES: Final = 4096
 
 
 @dataclass(slots=True)
@@ -50,6 +50,6 @@ class Meter:
 
 
 def resident_mebibytes() -> float:
-    """What the process holds of the machine's memory now."""
+    """What the process holds of the machine's memory now (Linux)."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
-    return pages * _PAGE_BYTES / _MEBIBYTE
+    return pages * resource.getpagesize() / _MEBIBYTE
