@@ -98,6 +98,7 @@ def _empty(x_label: str, *, logarithmic: bool) -> tuple[Any, Any]:
     axes.set_ylabel("CPU per decision, microseconds")
     axes.xaxis.set_major_formatter("{x:,.0f}")
     axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_minor_formatter("")  # whole decades are labelled, and nothing between
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
