@@ -117,6 +117,7 @@ class ServiceInProcess:
             reporter=self.reporter,
             observations=self.observations,
             clock=self.clock,
+            announcer=self.status_writer,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
         )
