@@ -162,6 +162,21 @@ async def test_daemon_pods_are_on_the_nodes_that_they_name() -> None:
     assert set(Counter(pod.spec.node_name for pod in measured(player)).values()) == {2}
 
 
+async def test_pods_may_come_a_few_at_a_time() -> None:
+    few = CreatePods(30, objects.DEFAULT_POD, measured=True, at_once=4)
+    player = Player(Scenario("few", "test", (NODE_20, few)))
+    pending: list[int] = []
+    binds = player.cluster.on_bound
+
+    def on_bound(uid: str) -> None:
+        pending.append(sum(not pod.spec.node_name for pod in pods_of(player)))
+        binds(uid)
+
+    player.cluster.on_bound = on_bound
+    assert (await player.play()).is_complete
+    assert pending == [4] * 27 + [3, 2, 1]
+
+
 async def test_pods_that_run_already_are_spread_over_the_nodes() -> None:
     player = Player(running_pods(100, measured=10, nodes=10))
     figures = await player.play()
@@ -247,6 +262,9 @@ MEASURED = CreatePods(1, objects.DEFAULT_POD, measured=True)
             (NODE_20, replace(MEASURED, arrival="running")), {}, "running cannot be measured", id="running, measured"
         ),
         pytest.param((NODE_20, replace(MEASURED, sets=0)), {}, "sets must be at least 1", id="no sets"),
+        pytest.param(
+            (NODE_20, replace(MEASURED, at_once=-1)), {}, "at_once must be at least 0", id="fewer than none at once"
+        ),
         pytest.param((NODE_20, Churn((), 1.0), MEASURED), {}, "Churn needs templates", id="churn of nothing"),
         pytest.param((NODE_20, DeletePods("x", 0.0), MEASURED), {}, "above 0", id="no deletions"),
         pytest.param((NODE_20, replace(MEASURED, count=1000)), {}, "1000 pods have no room on 20 nodes", id="no room"),

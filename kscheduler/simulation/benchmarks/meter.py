@@ -33,10 +33,9 @@ class Meter:
     cpu: float = 0.0
     _began: tuple[float, float] = (0.0, 0.0)
 
-    def start(self) -> float:
-        """The phase begins; when, by `perf_counter`."""
+    def start(self) -> None:
+        """The phase begins."""
         self._began = time.perf_counter(), time.process_time()
-        return self._began[0]
 
     def stop(self) -> None:
         """It is over."""

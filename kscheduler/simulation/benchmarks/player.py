@@ -8,7 +8,7 @@ own, and the loop has a turn every 5 ms, as in the service.
 import asyncio
 import gc
 import time
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Iterator
 from typing import Final
 
@@ -64,6 +64,8 @@ class Player:
         self._nodes: list[str] = []
         self._keys: dict[str, list[str]] = defaultdict(list)
         """Of pods, by namespace, in the order they came."""
+        self._coming: deque[Pod] = deque()
+        """Pods of the operation under way that nobody has seen yet."""
         self._disturbances: list[Disturbance] = []
         self._due: list[float] = []
         self._awaited: set[str] = set()
@@ -138,10 +140,9 @@ class Player:
             self._awaited.update(pod.metadata.uid for pod in pods)
         phase = self._phase = self.meter if operation.measured else Meter()
         before = len(self._awaited)
-        began = phase.start()
-        for pod in pods:
-            self.cluster.create(PODS, pod)
-        phase.arriving += time.perf_counter() - began
+        phase.start()
+        self._coming.extend(pods)
+        self._arrive(operation.at_once or len(pods))
         await self._schedule(operation)
         phase.stop()
         phase.bound += before - len(self._awaited)
@@ -153,6 +154,7 @@ class Player:
         if self._awaited and not operation.measured:
             raise ScenarioError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
         self._awaited.clear()
+        self._coming.clear()
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
@@ -193,9 +195,17 @@ class Player:
                 await self._take_turn()
             if len(self._awaited) != last:
                 last, progress = len(self._awaited), time.monotonic()
+                self._arrive(operation.at_once - last + len(self._coming))
                 self._disturb_if_due(operation)
             elif time.monotonic() - progress > STALL_SECONDS:
                 raise ScenarioError(f"{self.scenario.name}: standstill with {last} pods to go")
+
+    def _arrive(self, count: int) -> None:
+        """So many of those that are to come."""
+        began = time.perf_counter()
+        for _ in range(min(count, len(self._coming))):
+            self.cluster.create(PODS, self._coming.popleft())
+        self._phase.arriving += time.perf_counter() - began
 
     def _is_idle(self) -> bool:
         return not len(self.service.evictions) and not self._waiting.statistics().running

@@ -65,6 +65,8 @@ class CreatePods:
     """Each group has a pod for every node (`$node`), and the groups come one after the other."""
     companions: tuple[Template, ...] = ()
     """Made before each pod with the same values: its claim, its volume."""
+    at_once: int = 0
+    """The next pod comes when fewer than so many have no node; 0: they come all together."""
     arrival: Literal["pending", "parked", "running"] = "pending"
     """`parked`: nobody expects them to be bound. `running`: they are on their nodes already, one after the other."""
 
@@ -174,6 +176,8 @@ def _problem_of_pods(operation: CreatePods) -> str:
         return f"CreatePods needs a template of pods, not of {operation.template.kind.plural}"
     if operation.sets < 1 or (operation.sets > 1 and operation.one_per_node):
         return "CreatePods.sets must be at least 1, and is not told with one_per_node"
+    if operation.at_once < 0 or (operation.at_once and operation.arrival != "pending"):
+        return "CreatePods.at_once must be at least 0, and is for pods that are to be bound"
     if operation.measured and operation.arrival != "pending":
         return f"pods that are {operation.arrival} cannot be measured"
     return ""
