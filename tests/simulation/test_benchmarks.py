@@ -253,8 +253,9 @@ MEASURED = CreatePods(1, objects.DEFAULT_POD, measured=True)
 @pytest.mark.parametrize(
     ("operations", "fields", "message"),
     [
-        pytest.param((NODE_20,), {}, "needs nodes and measured pods", id="nothing is measured"),
-        pytest.param((MEASURED,), {}, "needs nodes and measured pods", id="no nodes"),
+        pytest.param((NODE_20,), {}, "one operation of measured pods", id="nothing is measured"),
+        pytest.param((NODE_20, MEASURED, MEASURED), {}, "one operation of measured pods", id="two are measured"),
+        pytest.param((MEASURED,), {}, "one operation of measured pods", id="no nodes"),
         pytest.param((CreateNodes(0, objects.NODE), MEASURED), {}, "count must be at least 1, not 0", id="count"),
         pytest.param((CreateNodes(1, objects.DEFAULT_POD), MEASURED), {}, "template of nodes, not of pods", id="node"),
         pytest.param((NODE_20, CreatePods(1, objects.NODE, measured=True)), {}, "not of nodes", id="pod"),
@@ -309,6 +310,6 @@ async def test_other_objects_are_made_in_the_namespace_that_they_are_for() -> No
 async def test_nothing_is_created_twice() -> None:
     """Two operations with one template in one namespace would else be one lot of pods, some of them changed."""
     again = replace(MEASURED, namespace="web")
-    player = Player(Scenario("twice", "test", (NODE_20, again, again)))
+    player = Player(Scenario("twice", "test", (NODE_20, replace(again, measured=False), again)))
     with pytest.raises(ScenarioError, match="Pod web/pod-00000 is created twice"):
         await player.play()

@@ -71,7 +71,10 @@ _STATEFUL_POD: Final = objects.pod(
 # --- DaemonSets -------------------------------------------------------------------------------------------------------
 
 _DAEMON_TOLERATIONS: Final = (
-    *({"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"} for key in ("not-ready",)),
+    *(
+        {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoExecute"}
+        for key in ("not-ready", "unreachable")
+    ),
     *(
         {"key": f"node.kubernetes.io/{key}", "operator": "Exists", "effect": "NoSchedule"}
         for key in ("disk-pressure", "memory-pressure", "pid-pressure", "unschedulable")
@@ -125,8 +128,6 @@ _BUDGET: Final = template(
     },
 )
 _NEW: Final[Object] = {"app": "new"}
-
-
 _PREEMPTORS_AT_ONCE: Final = 16
 """As a controller makes them; PreemptionBasic has what a heap of a thousand nominations costs besides."""
 

@@ -113,8 +113,9 @@ class Scenario:
         for problem in (_problem(one) for one in self.operations):
             if problem:
                 raise ScenarioError(f"{self.name}: {problem}")
-        if not self.nodes or not self.pods:
-            raise ScenarioError(f"{self.name}: needs nodes and measured pods")
+        measured = [one for one in self.operations if isinstance(one, CreatePods) and one.measured]
+        if not self.nodes or len(measured) != 1:
+            raise ScenarioError(f"{self.name}: needs nodes, and one operation of measured pods")
         if self.pods > self.most_pods:
             raise ScenarioError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
         if self.pace <= 0:
