@@ -14,6 +14,7 @@ from typing import Final
 
 import msgspec
 
+from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
@@ -76,9 +77,12 @@ class Player:
     async def play(self) -> Figures:
         """Do everything in order; once. Raises `ScenarioError`."""
         service, problem = self.service, None
-        async with running(
-            Service("conditions", service.status_writer.run), Service("evictions", service.evictions.run)
-        ):
+        services = (
+            Service("long-lived objects", LongLived(service.clock).run),
+            Service("conditions", service.status_writer.run),
+            Service("evictions", service.evictions.run),
+        )
+        async with running(*services):
             try:
                 for number, operation in enumerate(self.scenario.operations, start=1):
                     await self._perform(operation, f"namespace-{number}")
@@ -134,8 +138,7 @@ class Player:
 
     async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
         pods = list(self._pods(operation, operation.namespace or own_namespace))
-        gc.collect()
-        gc.freeze()  # as the service does once it is synced
+        gc.collect()  # what is there now is set aside, as the service's first full collection would do
         if operation.arrival == "pending":
             self._awaited.update(pod.metadata.uid for pod in pods)
         phase = self._phase = self.meter if operation.measured else Meter()

@@ -78,7 +78,8 @@ class ServiceInProcess:
         self._add_handlers()
 
     def _build_evictions(self) -> AsyncEvictions:
-        victims = Victims(self.cluster, self.waiting, self.in_pre_bind, self.cluster.pod_of, self.reporter)
+        pod_of, node_of = self.cluster.pod_of, self.cache.node_of
+        victims = Victims(self.cluster, self.waiting, self.in_pre_bind, pod_of, self.reporter, node_of)
         return AsyncEvictions(
             EvictionSurroundings(
                 victims=victims,
