@@ -12,7 +12,7 @@ NODES  ?= 100
 PODS   ?= 1000
 MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-real bench-latency fuzz fuzz-specification fuzz-machines clean
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-real bench-latency fuzz fuzz-specification fuzz-machines clean
 
 help: ## Tell what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -36,14 +36,20 @@ fmt: $(DEV) ## Format the code and mend what the linter can
 e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real one (builds it once: Go >= 1.26, ~5 min)
 	$(BIN)/pytest tests/e2e
 
-bench: $(DEV) ## Measure in process: decisions, counters, preemption, hopeless pods, decoding, exposition
-	$(BIN)/python benchmarks/decisions.py
-	$(BIN)/python benchmarks/topology.py
+bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, decoding, exposition, hopeless pods
+	$(BIN)/kscheduler bench
 	$(BIN)/python benchmarks/counters_memory.py
 	$(BIN)/python benchmarks/decode.py
 	$(BIN)/python benchmarks/exposition.py
 	$(BIN)/python benchmarks/preemption.py
 	$(BIN)/python benchmarks/hopeless.py --pods 20000
+
+bench-compare: $(DEV) ## Play the scenarios three times and tell what got slower than benchmarks/baseline.json
+	$(BIN)/python -m benchmarks.compare
+
+bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (half an hour, 8 GiB)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	$(BIN)/python -m benchmarks.plots
 
 bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
 	$(BIN)/python -m benchmarks.real --rounds 2

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kscheduler import __version__
 
-_VERBS = ("run", "explain", "config", "cluster", "demo")
+_VERBS = ("run", "explain", "config", "cluster", "demo", "bench")
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -1,0 +1,79 @@
+"""Objects with placeholders: one template, thousands of objects.
+
+A template is rendered as text and decoded as the watch decodes, so no two objects share a part that in a service they
+would not share either. Placeholders stand in any string:
+
+    $index    0, 1, 2 ... over all objects of one operation
+    $set      which group of objects (a Deployment's pods, say)
+    $member   0, 1, 2 ... within the group
+    $node     the name of a node
+    $name, $namespace, $uid    the object's own
+"""
+
+import re
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.codec import Decoder, UndecodableError
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
+
+Object = dict[str, Any]
+
+_PLACEHOLDER: Final = re.compile(r"\$([a-z]+)")
+_KNOWN: Final = frozenset({"index", "set", "member", "node", "name", "namespace", "uid"})
+
+
+class ScenarioError(ValueError):
+    """A scenario that cannot be played; the message names the part and what is wrong with it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """One kind of object."""
+
+    kind: Kind
+    prefix: str
+    """The name; one that ends in a dash is numbered."""
+    text: str
+    """JSON with placeholders."""
+
+    def make(self, values: Mapping[str, str]) -> Any:
+        """An object of `kind.type`. `values`: `index`, `set`, `member`, `node` and `namespace`, without the dollar."""
+        name = self.name(values)
+        crc = zlib.crc32(f"{self.kind.plural}/{values['namespace']}/{name}".encode())
+        uid = f"{crc:08x}-0000-4000-8000-{int(values['index']):012}"
+        known = {**values, "name": name, "uid": uid}
+        return _decoder(self.kind.type).decode(_PLACEHOLDER.sub(lambda found: known[found[1]], self.text))
+
+    def name(self, values: Mapping[str, str]) -> str:
+        """What the object is called: numbered where the prefix ends in a dash."""
+        name = _PLACEHOLDER.sub(lambda found: values[found[1]], self.prefix)
+        return f"{name}{int(values['index']):05}" if name.endswith("-") else name
+
+
+@cache
+def _decoder(kind: type[KubeObject]) -> Decoder[KubeObject]:
+    return Decoder(kind)
+
+
+def template(kind: Kind, prefix: str, tree: Object) -> Template:
+    """A template from an object without name, namespace and UID. Raises `ScenarioError`."""
+    metadata: Object = {"name": "$name", "uid": "$uid", "resourceVersion": "1", **tree.get("metadata", {})}
+    if kind.namespaced:
+        metadata["namespace"] = "$namespace"
+    text = msgspec.json.encode({**tree, "metadata": metadata}).decode()
+    unknown = sorted(set(_PLACEHOLDER.findall(text + prefix)) - _KNOWN)
+    if unknown:
+        raise ScenarioError(f"{kind.name} {prefix}: unknown placeholder ${unknown[0]}")
+    made = Template(kind, prefix, text)
+    try:
+        made.make({"index": "0", "set": "0", "member": "0", "node": "node-00000", "namespace": "default"})
+    except UndecodableError as error:
+        raise ScenarioError(f"{kind.name} {prefix}: {error}") from None
+    return made
