@@ -22,6 +22,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.class_engine import ClassEngine
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
@@ -97,6 +98,7 @@ def measure(workload: Workload, nodes: int, pods: int) -> Measured:
     for node in workload.nodes(nodes):
         cache.add_node(node)
     profile = default_profile(cache)
+    engine = ClassEngine(profile, cache)
     waiting = list(workload.pods(pods))
     gc.collect()
     taken = []
@@ -104,7 +106,7 @@ def measure(workload: Workload, nodes: int, pods: int) -> Measured:
     for pod in waiting:
         start = time.perf_counter()
         info = PodInfo(pod)
-        record = schedule(profile, info, cache)
+        record = schedule(profile, info, cache, engine=engine)
         if record.node_name:
             cache.assume_pod(info, record.node_name)
         taken.append((time.perf_counter() - start) * 1e6)

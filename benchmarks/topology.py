@@ -19,6 +19,7 @@ from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.class_engine import ClassEngine
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
@@ -145,6 +146,7 @@ class Measured:
 def measure(workload: Workload, node_count: int, running: int, pods: int) -> Measured:
     cache = running_cluster(workload, node_count, running)
     profile = default_profile(cache)
+    engine = ClassEngine(profile, cache)
     waiting = [pod(f"pod-{number}", "ns-0", "new", workload) for number in range(pods)]
     placed, taken = 0, []
     gc.collect()
@@ -152,7 +154,7 @@ def measure(workload: Workload, node_count: int, running: int, pods: int) -> Mea
     for one in waiting:
         start = time.perf_counter()
         info = PodInfo(one)
-        record = schedule(profile, info, cache)
+        record = schedule(profile, info, cache, engine=engine)
         if record.node_name:
             cache.assume_pod(info, record.node_name)
             placed += 1

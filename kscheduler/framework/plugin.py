@@ -60,10 +60,17 @@ class Point(Enum):
 
 
 class Source(Enum):
-    """What a plugin's answer about a row depends on, besides the pod."""
+    """What a plugin's answer about a row depends on, besides the pod.
+
+    An answer is all that a plugin says before points are normalised: PreFilter, Filter, PreScore and Score. Where it
+    depends on ROW and IMAGES only, it is kept for all pods that the plugin signs alike, and asked for again only where
+    these have changed; any other source means that the plugin is asked for each pod.
+    """
 
     ROW = "row"
+    """The node of the row itself and the pods on it, and nothing about other rows."""
     IMAGES = "images"
+    """Which nodes have which images, and how many nodes there are."""
     TOPOLOGY_COUNTERS = "topology counters"
     VOLUMES = "volumes"
     NAMESPACES = "namespaces"
@@ -90,7 +97,9 @@ class Plugin:
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
     reads_pods: ClassVar[bool] = True
-    """Whether `filter` looks at the pods of a node; if not, preemption need not ask it again for each victim."""
+    """Whether `filter` or `score` look at the pods of a node; if not, what they say stands while pods come and go."""
+    reads_labels: ClassVar[bool] = True
+    """Whether the pod's own namespace or labels matter to the plugin, apart from what it signs of them."""
     reasons: ClassVar[Mapping[int, str]] = {}
     """What the codes of `filter` mean, where that does not depend on the pod."""
 

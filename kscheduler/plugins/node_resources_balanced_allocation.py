@@ -29,6 +29,7 @@ class NodeResourcesBalancedAllocation(Plugin):
 
     name = "NodeResourcesBalancedAllocation"
     depends_on = (Source.ROW,)
+    reads_labels = False
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         del handle

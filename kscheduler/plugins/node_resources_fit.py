@@ -55,6 +55,7 @@ class NodeResourcesFit(Plugin):
 
     name = "NodeResourcesFit"
     depends_on = (Source.ROW,)
+    reads_labels = False
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         del handle

@@ -25,6 +25,7 @@ from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling import permit, pre_binding
+from kscheduler.scheduling.class_engine import ClassEngine
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.failures import (
     Failure,
@@ -103,6 +104,8 @@ class Surroundings:
     """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
     infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
     """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
+    keeps_classes: bool = True
+    """Whether what a cycle works out is kept for the next pods that plugins judge alike."""
 
 
 class Scheduler:
@@ -112,6 +115,11 @@ class Scheduler:
         self._around = around
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
+        }
+        self._engines = {
+            name: ClassEngine(profile, around.cache)
+            for name, profile in around.profiles.items()
+            if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
 
@@ -131,7 +139,8 @@ class Scheduler:
             return None
         watch = self._watches[profile.name]
         watch.start()
-        record = schedule(profile, queued.pod, around.cache, watch, self._samplers[profile.name])
+        sampler, engine = self._samplers[profile.name], self._engines.get(profile.name)
+        record = schedule(profile, queued.pod, around.cache, watch, sampler, engine)
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
             failure = around.infeasible.learned(queued.pod, failure_of_record(record))

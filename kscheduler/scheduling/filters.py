@@ -19,6 +19,7 @@ from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.scheduling.known_class import KnownClass
 from kscheduler.scheduling.nominations import count_in, count_out, counting_plugins, crowded
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
@@ -52,10 +53,19 @@ class Filters:
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
     tally: Tally
+    known: KnownClass | None = None
+    """What is known of the pod's class; dry runs do without."""
 
     def passing(self, nodes: NodeTable, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
         """The rows that pass with the pods that are nominated to them, and without. Raises `PluginFailure`."""
-        return self._passing(self.profile.filter, nodes, state, rows, rejections)
+        known = self.known
+        if known is None:
+            return self._passing(self.profile.filter, nodes, state, rows, rejections)
+        if self.expected:
+            rows = self._beside_nominated(self.profile.filter, nodes, state, rows, rejections)
+        rows, told = known.passing(nodes, rows, state, self.skipped, partial(self._asked, nodes, state))
+        rejections += told
+        return rows
 
     def _passing(
         self,
@@ -99,19 +109,26 @@ class Filters:
                 continue
             if not len(rows):
                 break
-            try:
-                codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
-            except Exception as error:
-                raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
-            self.tally.evaluated("Filter", plugin.name, len(rows))
-            if codes is None:
-                continue
-            rejected = codes != 0
-            if rejected.any():
-                meaning = partial(plugin.status, state)
-                rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
-                rows = rows[~rejected]
+            rows = self._asked(nodes, state, plugin, rows, rejections)
         return rows
+
+    def _asked(
+        self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows, rejections: list[Rejection]
+    ) -> Rows:
+        """The rows that pass one filter."""
+        try:
+            codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
+        except Exception as error:
+            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
+        self.tally.evaluated("Filter", plugin.name, len(rows))
+        if codes is None:
+            return rows
+        rejected = codes != 0
+        if not rejected.any():
+            return rows
+        meaning = partial(plugin.status, state)
+        rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
+        return rows[~rejected]
 
     # --- dry runs -----------------------------------------------------------------------------------------------------
 

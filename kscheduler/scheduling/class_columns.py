@@ -1,0 +1,142 @@
+"""What one plugin says of every row about all pods that it signs alike, kept up to date.
+
+The problem: between two pods of a class one row has changed, and a plugin works out five thousand. The idea: its
+answers stay in a column, and it is asked again only about the rows that the log shows behind the column's position.
+This is exact because such a plugin says of each row what it says of it alone (`Source.ROW`): it is asked about more
+rows here than in a cycle without columns, never about fewer, and each answer is that of the same method.
+
+Limits: only plugins that sign and depend on their rows (and on images) have columns. Whatever raises, or gives points
+that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
+"""
+
+from collections.abc import Callable
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
+from kscheduler.framework.pod_info import PodInfo
+
+Answers = NDArray[np.int64] | NDArray[np.uint8]
+
+_KEEPABLE: Final = frozenset((Source.ROW, Source.IMAGES))
+
+
+class UnkeepableError(Exception):
+    """What a plugin answers cannot be kept in a column."""
+
+
+class Tally(Protocol):
+    """Hears how often plugins are asked."""
+
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A plugin has been asked about so many nodes."""
+        ...
+
+
+def is_keepable(plugin: Plugin) -> bool:
+    """Whether a plugin's answers can be kept: it signs, and depends on nothing but the row and the images."""
+    return hasattr(plugin, "sign") and _KEEPABLE.issuperset(plugin.depends_on)
+
+
+class _Column:
+    """Answers by row. `epoch` moves when all of them are worked out anew."""
+
+    def __init__(self, plugin: Plugin, nodes: NodeTable) -> None:
+        self._log = nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
+        self._reads_images = Source.IMAGES in plugin.depends_on
+        self._images: tuple[int, int] | None = None
+        self._seen = -1
+        self.epoch = 0
+
+    def _stale(self, nodes: NodeTable) -> Rows | None:
+        """The live rows to be asked about again; `None` is all of them."""
+        if self._seen < 0 or (self._reads_images and self._images != _images(nodes)):
+            return None
+        if self._seen == self._log.position:
+            return _NO_ROWS
+        rows = self._log.since(self._seen)
+        return rows if rows is None else rows[nodes.is_live[rows]]
+
+    def _is_fresh(self, nodes: NodeTable) -> None:
+        self._seen = self._log.position
+        if self._reads_images:
+            self._images = _images(nodes)
+
+
+class FilterColumn(_Column):
+    """One filter's codes."""
+
+    def __init__(self, plugin: FilterPlugin, nodes: NodeTable) -> None:
+        super().__init__(plugin, nodes)  # type: ignore[arg-type]
+        self.plugin = plugin
+        self.codes: NDArray[np.int64] | None = None
+        """Over the table's capacity; `None` where all live rows pass."""
+
+    def refresh(self, pod: PodInfo, state: CycleState, nodes: NodeTable, tally: Tally) -> None:
+        """Ask about the rows that have changed. Raises what the plugin raises."""
+        rows = self._stale(nodes)
+        if rows is None:
+            rows, self.codes = nodes.rows(), None
+            self.epoch += 1
+            self._seen = -1
+        elif not len(rows):
+            return
+        codes = self.plugin.filter(state, pod, nodes, rows)
+        tally.evaluated("Filter", self.plugin.name, len(rows))
+        if codes is not None and codes.shape != rows.shape:
+            raise UnkeepableError(self.plugin.name)
+        if self.codes is None and codes is not None and np.count_nonzero(codes):
+            self.codes = np.zeros(nodes.capacity, dtype=np.int64)
+        if self.codes is not None:
+            self.codes[rows] = 0 if codes is None else codes
+        self._is_fresh(nodes)
+
+
+class ScoreColumn(_Column):
+    """One plugin's raw points."""
+
+    def __init__(self, plugin: ScorePlugin, nodes: NodeTable) -> None:
+        super().__init__(plugin, nodes)  # type: ignore[arg-type]
+        self.plugin = plugin
+        self.normalizes = hasattr(plugin, "normalize")
+        kind: type = np.int64 if self.normalizes else np.uint8
+        self.points: Answers = np.zeros(nodes.capacity, dtype=kind)
+        """Over the table's capacity. Without `normalize` they are within 0..100, which is a byte."""
+        self.version = 0
+        """Moves with every answer that may have changed."""
+
+    def refresh(self, pod: PodInfo, state: CycleState, nodes: NodeTable, tally: Tally) -> None:
+        """Ask about the rows that have changed. Raises what the plugin raises, and `UnkeepableError`."""
+        rows = self._stale(nodes)
+        if rows is None:
+            rows = nodes.rows()
+            self.epoch += 1
+            self._seen = -1
+        elif not len(rows):
+            return
+        points = self.plugin.score(state, pod, nodes, rows)
+        tally.evaluated("Score", self.plugin.name, len(rows))
+        if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
+            raise UnkeepableError(self.plugin.name)
+        self.points[rows] = points
+        self.version += 1
+        self._is_fresh(nodes)
+
+
+Refresh = Callable[[PodInfo, CycleState, NodeTable, Tally], None]
+
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+
+def _images(nodes: NodeTable) -> tuple[int, int]:
+    return nodes.images.changes, len(nodes)
+
+
+def _within_bounds(points: NDArray[np.int64]) -> bool:
+    if len(points) == 1:
+        return MIN_NODE_SCORE <= points.item() <= MAX_NODE_SCORE
+    return bool(points.min() >= MIN_NODE_SCORE and points.max() <= MAX_NODE_SCORE)

@@ -1,0 +1,223 @@
+"""All that is known of a class of pods: who passes the filters that can be kept, and what the rows earn.
+
+A class joins the columns of its plugins (`class_columns`; other classes may share them) into what a cycle asks for:
+
+    alive[row]   whether the row passes a stretch of filters that follow each other in the profile
+    base[row]    the weighted points of the plugins that need no normalising
+    points of those that do, worked out again when their column or the feasible rows have changed
+
+Plugins whose answers cannot be kept (`live`: spread, affinity, volumes) are asked in each cycle, at their place in the
+profile and about the rows that are still alive there, so that they hear what they would hear without columns. A row is
+charged to the same plugin in both ways: when nobody passes, the columns tell of each row who was the first.
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+
+import numpy as np
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
+from kscheduler.scheduling.class_columns import FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.points import final_points
+from kscheduler.scheduling.profile import WeightedScore
+from kscheduler.scheduling.record import PluginScores
+
+AskLive = Callable[[FilterPlugin, Rows, list[Rejection]], Rows]
+"""Ask a filter about rows; returns those that pass, and tells of the others."""
+
+
+class Stretch:
+    """Filters with columns that follow each other in the profile."""
+
+    def __init__(self, columns: Sequence[FilterColumn]) -> None:
+        self.columns = columns
+        self._alive: Mask | None = None
+        """Over the capacity, False for rows that are no node; `None` where all live rows pass."""
+        self._all: Rows | None = None
+        self._passing: Rows | None = None
+
+    def update(self, nodes: NodeTable, rows: Rows | None) -> None:
+        """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too."""
+        if rows is None:
+            self._alive, self._all, self._passing = None, nodes.rows(), None
+            rows = self._all
+        turned_down: Mask | None = None
+        for column in self.columns:
+            if column.codes is not None:
+                rejected = column.codes[rows] != 0
+                turned_down = rejected if turned_down is None else turned_down | rejected
+        if self._alive is None:
+            if turned_down is None or not np.count_nonzero(turned_down):
+                return
+            self._alive = nodes.is_live.copy()
+        passes = ~turned_down if turned_down is not None else np.ones(len(rows), dtype=np.bool_)
+        if np.count_nonzero(self._alive[rows] != passes):
+            self._alive[rows] = passes
+            self._passing = None
+
+    def passing(self, nodes: NodeTable, rows: Rows) -> Rows:
+        """Those of the rows that pass. Shared: do not write."""
+        if self._alive is None:
+            return rows
+        if rows is not nodes.rows():
+            return rows[self._alive[rows]]
+        if self._passing is None:
+            self._passing = rows[self._alive[rows]]
+        return self._passing
+
+    def tell(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
+        """Who of the columns turned which of the rows down."""
+        for column in self.columns:
+            if column.codes is not None and len(rows):
+                codes = column.codes[rows]
+                rejected = codes != 0
+                if rejected.any():
+                    meaning = partial(column.plugin.status, state)
+                    rejections.append(Rejection(column.plugin.name, rows[rejected], codes[rejected], meaning))
+                    rows = rows[~rejected]
+
+
+@dataclass(slots=True)
+class _Normalized:
+    """A plugin's points of the feasible rows, for as long as neither moves."""
+
+    column: ScoreColumn
+    weight: int
+    version: int = -1
+    points: Scores | None = None
+
+    def at(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
+        """Of the feasible rows, weighted."""
+        column = self.column
+        if self.points is None or self.version != column.version:
+            raw = column.points[compact(feasible)].astype(np.int64)
+            self.points = final_points(column.plugin, state, pod, feasible, raw) * self.weight
+            self.version = column.version
+        return self.points
+
+
+@dataclass(slots=True)
+class KnownClass:
+    """What is known of one class. `refresh` it before each use."""
+
+    state: CycleState
+    """What the PreFilter and PreScore plugins with columns have written."""
+    skipped: frozenset[str]
+    """Filters with columns that have nothing to judge."""
+    live_pre_filter: tuple[PreFilterPlugin, ...]
+    live_pre_score: tuple[PreScorePlugin, ...]
+    live_score: tuple[WeightedScore, ...]
+    steps: tuple[Stretch | FilterPlugin, ...]
+    """The filters in the profile's order."""
+    filters: tuple[FilterColumn, ...]
+    scores: tuple[tuple[ScoreColumn, int], ...]
+    """With weights, in the profile's order."""
+    tells_all: bool = False
+    """Whether a pod that found a node hears who turned the others down, and each plugin's points."""
+    _rows: Rows | None = None
+    _seen: int = -1
+    _epochs: int = -1
+    _base: Scores | None = None
+    _normalized: list[_Normalized] = field(default_factory=list)
+    _feasible: Rows | None = None
+
+    @property
+    def bytes_per_row(self) -> int:
+        """At most so many bytes for each row of the table's capacity."""
+        answers = sum(8 if column.normalizes else 1 for column, _ in self.scores)
+        return 8 * len(self.filters) + answers + 16 + 9 * len(self.steps) + 8 * len(self._normalized)
+
+    # --- keeping up ---------------------------------------------------------------------------------------------------
+
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+        """Follow the table. Raises what plugins raise, and `UnkeepableError`; nothing may be asked of it then."""
+        for one in self.filters:
+            one.refresh(pod, self.state, nodes, tally)
+        for column, _ in self.scores:
+            column.refresh(pod, self.state, nodes, tally)
+        epochs = sum(one.epoch for one in self.filters) + sum(column.epoch for column, _ in self.scores)
+        is_anew = self._rows is not nodes.rows() or epochs != self._epochs
+        rows = None if is_anew else nodes.row_changes.since(self._seen)
+        if rows is None or len(rows):
+            self._update(nodes, rows)
+        self._rows, self._epochs, self._seen = nodes.rows(), epochs, nodes.row_changes.position
+
+    def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
+        for step in self.steps:
+            if isinstance(step, Stretch):
+                step.update(nodes, rows)
+        if rows is None or self._base is None:
+            self._base = np.zeros(nodes.capacity, dtype=np.int64)
+            self._normalized = [_Normalized(column, weight) for column, weight in self.scores if column.normalizes]
+            self._feasible = None
+            rows = nodes.rows()
+        summed: Scores | int = 0
+        for column, weight in self.scores:
+            if not column.normalizes:
+                summed = summed + column.points[rows].astype(np.int64) * weight
+        self._base[rows] = summed
+
+    # --- filtering ----------------------------------------------------------------------------------------------------
+
+    def passing(
+        self, nodes: NodeTable, rows: Rows, state: CycleState, skipped: Collection[str], ask: AskLive
+    ) -> tuple[Rows, list[Rejection]]:
+        """The rows that pass, and who turned the others down: that is told if none passes, or always if asked to."""
+        rejections: list[Rejection] = []
+        told: list[Rejection | tuple[Stretch, Rows]] = []
+        for step in self.steps:
+            if not len(rows):
+                break
+            if isinstance(step, Stretch):
+                told.append((step, rows))
+                rows = step.passing(nodes, rows)
+            elif step.name not in skipped:
+                answered: list[Rejection] = []
+                rows = ask(step, rows, answered)
+                told += answered
+        if len(rows) and not self.tells_all:
+            return rows, rejections
+        for one in told:
+            if isinstance(one, Rejection):
+                rejections.append(one)
+            else:
+                stretch, judged = one
+                stretch.tell(state, judged, rejections)
+        return rows, rejections
+
+    # --- scoring ------------------------------------------------------------------------------------------------------
+
+    def totals(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
+        """The weighted points of all plugins with columns: an array of the caller's own."""
+        assert self._base is not None  # noqa: S101  `refresh` makes it
+        totals: Scores = self._base[compact(feasible)].copy()
+        for one in self._normalize(pod, state, feasible):
+            totals += one
+        return totals
+
+    def plugin_scores(self, pod: PodInfo, state: CycleState, feasible: Rows) -> dict[str, PluginScores]:
+        """The same by plugin."""
+        normalized = iter(self._normalize(pod, state, feasible))
+        told = {}
+        for column, weight in self.scores:
+            points = next(normalized) if column.normalizes else column.points[feasible].astype(np.int64) * weight
+            told[column.plugin.name] = PluginScores(column.plugin.name, weight, points)
+        return told
+
+    def _normalize(self, pod: PodInfo, state: CycleState, feasible: Rows) -> list[Scores]:
+        """Of each plugin that normalises the weighted points: shared, do not write. Raises `PluginFailure`."""
+        if not self._normalized:
+            return []
+        known = self._feasible
+        if feasible is not known and (known is None or not np.array_equal(feasible, known)):
+            for one in self._normalized:
+                one.points = None
+        self._feasible = feasible
+        return [one.at(pod, state, feasible) for one in self._normalized]
