@@ -17,12 +17,14 @@ _NONE: Final[NDArray[np.intp]] = np.zeros(0, dtype=np.intp)
 class ChangeLog:
     """Changed rows, in order of the changes."""
 
-    __slots__ = ("_forgotten", "_longest", "_rows")
+    __slots__ = ("_forgotten", "_last", "_longest", "_rows")
 
     def __init__(self, longest: int = _LONGEST) -> None:
         self._rows: list[int] = []
         self._forgotten = 0
         self._longest = longest
+        self._last: tuple[int, int, NDArray[np.intp]] = -1, -1, _NONE
+        """The last answer: from where, to where, and which rows. Those who ask together ask the same."""
 
     @property
     def position(self) -> int:
@@ -38,11 +40,18 @@ class ChangeLog:
             self._forgotten += forgotten
 
     def since(self, position: int) -> NDArray[np.intp] | None:
-        """The rows changed after that position, ascending, each once; `None` where the log does not reach so far."""
+        """The rows changed after that position, ascending, each once; `None` where the log does not reach so far.
+
+        Shared: do not write.
+        """
+        if self._last[:2] == (position, self.position):
+            return self._last[2]
         start = position - self._forgotten
         if start < 0:
             return None
         rows = self._rows[start:]
         if len(rows) > 1:
             rows = sorted(set(rows))
-        return np.array(rows, dtype=np.intp) if rows else _NONE
+        changed = np.array(rows, dtype=np.intp) if rows else _NONE
+        self._last = position, self.position, changed
+        return changed

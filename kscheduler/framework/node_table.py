@@ -49,6 +49,7 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
+_KEPT_AMOUNTS = 1024
 
 
 class NodeTable:
@@ -90,6 +91,9 @@ class NodeTable:
         """Rows of which anything has changed: the node, its pods, or what the pods say of themselves."""
         self.node_changes = ChangeLog()
         """Rows whose node has come, gone or changed."""
+        self.amount_changes = ChangeLog()
+        """Rows of which what the node gives or what its pods take may have changed."""
+        self._amounts_of: dict[int, tuple[int, bytes]] = {}
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
@@ -142,6 +146,20 @@ class NodeTable:
         index = self.resources.get(resource)
         return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
 
+    def amounts_at(self, row: int) -> bytes:
+        """All that the row's node gives and that is taken of it, as one value to compare."""
+        generation = self.generation.item(row)
+        known = self._amounts_of.get(row)
+        if known is not None and known[0] == generation:
+            return known[1]
+        columns = (self.allocatable, self.requested, self.nonzero_requested)
+        amounts = b"".join([one[:, row].tobytes() for one in columns])
+        amounts += b"%d %d" % (self.allowed_pods.item(row), self.pod_count.item(row))
+        if len(self._amounts_of) >= _KEPT_AMOUNTS:
+            self._amounts_of.clear()
+        self._amounts_of[row] = generation, amounts
+        return amounts
+
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement."""
         return self._label(requirement.key).matches(requirement, rows)
@@ -188,7 +206,8 @@ class NodeTable:
         """
         fork = copy(self)
         fork.resources = dict(self.resources)
-        fork.row_changes, fork.node_changes = ChangeLog(), ChangeLog()
+        fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
+        fork._amounts_of = {}
         for name in ("requested", "nonzero_requested", "pod_count", "generation"):
             setattr(fork, name, getattr(self, name).copy())
         fork.infos = list(self.infos)
@@ -313,6 +332,7 @@ class NodeTable:
         self.last_generation += 1
         self.generation[row] = self.last_generation
         self.row_changes.append(row)
+        self.amount_changes.append(row)
 
     def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
         number = self._taint_set_of.get(taints)

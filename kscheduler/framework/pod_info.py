@@ -21,6 +21,19 @@ HostPort = tuple[str, int, str]
 
 ALL_INTERFACES = "0.0.0.0"
 
+_OF_SPEC = (
+    "requests",
+    "accounted",
+    "nonzero_accounted",
+    "nonzero_requests",
+    "host_ports",
+    "node_selector",
+    "required_node_terms",
+    "affinity_terms",
+    "images",
+)
+"""What follows from a pod's spec and namespace, as long as its status says nothing of resources."""
+
 
 class PodInfo:
     """A pod and its derived values. Never changed: a new version of the object is a new PodInfo."""
@@ -40,6 +53,17 @@ class PodInfo:
         bare = PodInfo(self.pod)
         bare.signature = self.signature
         return bare
+
+    def take(self, other: "PodInfo") -> None:
+        """Take over what was worked out of another pod's spec, which equals this one's, in the same namespace."""
+        mine, its = self.__dict__, other.__dict__
+        for name in _OF_SPEC:
+            if name in its:
+                mine[name] = its[name]
+        if "spread_constraints" in its and not any(
+            one.match_label_keys for one in self.pod.spec.topology_spread_constraints
+        ):
+            mine["spread_constraints"] = its["spread_constraints"]
 
     @property
     def key(self) -> str:

@@ -35,6 +35,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.framework.topology import CountColumn, TopologyCounters
 
 _ALL: Final = slice(None)
+_SKIPPED: Final = PreFilterResult(SKIP)
 
 
 class _DomainCounts:
@@ -160,10 +161,12 @@ class InterPodAffinity(Plugin):
         """Count by domain; skip where neither the pod nor one that is there requires anything."""
         terms = pod.affinity_terms
         held = self._counters.required_anti_affinity(pod)
-        repelling = _by_key(nodes, _summed((one.topology_key, one.holders) for one in held))
         asks_nothing = not (terms.required_affinity or terms.required_anti_affinity)
+        if asks_nothing and not held:
+            return _SKIPPED
+        repelling = _by_key(nodes, _summed((one.topology_key, one.holders) for one in held))
         if asks_nothing and all(one.is_empty for one in repelling.values()):
-            return PreFilterResult(SKIP)
+            return _SKIPPED
         avoided, wanted = _by_key(nodes, self._avoided(terms)), _by_key(nodes, self._wanted(terms))
         cycle.write(_Required(repelling, avoided, wanted, self._satisfies_itself(pod)))
         return PreFilterResult(SUCCESS)

@@ -54,8 +54,8 @@ class NodeResourcesFit(Plugin):
     """Turns down nodes without room; scores by one of three strategies."""
 
     name = "NodeResourcesFit"
-    depends_on = (Source.ROW,)
-    reads_labels = False
+    depends_on = (Source.AMOUNTS,)
+    reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         del handle

@@ -9,20 +9,24 @@ Limits: only plugins that sign and depend on their rows (and on images) have col
 that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
 """
 
-from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
 from kscheduler.framework.pod_info import PodInfo
 
 Answers = NDArray[np.int64] | NDArray[np.uint8]
 
-_KEEPABLE: Final = frozenset((Source.ROW, Source.IMAGES))
+_KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
+_AMOUNTS: Final = frozenset((Source.AMOUNTS,))
+_FEW_ROWS: Final = 8
+"""So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
+_KEPT_AMOUNTS: Final = 4096
 
 
 class UnkeepableError(Exception):
@@ -46,24 +50,41 @@ class _Column:
     """Answers by row. `epoch` moves when all of them are worked out anew."""
 
     def __init__(self, plugin: Plugin, nodes: NodeTable) -> None:
-        self._log = nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
-        self._reads_images = Source.IMAGES in plugin.depends_on
+        self.log = _log_for(plugin, nodes)
+        """Its rows are to be asked about again."""
+        self._by_amounts: dict[bytes, int] | None = {} if _AMOUNTS.issuperset(plugin.depends_on) else None
+        """Answers by what rows give and take, where nothing else matters."""
+        self.reads_images = Source.IMAGES in plugin.depends_on
         self._images: tuple[int, int] | None = None
         self._seen = -1
         self.epoch = 0
 
     def _stale(self, nodes: NodeTable) -> Rows | None:
         """The live rows to be asked about again; `None` is all of them."""
-        if self._seen < 0 or (self._reads_images and self._images != _images(nodes)):
+        if self._seen < 0 or (self.reads_images and self._images != _images(nodes)):
             return None
-        if self._seen == self._log.position:
+        if self._seen == self.log.position:
             return _NO_ROWS
-        rows = self._log.since(self._seen)
+        rows = self.log.since(self._seen)
         return rows if rows is None else rows[nodes.is_live[rows]]
 
+    def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
+        """The rows' answers, if rows with the same amounts have been asked about before."""
+        if self._by_amounts is None or len(rows) > _FEW_ROWS:
+            return None
+        known = [self._by_amounts.get(nodes.amounts_at(row)) for row in rows.tolist()]
+        return None if None in known else known  # type: ignore[return-value]
+
+    def _learn(self, nodes: NodeTable, rows: Rows, answers: NDArray[np.int64] | None) -> None:
+        if self._by_amounts is not None and len(rows) <= _FEW_ROWS:
+            if len(self._by_amounts) >= _KEPT_AMOUNTS:
+                self._by_amounts.clear()
+            told = answers.tolist() if answers is not None else [0] * len(rows)
+            self._by_amounts.update(zip(map(nodes.amounts_at, rows.tolist()), told, strict=True))
+
     def _is_fresh(self, nodes: NodeTable) -> None:
-        self._seen = self._log.position
-        if self._reads_images:
+        self._seen = self.log.position
+        if self.reads_images:
             self._images = _images(nodes)
 
 
@@ -85,15 +106,22 @@ class FilterColumn(_Column):
             self._seen = -1
         elif not len(rows):
             return
-        codes = self.plugin.filter(state, pod, nodes, rows)
-        tally.evaluated("Filter", self.plugin.name, len(rows))
-        if codes is not None and codes.shape != rows.shape:
-            raise UnkeepableError(self.plugin.name)
-        if self.codes is None and codes is not None and np.count_nonzero(codes):
+        codes = self._known(nodes, rows) or self._asked(pod, state, nodes, rows, tally)
+        if self.codes is None and codes is not None and any_nonzero(codes):
             self.codes = np.zeros(nodes.capacity, dtype=np.int64)
         if self.codes is not None:
             self.codes[rows] = 0 if codes is None else codes
         self._is_fresh(nodes)
+
+    def _asked(
+        self, pod: PodInfo, state: CycleState, nodes: NodeTable, rows: Rows, tally: Tally
+    ) -> NDArray[np.int64] | None:
+        codes = self.plugin.filter(state, pod, nodes, rows)
+        tally.evaluated("Filter", self.plugin.name, len(rows))
+        if codes is not None and codes.shape != rows.shape:
+            raise UnkeepableError(self.plugin.name)
+        self._learn(nodes, rows, codes)
+        return codes
 
 
 class ScoreColumn(_Column):
@@ -106,6 +134,8 @@ class ScoreColumn(_Column):
         kind: type = np.int64 if self.normalizes else np.uint8
         self.points: Answers = np.zeros(nodes.capacity, dtype=kind)
         """Over the table's capacity. Without `normalize` they are within 0..100, which is a byte."""
+        self.is_zero = True
+        """Whether no row has ever had any."""
         self.version = 0
         """Moves with every answer that may have changed."""
 
@@ -118,18 +148,36 @@ class ScoreColumn(_Column):
             self._seen = -1
         elif not len(rows):
             return
-        points = self.plugin.score(state, pod, nodes, rows)
-        tally.evaluated("Score", self.plugin.name, len(rows))
-        if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
-            raise UnkeepableError(self.plugin.name)
+        points = self._known(nodes, rows) or self._asked(pod, state, nodes, rows, tally)
+        if self.is_zero:
+            self.is_zero = not any_nonzero(points)
         self.points[rows] = points
         self.version += 1
         self._is_fresh(nodes)
 
+    def _asked(self, pod: PodInfo, state: CycleState, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
+        points = self.plugin.score(state, pod, nodes, rows)
+        tally.evaluated("Score", self.plugin.name, len(rows))
+        if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
+            raise UnkeepableError(self.plugin.name)
+        self._learn(nodes, rows, points)
+        return points
 
-Refresh = Callable[[PodInfo, CycleState, NodeTable, Tally], None]
+
+Column = FilterColumn | ScoreColumn
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+
+def any_nonzero(answers: NDArray[np.int64] | list[int]) -> bool:
+    """Whether one of the answers is not 0."""
+    return any(answers) if isinstance(answers, list) else bool(np.count_nonzero(answers))
+
+
+def _log_for(plugin: Plugin, nodes: NodeTable) -> ChangeLog:
+    if _AMOUNTS.issuperset(plugin.depends_on):
+        return nodes.amount_changes
+    return nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
 
 
 def _images(nodes: NodeTable) -> tuple[int, int]:

@@ -22,6 +22,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.class_columns import FilterColumn, ScoreColumn, Tally, UnkeepableError, is_keepable
 from kscheduler.scheduling.known_class import KnownClass, Stretch
+from kscheduler.scheduling.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
@@ -40,7 +41,11 @@ class ClassEngine:
         self._nodes = view.nodes
         self._tells_all = tells_all
         self._budget_bytes = budget_bytes
-        self._signers = _signers(profile)
+        signers = _signers(profile)
+        self._by_spec = [plugin for plugin in signers if plugin.reads_spec_only]
+        self._others = [plugin for plugin in signers if not plugin.reads_spec_only]
+        self._signed = [plugin.name for plugin in (*self._by_spec, *self._others)]
+        self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
         self._columns: WeakValueDictionary[Hashable, FilterColumn | ScoreColumn] = WeakValueDictionary()
@@ -59,13 +64,12 @@ class ClassEngine:
         if self._shape != self._shape_of(self._nodes):
             self._forget_all()
         try:
-            signatures = {plugin.name: _signature(plugin, pod) for plugin in self._signers}
-            name = tuple(signatures.values())
-            if UNSIGNABLE in name:
+            name = self._signatures(pod)
+            if any(signature is UNSIGNABLE for signature in name):
                 return None
             known = self._classes.pop(name, None)
             if known is None:
-                known = self._learn(pod, signatures, tally)
+                known = self._learn(pod, dict(zip(self._signed, name, strict=True)), tally)
             else:
                 self._bytes -= self._size_of(known)
             known.refresh(pod, self._nodes, tally)
@@ -73,6 +77,16 @@ class ClassEngine:
             return None
         self._keep(name, known)
         return known
+
+    def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """What the plugins sign, in the order of `_signed`."""
+        template = self._templates.of(pod)
+        signatures = template.signatures if template is not None else ()
+        if not signatures:
+            signatures = tuple(plugin.sign(pod) for plugin in self._by_spec)
+            if template is not None:
+                template.signatures = signatures
+        return signatures if not self._others else (*signatures, *(_signature(one, pod) for one in self._others))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -180,9 +194,7 @@ def _signers(profile: Profile) -> Sequence[Any]:
 
 def _signature(plugin: Any, pod: PodInfo) -> Hashable:
     signature: Hashable = plugin.sign(pod)
-    if signature is UNSIGNABLE or not plugin.reads_labels:
-        return signature
-    return signature, pod.namespace, frozenset(pod.labels.items())
+    return signature if signature is UNSIGNABLE else (signature, pod.namespace, frozenset(pod.labels.items()))
 
 
 def _note_skip(plugin: str, status: Status, skipped: set[str]) -> None:

@@ -19,6 +19,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, stable_hash
 from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.class_engine import ClassEngine
@@ -278,11 +279,12 @@ def _pre_score(
 
 def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
-    rows = record.feasible
-    if len(record.totals):
-        rows = rows[record.totals == record.totals.max()]
+    rows, totals = record.feasible, record.totals
+    if len(totals):
+        best = np.flatnonzero(totals == totals[totals.argmax()])
+        rows = rows if len(best) == len(rows) else rows[best]
     if len(rows) == 1:
         return int(rows[0])
-    mixed = mix(nodes.name_hash[rows], stable_hash(record.pod.uid))
-    tied: list[int] = rows[mixed == mixed.max()].tolist()
-    return min(tied, key=nodes.name_of)
+    mixed = mix(nodes.name_hash[compact(rows)], stable_hash(record.pod.uid))
+    tied: list[int] = rows[np.flatnonzero(mixed == mixed[mixed.argmax()])].tolist()
+    return min(tied, key=nodes.name_of) if len(tied) > 1 else tied[0]

@@ -17,6 +17,7 @@ from functools import partial
 
 import numpy as np
 
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.label_column import Mask
@@ -24,7 +25,7 @@ from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
-from kscheduler.scheduling.class_columns import FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.class_columns import Column, FilterColumn, ScoreColumn, Tally
 from kscheduler.scheduling.points import final_points
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
@@ -104,6 +105,27 @@ class _Normalized:
 
 
 @dataclass(slots=True)
+class _Group:
+    """Columns that follow one log, and what of it they have seen."""
+
+    log: ChangeLog
+    reads_images: bool
+    columns: list[Column]
+    seen: tuple[int, int] = (-1, -1)
+
+    def has_moved(self, nodes: NodeTable) -> bool:
+        """Whether there is anything new for them."""
+        return self.seen != self._now(nodes)
+
+    def has_seen(self, nodes: NodeTable) -> None:
+        """They have been refreshed."""
+        self.seen = self._now(nodes)
+
+    def _now(self, nodes: NodeTable) -> tuple[int, int]:
+        return self.log.position, nodes.images.changes if self.reads_images else 0
+
+
+@dataclass(slots=True)
 class KnownClass:
     """What is known of one class. `refresh` it before each use."""
 
@@ -127,22 +149,36 @@ class KnownClass:
     _base: Scores | None = None
     _normalized: list[_Normalized] = field(default_factory=list)
     _feasible: Rows | None = None
+    _groups: list["_Group"] = field(default_factory=list)
+    bytes_per_row: int = 0
+    """At most so many bytes for each row of the table's capacity."""
 
-    @property
-    def bytes_per_row(self) -> int:
-        """At most so many bytes for each row of the table's capacity."""
-        answers = sum(8 if column.normalizes else 1 for column, _ in self.scores)
-        return 8 * len(self.filters) + answers + 16 + 9 * len(self.steps) + 8 * len(self._normalized)
+    def __post_init__(self) -> None:
+        columns = [*self.filters, *(column for column, _ in self.scores)]
+        logs = {(id(one.log), one.reads_images): (one.log, one.reads_images) for one in columns}
+        self._groups = [
+            _Group(log, reads_images, [one for one in columns if one.log is log and one.reads_images == reads_images])
+            for log, reads_images in logs.values()
+        ]
+        answers = sum(16 if column.normalizes else 1 for column, _ in self.scores)
+        self.bytes_per_row = 8 * len(self.filters) + answers + 16 + 9 * len(self.steps)
 
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Follow the table. Raises what plugins raise, and `UnkeepableError`; nothing may be asked of it then."""
-        for one in self.filters:
-            one.refresh(pod, self.state, nodes, tally)
-        for column, _ in self.scores:
-            column.refresh(pod, self.state, nodes, tally)
-        epochs = sum(one.epoch for one in self.filters) + sum(column.epoch for column, _ in self.scores)
+        is_moved = False
+        for group in self._groups:
+            if group.has_moved(nodes):
+                is_moved = True
+                for one in group.columns:
+                    one.refresh(pod, self.state, nodes, tally)
+                group.has_seen(nodes)
+        if is_moved or self._rows is not nodes.rows():
+            self._join(nodes)
+
+    def _join(self, nodes: NodeTable) -> None:
+        epochs = sum([one.epoch for group in self._groups for one in group.columns])
         is_anew = self._rows is not nodes.rows() or epochs != self._epochs
         rows = None if is_anew else nodes.row_changes.since(self._seen)
         if rows is None or len(rows):
@@ -160,7 +196,7 @@ class KnownClass:
             rows = nodes.rows()
         summed: Scores | int = 0
         for column, weight in self.scores:
-            if not column.normalizes:
+            if not (column.normalizes or column.is_zero):
                 summed = summed + column.points[rows].astype(np.int64) * weight
         self._base[rows] = summed
 

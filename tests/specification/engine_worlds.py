@@ -50,7 +50,7 @@ class Rates(Plugin):
 
     name = "Rates"
     depends_on = (Source.ROW,)
-    reads_labels = False
+    reads_spec_only = True
 
     def __init__(self, *_: Any) -> None:
         pass
