@@ -43,13 +43,14 @@ class Usage:
     @property
     def is_everywhere(self) -> bool:
         """Whether each row has some of the resource; where a row has none, the resource is left out of its mean."""
-        return np.count_nonzero(self.allocatable) == len(self.allocatable)
+        return bool(np.count_nonzero(self.allocatable) == len(self.allocatable))
 
     @property
     def left(self) -> Amounts:
         """What would be left with the pod there; 0 where it does not fit."""
         free = self.allocatable - self.requested
-        return np.maximum(free, self.request) - self.request  # the other way round could wrap
+        left: Amounts = np.maximum(free, self.request) - self.request  # the other way round could wrap
+        return left
 
     @property
     def taken(self) -> Amounts:

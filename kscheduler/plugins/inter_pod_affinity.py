@@ -51,10 +51,11 @@ class _DomainCounts:
 
     @classmethod
     def of(cls, nodes: NodeTable, key: str, counts: CountColumn) -> "_DomainCounts":
-        """Sum over the live rows of each domain; exact below 2^53."""
+        """Sum over the live rows of each domain."""
         numbers, values = nodes.label_values(key, _ALL)
         live = compact(nodes.rows())
-        sums = np.bincount(numbers[live], weights=counts[live], minlength=len(values)).astype(np.int64)
+        sums = np.zeros(len(values), dtype=np.int64)
+        np.add.at(sums, numbers[live], counts[live])
         sums[0] = 0
         return cls(numbers, sums)
 
@@ -65,11 +66,15 @@ class _DomainCounts:
 
     def at(self, rows: Rows) -> NDArray[np.int64]:
         """The counts of the rows' domains."""
-        return self._counts[self._numbers[rows]]
+        return self._counts.take(self._numbers[compact(rows)])
+
+    def has_any_at(self, rows: Rows) -> Mask:
+        """Whether somebody is counted in the rows' domains."""
+        return (self._counts > 0).take(self._numbers[compact(rows)])
 
     def lacking(self, rows: Rows) -> Mask:
         """The rows that have no such label."""
-        lacking: Mask = self._numbers[rows] == 0
+        lacking: Mask = self._numbers[compact(rows)] == 0
         return lacking
 
     def moved(self, row: int, by: int) -> "_DomainCounts":
@@ -204,12 +209,13 @@ class InterPodAffinity(Plugin):
         state = cycle.read(_Required)
         codes = np.zeros(len(rows), dtype=np.int64)
         for one in state.repelling.values():
-            codes[one.at(rows) > 0] = self.REPELLED
+            np.copyto(codes, self.REPELLED, where=one.has_any_at(rows))
         for one in state.avoided.values():
-            codes[one.at(rows) > 0] = self.TOO_NEAR
+            np.copyto(codes, self.TOO_NEAR, where=one.has_any_at(rows))
         may_be_first = state.may_be_first
         for one in state.wanted.values():
-            codes[one.lacking(rows) if may_be_first else one.at(rows) <= 0] = self.NOT_NEAR
+            is_away = one.lacking(rows) if may_be_first else ~one.has_any_at(rows)
+            np.copyto(codes, self.NOT_NEAR, where=is_away)
         return codes
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:

@@ -52,7 +52,8 @@ class NodeResourcesBalancedAllocation(Plugin):
         found = (usage(nodes, rows, name, request, nonzero=False) for name, request in requests)
         usages = [one for one in found if one is not None]
         with_pod, without_pod = evenness(usages, [one.requested_both_ways for one in usages], (2, len(rows)))
-        return _HALF + (_HALF + with_pod - without_pod) // 2
+        points: Scores = _HALF + (_HALF + with_pod - without_pod) // 2
+        return points
 
     def _requests(self, pod: PodInfo) -> tuple[int, ...]:
         """As a pod on a node would be counted: pod-level requests and resizes included."""

@@ -13,9 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.dry_run import DryRun, Passing
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
@@ -109,26 +109,19 @@ class Filters:
                 continue
             if not len(rows):
                 break
-            rows = self._asked(nodes, state, plugin, rows, rejections)
+            codes = self._asked(nodes, state, plugin, rows)
+            if codes is not None:
+                rows = divided(plugin, codes, state, rows, rejections)
         return rows
 
-    def _asked(
-        self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows, rejections: list[Rejection]
-    ) -> Rows:
-        """The rows that pass one filter."""
+    def _asked(self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
+        """What one filter has against the rows; `None` if nothing. Raises `PluginFailure`."""
         try:
             codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
         except Exception as error:
             raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
         self.tally.evaluated("Filter", plugin.name, len(rows))
-        if codes is None:
-            return rows
-        rejected = codes != 0
-        if not rejected.any():
-            return rows
-        meaning = partial(plugin.status, state)
-        rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
-        return rows[~rejected]
+        return codes
 
     # --- dry runs -----------------------------------------------------------------------------------------------------
 

@@ -13,15 +13,16 @@ charged to the same plugin in both ways: when nobody passes, the columns tell of
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import partial
+from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
@@ -30,8 +31,10 @@ from kscheduler.scheduling.points import final_points
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 
-AskLive = Callable[[FilterPlugin, Rows, list[Rejection]], Rows]
-"""Ask a filter about rows; returns those that pass, and tells of the others."""
+T = TypeVar("T", bound=np.generic)
+
+AskLive = Callable[[FilterPlugin, Rows], Codes | None]
+"""Ask a filter about rows. Raises `PluginFailure`."""
 
 
 class Stretch:
@@ -68,21 +71,16 @@ class Stretch:
         if self._alive is None:
             return rows
         if rows is not nodes.rows():
-            return rows[self._alive[rows]]
+            return rows.take(np.flatnonzero(self._alive.take(rows)))
         if self._passing is None:
-            self._passing = rows[self._alive[rows]]
+            self._passing = rows.take(np.flatnonzero(self._alive.take(rows)))
         return self._passing
 
     def tell(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
         """Who of the columns turned which of the rows down."""
         for column in self.columns:
             if column.codes is not None and len(rows):
-                codes = column.codes[rows]
-                rejected = codes != 0
-                if rejected.any():
-                    meaning = partial(column.plugin.status, state)
-                    rejections.append(Rejection(column.plugin.name, rows[rejected], codes[rejected], meaning))
-                    rows = rows[~rejected]
+                rows = divided(column.plugin, column.codes.take(rows), state, rows, rejections)
 
 
 @dataclass(slots=True)
@@ -98,7 +96,7 @@ class _Normalized:
         """Of the feasible rows, weighted."""
         column = self.column
         if self.points is None or self.version != column.version:
-            raw = column.points[compact(feasible)].astype(np.int64)
+            raw = _taken(column.points, feasible).astype(np.int64)
             self.points = final_points(column.plugin, state, pod, feasible, raw) * self.weight
             self.version = column.version
         return self.points
@@ -207,25 +205,24 @@ class KnownClass:
     ) -> tuple[Rows, list[Rejection]]:
         """The rows that pass, and who turned the others down: that is told if none passes, or always if asked to."""
         rejections: list[Rejection] = []
-        told: list[Rejection | tuple[Stretch, Rows]] = []
+        told: list[tuple[Stretch | FilterPlugin, Rows, Codes | None]] = []
         for step in self.steps:
             if not len(rows):
                 break
             if isinstance(step, Stretch):
-                told.append((step, rows))
+                told.append((step, rows, None))
                 rows = step.passing(nodes, rows)
             elif step.name not in skipped:
-                answered: list[Rejection] = []
-                rows = ask(step, rows, answered)
-                told += answered
-        if len(rows) and not self.tells_all:
-            return rows, rejections
-        for one in told:
-            if isinstance(one, Rejection):
-                rejections.append(one)
-            else:
-                stretch, judged = one
-                stretch.tell(state, judged, rejections)
+                codes = ask(step, rows)
+                if codes is not None and np.count_nonzero(codes):
+                    told.append((step, rows, codes))
+                    rows = rows.take(np.flatnonzero(codes == 0))
+        if not len(rows) or self.tells_all:
+            for one, judged, codes in told:
+                if isinstance(one, Stretch):
+                    one.tell(state, judged, rejections)
+                elif codes is not None:
+                    divided(one, codes, state, judged, rejections)
         return rows, rejections
 
     # --- scoring ------------------------------------------------------------------------------------------------------
@@ -233,7 +230,7 @@ class KnownClass:
     def totals(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
         """The weighted points of all plugins with columns: an array of the caller's own."""
         assert self._base is not None  # noqa: S101  `refresh` makes it
-        totals: Scores = self._base[compact(feasible)].copy()
+        totals: Scores = _taken(self._base, feasible)
         for one in self._normalize(pod, state, feasible):
             totals += one
         return totals
@@ -257,3 +254,9 @@ class KnownClass:
                 one.points = None
         self._feasible = feasible
         return [one.at(pod, state, feasible) for one in self._normalized]
+
+
+def _taken(column: NDArray[T], rows: Rows) -> NDArray[T]:
+    """The rows of a column, as an array of its own: `take` is twice as fast as an index, and a slice six times."""
+    where = compact(rows)
+    return column[where].copy() if isinstance(where, slice) else column.take(rows)
