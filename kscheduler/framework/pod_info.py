@@ -44,6 +44,8 @@ class PodInfo:
         self.priority = pod.spec.priority or 0
         self.signature: Hashable | None = None
         """What tells it from pods that plugins judge otherwise; `None` until it is worked out (`signatures`)."""
+        self.is_like_another = False
+        """Whether it has taken over what was worked out of another pod: there may be more of them."""
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
@@ -60,10 +62,12 @@ class PodInfo:
         for name in _OF_SPEC:
             if name in its:
                 mine[name] = its[name]
-        if "spread_constraints" in its and not any(
-            one.match_label_keys for one in self.pod.spec.topology_spread_constraints
-        ):
-            mine["spread_constraints"] = its["spread_constraints"]
+        keys = [key for one in self.pod.spec.topology_spread_constraints for key in one.match_label_keys]
+        if all(self.labels.get(key) == other.labels.get(key) for key in keys):
+            for name in ("spread_constraints", "spread_by_action"):
+                if name in its:
+                    mine[name] = its[name]
+        self.is_like_another = True
 
     @property
     def key(self) -> str:
@@ -166,6 +170,13 @@ class PodInfo:
         """`spec.topologySpreadConstraints`, parsed, in that order."""
         constraints = self.pod.spec.topology_spread_constraints
         return tuple(parse_spread_constraint(one, self.namespace, self.labels) for one in constraints)
+
+    @cached_property
+    def spread_by_action(self) -> dict[str, tuple[SpreadConstraint, ...]]:
+        """The same by `whenUnsatisfiable`."""
+        constraints = self.spread_constraints
+        actions = dict.fromkeys(one.action for one in constraints)
+        return {action: tuple(one for one in constraints if one.action == action) for action in actions}
 
     @cached_property
     def images(self) -> tuple[str, ...]:
