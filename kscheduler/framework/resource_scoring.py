@@ -77,8 +77,8 @@ def usage(nodes: NodeTable, rows: Rows, resource: str, request: int, *, weight: 
         return None
     where = compact(rows)
     presumed = nonzero and resource in (CPU, MEMORY)
-    requested = (nodes.nonzero_requested if presumed else nodes.requested)[index][where]
-    return Usage(nodes.allocatable[index][where], requested, max(request, 0), weight)
+    requested = values_at((nodes.nonzero_requested if presumed else nodes.requested)[index], where)
+    return Usage(values_at(nodes.allocatable[index], where), requested, max(request, 0), weight)
 
 
 def compact(rows: Rows) -> slice | Rows:
@@ -90,10 +90,15 @@ def compact(rows: Rows) -> slice | Rows:
     return slice(0, size) if size and rows[-1] == size - 1 else rows
 
 
+def values_at(column: NDArray[np.int64], where: slice | Rows) -> NDArray[np.int64]:
+    """A column at what `compact` gave: `take` is twice as fast as an index."""
+    return column[where] if isinstance(where, slice) else column.take(where)
+
+
 def percent(part: Amounts, whole: Amounts) -> Amounts:
     """`part * 100 / whole` as Go's int64 division, for 0 <= part <= whole; 0 where `whole` is 0."""
     divisor = np.maximum(whole, 1)
-    largest = divisor.item() if divisor.size == 1 else int(divisor.max(initial=1))
+    largest = int(divisor.max()) if divisor.size else 1
     if largest < _EXACT_AS_FLOAT:
         return (part * float(_MAX) / divisor).astype(np.int64)
     if largest < _EXACT_AS_INT64:

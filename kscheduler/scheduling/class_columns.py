@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
+from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
 from kscheduler.framework.pod_info import PodInfo
 
 Answers = NDArray[np.int64] | NDArray[np.uint8]
@@ -66,7 +66,10 @@ class _Column:
         if self._seen == self.log.position:
             return _NO_ROWS
         rows = self.log.since(self._seen)
-        return rows if rows is None else rows[nodes.is_live[rows]]
+        if rows is None:
+            return None
+        is_live = nodes.is_live.take(rows)
+        return rows if np.count_nonzero(is_live) == len(rows) else rows[is_live]
 
     def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
         """The rows' answers, if rows with the same amounts have been asked about before."""
@@ -185,6 +188,5 @@ def _images(nodes: NodeTable) -> tuple[int, int]:
 
 
 def _within_bounds(points: NDArray[np.int64]) -> bool:
-    if len(points) == 1:
-        return MIN_NODE_SCORE <= points.item() <= MAX_NODE_SCORE
-    return bool(points.min() >= MIN_NODE_SCORE and points.max() <= MAX_NODE_SCORE)
+    """Whether all are in 0..100: a negative one is a huge one without a sign."""
+    return int(points.astype(np.uint64).max()) <= MAX_NODE_SCORE

@@ -44,18 +44,17 @@ class Stretch:
         self.columns = columns
         self._alive: Mask | None = None
         """Over the capacity, False for rows that are no node; `None` where all live rows pass."""
-        self._all: Rows | None = None
         self._passing: Rows | None = None
 
     def update(self, nodes: NodeTable, rows: Rows | None) -> None:
         """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too."""
         if rows is None:
-            self._alive, self._all, self._passing = None, nodes.rows(), None
-            rows = self._all
+            self._alive = self._passing = None
+            rows = nodes.rows()
         turned_down: Mask | None = None
         for column in self.columns:
             if column.codes is not None:
-                rejected = column.codes[rows] != 0
+                rejected = column.codes.take(rows) != 0
                 turned_down = rejected if turned_down is None else turned_down | rejected
         if self._alive is None:
             if turned_down is None or not np.count_nonzero(turned_down):
@@ -152,7 +151,7 @@ class KnownClass:
     """At most so many bytes for each row of the table's capacity."""
 
     def __post_init__(self) -> None:
-        columns = [*self.filters, *(column for column, _ in self.scores)]
+        columns: list[Column] = [*self.filters, *(column for column, _ in self.scores)]
         logs = {(id(one.log), one.reads_images): (one.log, one.reads_images) for one in columns}
         self._groups = [
             _Group(log, reads_images, [one for one in columns if one.log is log and one.reads_images == reads_images])
@@ -195,7 +194,7 @@ class KnownClass:
         summed: Scores | int = 0
         for column, weight in self.scores:
             if not (column.normalizes or column.is_zero):
-                summed = summed + column.points[rows].astype(np.int64) * weight
+                summed = summed + column.points.take(rows).astype(np.int64) * weight
         self._base[rows] = summed
 
     # --- filtering ----------------------------------------------------------------------------------------------------
