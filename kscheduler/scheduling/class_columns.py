@@ -20,8 +20,6 @@ from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
 from kscheduler.framework.pod_info import PodInfo
 
-Answers = NDArray[np.int64] | NDArray[np.uint8]
-
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 _FEW_ROWS: Final = 8
@@ -49,7 +47,8 @@ def is_keepable(plugin: Plugin) -> bool:
 class _Column:
     """Answers by row. `epoch` moves when all of them are worked out anew."""
 
-    def __init__(self, plugin: Plugin, nodes: NodeTable) -> None:
+    def __init__(self, plugin: Plugin, state: CycleState, nodes: NodeTable) -> None:
+        self._state = state
         self.log = _log_for(plugin, nodes)
         """Its rows are to be asked about again."""
         self._by_amounts: dict[bytes, int] | None = {} if _AMOUNTS.issuperset(plugin.depends_on) else None
@@ -94,13 +93,13 @@ class _Column:
 class FilterColumn(_Column):
     """One filter's codes."""
 
-    def __init__(self, plugin: FilterPlugin, nodes: NodeTable) -> None:
-        super().__init__(plugin, nodes)  # type: ignore[arg-type]
+    def __init__(self, plugin: FilterPlugin, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
         self.plugin = plugin
         self.codes: NDArray[np.int64] | None = None
         """Over the table's capacity; `None` where all live rows pass."""
 
-    def refresh(self, pod: PodInfo, state: CycleState, nodes: NodeTable, tally: Tally) -> None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Ask about the rows that have changed. Raises what the plugin raises."""
         rows = self._stale(nodes)
         if rows is None:
@@ -109,17 +108,15 @@ class FilterColumn(_Column):
             self._seen = -1
         elif not len(rows):
             return
-        codes = self._known(nodes, rows) or self._asked(pod, state, nodes, rows, tally)
+        codes = self._known(nodes, rows) or self._asked(pod, nodes, rows, tally)
         if self.codes is None and codes is not None and any_nonzero(codes):
             self.codes = np.zeros(nodes.capacity, dtype=np.int64)
         if self.codes is not None:
             self.codes[rows] = 0 if codes is None else codes
         self._is_fresh(nodes)
 
-    def _asked(
-        self, pod: PodInfo, state: CycleState, nodes: NodeTable, rows: Rows, tally: Tally
-    ) -> NDArray[np.int64] | None:
-        codes = self.plugin.filter(state, pod, nodes, rows)
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
+        codes = self.plugin.filter(self._state, pod, nodes, rows)
         tally.evaluated("Filter", self.plugin.name, len(rows))
         if codes is not None and codes.shape != rows.shape:
             raise UnkeepableError(self.plugin.name)
@@ -130,19 +127,19 @@ class FilterColumn(_Column):
 class ScoreColumn(_Column):
     """One plugin's raw points."""
 
-    def __init__(self, plugin: ScorePlugin, nodes: NodeTable) -> None:
-        super().__init__(plugin, nodes)  # type: ignore[arg-type]
+    def __init__(self, plugin: ScorePlugin, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
         self.plugin = plugin
         self.normalizes = hasattr(plugin, "normalize")
         kind: type = np.int64 if self.normalizes else np.uint8
-        self.points: Answers = np.zeros(nodes.capacity, dtype=kind)
+        self.points: NDArray[np.int64] | NDArray[np.uint8] = np.zeros(nodes.capacity, dtype=kind)
         """Over the table's capacity. Without `normalize` they are within 0..100, which is a byte."""
         self.is_zero = True
         """Whether no row has ever had any."""
         self.version = 0
         """Moves with every answer that may have changed."""
 
-    def refresh(self, pod: PodInfo, state: CycleState, nodes: NodeTable, tally: Tally) -> None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Ask about the rows that have changed. Raises what the plugin raises, and `UnkeepableError`."""
         rows = self._stale(nodes)
         if rows is None:
@@ -151,15 +148,15 @@ class ScoreColumn(_Column):
             self._seen = -1
         elif not len(rows):
             return
-        points = self._known(nodes, rows) or self._asked(pod, state, nodes, rows, tally)
+        points = self._known(nodes, rows) or self._asked(pod, nodes, rows, tally)
         if self.is_zero:
             self.is_zero = not any_nonzero(points)
         self.points[rows] = points
         self.version += 1
         self._is_fresh(nodes)
 
-    def _asked(self, pod: PodInfo, state: CycleState, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
-        points = self.plugin.score(state, pod, nodes, rows)
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
+        points = self.plugin.score(self._state, pod, nodes, rows)
         tally.evaluated("Score", self.plugin.name, len(rows))
         if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
             raise UnkeepableError(self.plugin.name)
@@ -168,6 +165,20 @@ class ScoreColumn(_Column):
 
 
 Column = FilterColumn | ScoreColumn
+
+
+class Answers:
+    """All that one plugin says about the pods that it signs alike, before points are normalised."""
+
+    def __init__(self) -> None:
+        self.state = CycleState()
+        """What the plugin keeps from one extension point to the next."""
+        self.filter: FilterColumn | None = None
+        """`None` where the plugin has nothing to judge, or is no filter."""
+        self.score: ScoreColumn | None = None
+        self.skips_filter = False
+        """Whether its PreFilter said so."""
+
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 

@@ -11,16 +11,15 @@ columns, so that there is one place where such things are told.
 Memory is bounded: the classes not asked about for longest go first.
 """
 
-from collections.abc import Hashable, Sequence
-from typing import Any, Final, cast
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, ScorePlugin
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.class_columns import FilterColumn, ScoreColumn, Tally, UnkeepableError, is_keepable
+from kscheduler.scheduling.class_columns import Answers, FilterColumn, ScoreColumn, Tally, UnkeepableError, is_keepable
 from kscheduler.scheduling.known_class import KnownClass, Stretch
 from kscheduler.scheduling.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
@@ -44,11 +43,11 @@ class ClassEngine:
         signers = _signers(profile)
         self._by_spec = [plugin for plugin in signers if plugin.reads_spec_only]
         self._others = [plugin for plugin in signers if not plugin.reads_spec_only]
-        self._signed = [plugin.name for plugin in (*self._by_spec, *self._others)]
+        self._signers = (*self._by_spec, *self._others)
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
-        self._columns: WeakValueDictionary[Hashable, FilterColumn | ScoreColumn] = WeakValueDictionary()
+        self._answers: WeakValueDictionary[tuple[str, Hashable], Answers] = WeakValueDictionary()
         self._shape = self._shape_of(self._nodes)
 
     def __len__(self) -> int:
@@ -69,9 +68,8 @@ class ClassEngine:
                 return None
             known = self._classes.pop(name, None)
             if known is None:
-                known = self._learn(pod, dict(zip(self._signed, name, strict=True)), tally)
-            else:
-                self._bytes -= self._size_of(known)
+                known = self._learn(pod, name, tally)
+            self._bytes -= known.bytes
             known.refresh(pod, self._nodes, tally)
         except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
             return None
@@ -79,7 +77,7 @@ class ClassEngine:
         return known
 
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
-        """What the plugins sign, in the order of `_signed`."""
+        """What the plugins sign, in the order of `_signers`."""
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
@@ -91,19 +89,14 @@ class ClassEngine:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
-        size = self._size_of(known)
-        while self._classes and self._bytes + size > self._budget_bytes:
-            oldest = self._classes.pop(next(iter(self._classes)))
-            self._bytes -= self._size_of(oldest)
+        while self._classes and self._bytes + known.bytes > self._budget_bytes:
+            self._bytes -= self._classes.pop(next(iter(self._classes))).bytes
         self._classes[name] = known
-        self._bytes += size
-
-    def _size_of(self, known: KnownClass) -> int:
-        return known.bytes_per_row * self._nodes.capacity
+        self._bytes += known.bytes
 
     def _forget_all(self) -> None:
         self._classes.clear()
-        self._columns.clear()
+        self._answers.clear()
         self._bytes = 0
         self._shape = self._shape_of(self._nodes)
 
@@ -114,70 +107,64 @@ class ClassEngine:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _learn(self, pod: PodInfo, signatures: dict[str, Hashable], tally: Tally) -> KnownClass:
+    def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: Tally) -> KnownClass:
         """A class that was not known. Raises what plugins raise, and `UnkeepableError`."""
-        profile, nodes, state = self._profile, self._nodes, CycleState()
-        kept = signatures.keys()
-        skipped: set[str] = set()
-        for plugin in profile.pre_filter:
-            if plugin.name in kept:
-                result = plugin.pre_filter(state, pod, nodes)
-                if result.node_names is not None:
-                    raise UnkeepableError(plugin.name)
-                _note_skip(plugin.name, result.status, skipped)
-                tally.evaluated("PreFilter", plugin.name, nodes=0 if result.status.is_skip else 1)
-        unscored: set[str] = set()
-        for scorer in profile.pre_score:
-            if scorer.name in kept:
-                status = scorer.pre_score(state, pod, nodes, nodes.rows())
-                _note_skip(scorer.name, status, unscored)
-                tally.evaluated("PreScore", scorer.name, nodes=0 if status.is_skip else 1)
-        scores = tuple(
-            (self._score_column(one.plugin, signatures[one.plugin.name]), one.weight)
-            for one in profile.score
-            if one.plugin.name in kept and one.plugin.name not in unscored
-        )
-        steps = self._steps(signatures, skipped)
+        profile = self._profile
+        answers = {
+            plugin.name: self._answers_of(plugin, signature, pod, tally)
+            for plugin, signature in zip(self._signers, name, strict=True)
+        }
+        weighted = ((answers[one.plugin.name].score, one.weight) for one in profile.score if one.plugin.name in answers)
         return KnownClass(
-            state=state,
-            skipped=frozenset(skipped),
-            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in kept),
-            live_pre_score=tuple(one for one in profile.pre_score if one.name not in kept),
-            live_score=tuple(one for one in profile.score if one.plugin.name not in kept),
-            steps=steps,
-            filters=tuple(column for step in steps if isinstance(step, Stretch) for column in step.columns),
-            scores=scores,
+            answers=tuple(answers.values()),
+            skipped=frozenset(plugin for plugin, one in answers.items() if one.skips_filter),
+            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in answers),
+            live_pre_score=tuple(one for one in profile.pre_score if one.name not in answers),
+            live_score=tuple(one for one in profile.score if one.plugin.name not in answers),
+            steps=_steps(profile, answers),
+            scores=tuple((column, weight) for column, weight in weighted if column is not None),
             tells_all=self._tells_all,
         )
 
-    def _steps(self, signatures: dict[str, Hashable], skipped: set[str]) -> tuple[Stretch | FilterPlugin, ...]:
-        steps: list[Stretch | FilterPlugin] = []
-        columns: list[FilterColumn] = []
-        for plugin in self._profile.filter:
-            if plugin.name not in signatures:
-                if columns:
-                    steps.append(Stretch(tuple(columns)))
-                    columns.clear()
-                steps.append(plugin)
-            elif plugin.name not in skipped:
-                columns.append(self._filter_column(plugin, signatures[plugin.name]))
-        if columns:
-            steps.append(Stretch(tuple(columns)))
-        return tuple(steps)
+    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: Tally) -> Answers:
+        """Those that other classes have, or empty ones: who skips, and what was prepared. Raises like `_learn`."""
+        known = self._answers.get((plugin.name, signature))
+        if known is not None:
+            return known
+        profile, nodes, answers = self._profile, self._nodes, Answers()
+        skips_score = False
+        if plugin in profile.pre_filter:
+            result = plugin.pre_filter(answers.state, pod, nodes)
+            if result.node_names is not None:
+                raise UnkeepableError(plugin.name)
+            answers.skips_filter = _skips(plugin, result.status)
+            tally.evaluated("PreFilter", plugin.name, nodes=0 if answers.skips_filter else 1)
+        if plugin in profile.pre_score:
+            skips_score = _skips(plugin, plugin.pre_score(answers.state, pod, nodes, nodes.rows()))
+            tally.evaluated("PreScore", plugin.name, nodes=0 if skips_score else 1)
+        if plugin in profile.filter and not answers.skips_filter:
+            answers.filter = FilterColumn(plugin, answers.state, nodes)
+        if not skips_score and any(one.plugin is plugin for one in profile.score):
+            answers.score = ScoreColumn(plugin, answers.state, nodes)
+        self._answers[plugin.name, signature] = answers
+        return answers
 
-    def _filter_column(self, plugin: FilterPlugin, signature: Hashable) -> FilterColumn:
-        key = "Filter", plugin.name, signature
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = FilterColumn(plugin, self._nodes)
-        return cast("FilterColumn", column)
 
-    def _score_column(self, plugin: ScorePlugin, signature: Hashable) -> ScoreColumn:
-        key = "Score", plugin.name, signature
-        column = self._columns.get(key)
-        if column is None:
-            column = self._columns[key] = ScoreColumn(plugin, self._nodes)
-        return cast("ScoreColumn", column)
+def _steps(profile: Profile, answers: Mapping[str, Answers]) -> tuple[Stretch | FilterPlugin, ...]:
+    steps: list[Stretch | FilterPlugin] = []
+    columns: list[FilterColumn] = []
+    for plugin in profile.filter:
+        its = answers.get(plugin.name)
+        if its is None:
+            if columns:
+                steps.append(Stretch(tuple(columns)))
+                columns.clear()
+            steps.append(plugin)
+        elif its.filter is not None:
+            columns.append(its.filter)
+    if columns:
+        steps.append(Stretch(tuple(columns)))
+    return tuple(steps)
 
 
 def _signers(profile: Profile) -> Sequence[Any]:
@@ -197,8 +184,7 @@ def _signature(plugin: Any, pod: PodInfo) -> Hashable:
     return signature if signature is UNSIGNABLE else (signature, pod.namespace, frozenset(pod.labels.items()))
 
 
-def _note_skip(plugin: str, status: Status, skipped: set[str]) -> None:
-    if status.is_skip:
-        skipped.add(plugin)
-    elif not status.is_success:
-        raise UnkeepableError(plugin)
+def _skips(plugin: Any, status: Status) -> bool:
+    if not (status.is_skip or status.is_success):
+        raise UnkeepableError(plugin.name)
+    return status.is_skip

@@ -196,7 +196,7 @@ def _pre_filter_known(
     known: KnownClass, record: SchedulingRecord, nodes: NodeTable, skipped: set[str], watch: Stopwatch
 ) -> bool:
     """PreFilter of the plugins that nothing is kept of. Unless it succeeds for all nodes, the record is as before."""
-    record.state.take(known.state)
+    known.prepare(record.state)
     skipped |= known.skipped
     status = _pre_filter(known.live_pre_filter, record, nodes, skipped, watch)
     if status.is_success and record.node_names is None:

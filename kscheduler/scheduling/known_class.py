@@ -26,7 +26,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
-from kscheduler.scheduling.class_columns import Column, FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.class_columns import Answers, Column, FilterColumn, ScoreColumn, Tally
 from kscheduler.scheduling.points import final_points
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
@@ -46,11 +46,21 @@ class Stretch:
         """Over the capacity, False for rows that are no node; `None` where all live rows pass."""
         self._passing: Rows | None = None
 
-    def update(self, nodes: NodeTable, rows: Rows | None) -> None:
-        """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too."""
+    @property
+    def bytes_per_row(self) -> int:
+        """What its arrays take."""
+        codes = sum(8 for column in self.columns if column.codes is not None)
+        return codes if self._alive is None else codes + 9
+
+    def update(self, nodes: NodeTable, rows: Rows | None) -> bool:
+        """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too.
+
+        Returns whether somebody is turned down for the first time.
+        """
         if rows is None:
             self._alive = self._passing = None
             rows = nodes.rows()
+        is_first = False
         turned_down: Mask | None = None
         for column in self.columns:
             if column.codes is not None:
@@ -58,12 +68,14 @@ class Stretch:
                 turned_down = rejected if turned_down is None else turned_down | rejected
         if self._alive is None:
             if turned_down is None or not np.count_nonzero(turned_down):
-                return
+                return False
             self._alive = nodes.is_live.copy()
+            is_first = True
         passes = ~turned_down if turned_down is not None else np.ones(len(rows), dtype=np.bool_)
         if np.count_nonzero(self._alive[rows] != passes):
             self._alive[rows] = passes
             self._passing = None
+        return is_first
 
     def passing(self, nodes: NodeTable, rows: Rows) -> Rows:
         """Those of the rows that pass. Shared: do not write."""
@@ -126,8 +138,8 @@ class _Group:
 class KnownClass:
     """What is known of one class. `refresh` it before each use."""
 
-    state: CycleState
-    """What the PreFilter and PreScore plugins with columns have written."""
+    answers: tuple[Answers, ...]
+    """Of the plugins with columns."""
     skipped: frozenset[str]
     """Filters with columns that have nothing to judge."""
     live_pre_filter: tuple[PreFilterPlugin, ...]
@@ -135,7 +147,6 @@ class KnownClass:
     live_score: tuple[WeightedScore, ...]
     steps: tuple[Stretch | FilterPlugin, ...]
     """The filters in the profile's order."""
-    filters: tuple[FilterColumn, ...]
     scores: tuple[tuple[ScoreColumn, int], ...]
     """With weights, in the profile's order."""
     tells_all: bool = False
@@ -147,18 +158,16 @@ class KnownClass:
     _normalized: list[_Normalized] = field(default_factory=list)
     _feasible: Rows | None = None
     _groups: list["_Group"] = field(default_factory=list)
-    bytes_per_row: int = 0
-    """At most so many bytes for each row of the table's capacity."""
+    bytes: int = 0
+    """What its arrays take, those that it shares with other classes included."""
 
     def __post_init__(self) -> None:
-        columns: list[Column] = [*self.filters, *(column for column, _ in self.scores)]
+        columns = [column for one in self.answers for column in (one.filter, one.score) if column is not None]
         logs = {(id(one.log), one.reads_images): (one.log, one.reads_images) for one in columns}
         self._groups = [
             _Group(log, reads_images, [one for one in columns if one.log is log and one.reads_images == reads_images])
             for log, reads_images in logs.values()
         ]
-        answers = sum(16 if column.normalizes else 1 for column, _ in self.scores)
-        self.bytes_per_row = 8 * len(self.filters) + answers + 16 + 9 * len(self.steps)
 
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
@@ -169,7 +178,7 @@ class KnownClass:
             if group.has_moved(nodes):
                 is_moved = True
                 for one in group.columns:
-                    one.refresh(pod, self.state, nodes, tally)
+                    one.refresh(pod, nodes, tally)
                 group.has_seen(nodes)
         if is_moved or self._rows is not nodes.rows():
             self._join(nodes)
@@ -183,9 +192,10 @@ class KnownClass:
         self._rows, self._epochs, self._seen = nodes.rows(), epochs, nodes.row_changes.position
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
+        is_larger = rows is None
         for step in self.steps:
-            if isinstance(step, Stretch):
-                step.update(nodes, rows)
+            if isinstance(step, Stretch) and step.update(nodes, rows):
+                is_larger = True
         if rows is None or self._base is None:
             self._base = np.zeros(nodes.capacity, dtype=np.int64)
             self._normalized = [_Normalized(column, weight) for column, weight in self.scores if column.normalizes]
@@ -196,6 +206,19 @@ class KnownClass:
             if not (column.normalizes or column.is_zero):
                 summed = summed + column.points.take(rows).astype(np.int64) * weight
         self._base[rows] = summed
+        if is_larger:
+            self.bytes = self._count_bytes()
+
+    def _count_bytes(self) -> int:
+        rows = 0 if self._base is None else len(self._base)
+        stretches = sum(step.bytes_per_row for step in self.steps if isinstance(step, Stretch))
+        scores = sum(16 if column.normalizes else 1 for column, _ in self.scores)
+        return rows * (8 + stretches + scores)
+
+    def prepare(self, state: CycleState) -> None:
+        """Write what the plugins with columns have prepared."""
+        for one in self.answers:
+            state.take(one.state)
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 

@@ -30,13 +30,13 @@ class Asked(Plugin):
     def __init__(self, name: str = "Asked", *sources: Source, signature: Hashable = None) -> None:
         self.name = name
         if sources:
-            self.depends_on = sources  # type: ignore[misc]  # one per instance here
+            self.depends_on = sources  # type: ignore[misc, assignment]  # one per instance here
         self.signature = signature
         self.filtered: list[list[str]] = []
         self.scored: list[list[str]] = []
 
     def sign(self, pod: PodInfo) -> Hashable:
-        return self.signature or pod.priority
+        return pod.priority if self.signature is None else self.signature
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         self.filtered.append([nodes.name_of(row) for row in rows.tolist()])

@@ -22,8 +22,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.per_node import plugin
-from kscheduler.framework.plugin import Plugin, Source
+from kscheduler.framework.plugin import Plugin, Source, status_of_code
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
@@ -38,6 +39,8 @@ ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
 TAINTS: list[list[Tree]] = [
+    [],
+    [],
     [],
     [],
     [],
@@ -72,8 +75,20 @@ class Rates(Plugin):
         return np.array(points, dtype=np.int64)
 
 
+class _Shunned:
+    """Texts, numbered from 1 as they turn up."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def number(self, text: str) -> int:
+        if text not in self.texts:
+            self.texts.append(text)
+        return self.texts.index(text) + 1
+
+
 class Fragile(Plugin):
-    """Turns down by the pod's own labels, and fails where a node is said to be bad."""
+    """Turns down by the pod's own labels, with texts of its own, and fails where a node is said to be bad."""
 
     name = "Fragile"
     depends_on = (Source.ROW,)
@@ -88,9 +103,14 @@ class Fragile(Plugin):
         infos = [nodes.info(row) for row in rows.tolist()]
         if any(one.labels.get("state") == "bad" for one in infos):
             raise ValueError("a bad node")
-        return np.array([int(one.labels.get("shuns") == pod.labels.get("app")) for one in infos], dtype=np.int64)
+        shunned = cycle.find(_Shunned) or _Shunned()
+        cycle.write(shunned)
+        app = pod.labels.get("app")
+        codes = [shunned.number(one.name) if one.labels.get("shuns") == app else 0 for one in infos]
+        return np.array(codes, dtype=np.int64)
 
-    reasons = {1: "node(s) shunned it"}  # noqa: RUF012
+    def status(self, cycle: CycleState, code: int) -> Status:
+        return status_of_code(code, (f"{cycle.read(_Shunned).texts[code - 1]} shuns it",), self.name)
 
 
 @plugin("ByItself")
@@ -139,8 +159,9 @@ class World:
         self.pods: dict[str, Pod] = {}
         """On nodes, by UID."""
         self._number = 0
+        self._nominated: list[str] = []
         self._nodes: dict[str, Node] = {}
-        for _ in range(self.random.randint(1, 12)):
+        for _ in range(self.random.choice([1, 2, 5, 8, 12, 16])):
             self._put_node()
         self._namespaces: dict[str, dict[str, str]] = {}
         self._put_namespace("default", {})
@@ -198,7 +219,7 @@ class World:
         """Something happens, or nothing."""
         chosen = self.random.choices(
             [self._rest, self._put_node, self._remove_node, self._remove_pod, self._change_pod, self._nominate],
-            weights=[40, 12, 2, 30, 8, 4],
+            weights=[40, 8, 1, 30, 8, 4],
         )[0]
         chosen()
         if self.random.random() < 0.01:
@@ -219,7 +240,7 @@ class World:
 
     def _put_node(self) -> None:
         roll = self.random
-        name = f"node-{roll.randint(0, 15)}"
+        name = f"node-{roll.randint(0, 19)}"
         before = self._nodes.get(name)
         if before is not None and roll.random() < 0.5:
             tree = convert_back(before)
@@ -243,11 +264,11 @@ class World:
         node = make_node(
             name,
             labels=labels,
-            spec={"unschedulable": roll.random() < 0.1, "taints": roll.choice(TAINTS)},
+            spec={"unschedulable": roll.random() < 0.05, "taints": roll.choice(TAINTS)},
             status={"images": roll.choice([[], [], IMAGES[:1], IMAGES])},
-            cpu=roll.choice(["1", "2", "4"]),
-            memory=roll.choice(["2Gi", "8Gi"]),
-            pods=roll.choice(["3", "6", "110"]),
+            cpu=roll.choice(["1", "4", "8"]),
+            memory=roll.choice(["2Gi", "16Gi"]),
+            pods=roll.choice(["3", "20", "110"]),
             **more,
         )
         return convert_back(node)
@@ -280,10 +301,12 @@ class World:
         self.cache.add_pod(self.pods[uid])
 
     def _nominate(self) -> None:
+        if self._nominated and self.random.random() < 0.7:
+            self.cache.nominator.remove(self._nominated.pop())
+            return
         pod = self.next_pod()
         self.cache.nominator.nominate(pod, self._some_node())
-        if self.random.random() < 0.5:
-            self.cache.nominator.remove(pod.uid)
+        self._nominated.append(pod.uid)
 
     # --- making -------------------------------------------------------------------------------------------------------
 

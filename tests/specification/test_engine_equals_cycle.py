@@ -14,7 +14,7 @@ from tests.specification.naive_decisions import decide
 
 DECISIONS = 100
 """In each world."""
-NAIVE_EVERY = 5
+NAIVE_EVERY = 2
 """So many decisions of the cycle, one is made by the specification as well: it takes longer than all the others."""
 
 
@@ -74,11 +74,16 @@ def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
         "pre_filter": diagnosis.pre_filter,
         "post_filter": (record.post_filter, record.nominated_node_name),
         "plugins": diagnosis.plugins if is_whole else None,
-        "rejections": [_rejection(one) for one in diagnosis.rejections] if is_whole else None,
+        "rejections": [_rejection(one, record) for one in diagnosis.rejections] if is_whole else None,
         "scores": [(one.plugin, one.weight, one.points.tolist()) for one in record.scores] if all_of_it else None,
     }
 
 
-def _rejection(one: Rejection) -> tuple[object, ...]:
+def _rejection(one: Rejection, record: SchedulingRecord) -> tuple[object, ...]:
+    """Codes are a plugin's own, and may be numbered otherwise in another cycle: what they mean is compared."""
     statuses = {code: one.status_of(code) for code in set(one.codes.tolist())}
-    return one.plugin, one.rows.tolist(), one.codes.tolist(), statuses
+    return one.plugin, [(record.diagnosis.names[row], statuses[code]) for row, code in _pairs(one)]
+
+
+def _pairs(one: Rejection) -> list[tuple[int, int]]:
+    return list(zip(one.rows.tolist(), one.codes.tolist(), strict=True))
