@@ -59,6 +59,8 @@ QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
 MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
+CONNECTIONS_BESIDE_BINDS: Final = 32
+"""For conditions, evictions, volumes and lists: a storm of those must not queue up before the binds."""
 
 
 class Parts:
@@ -74,7 +76,8 @@ class Parts:
         self.in_pre_bind = PodsInPreBind() if self._expects_nodes else None
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         bucket = _bucket(options)
-        self.client = APIClient(connection, bucket=bucket, max_connections=self._most_workers, clock=self.clock)
+        connections = self._most_workers + CONNECTIONS_BESIDE_BINDS
+        self.client = APIClient(connection, bucket=bucket, max_connections=connections, clock=self.clock)
         self.event_client = APIClient(connection, clock=self.clock)
         pods = PodWriter(self.client, self.clock)
         self.recorder = EventRecorder(
@@ -111,7 +114,7 @@ class Parts:
     def _build_evictions(self, pods: PodWriter) -> AsyncEvictions:
         """Before the profiles, whose plugins hold it; the queue, which comes after them, is asked for when needed."""
         around = EvictionSurroundings(
-            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter),
+            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter, self.cache.node_of),
             nominator=self.cache.nominator,
             statuses=self.status_writer,
             activate=lambda keys: self.queue.activate(keys, self.clock.time()),

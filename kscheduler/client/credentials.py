@@ -121,8 +121,12 @@ class LoaderCredentials:
         async with self._one_at_a_time:
             self._looked_at = self._clock.monotonic()
             await load_with(self._loader, self._configuration)
-            if self._contexts is not None:
+            if self._contexts is None:
+                return
+            try:
                 self._contexts.follow(tls_files_of(self._configuration))
+            except ConfigurationError as error:  # what the plugin gave is no certificate
+                raise CredentialsError(str(error)) from error
 
     def _header(self) -> str:
         return str(self._configuration.api_key.get("BearerToken", "")).strip()

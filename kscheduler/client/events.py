@@ -222,6 +222,9 @@ class EventRecorder:
             self._sending += 1
             try:
                 await self._send_next()
+            except Exception:  # the worker: one Event must not end the service, and the scheduler with it
+                self._failed += 1
+                log.exception("event was not recorded")
             finally:
                 self._sending -= 1
                 if not self._queued and not self._sending:

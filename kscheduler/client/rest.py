@@ -55,12 +55,17 @@ class APIClient:
         timeout_seconds: float = 30.0,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`max_connections` bounds reads and writes on the wire; watches do not count. `bucket` None is unlimited."""
+        """`max_connections` bounds reads and writes on the wire; watches do not count. `bucket` None is unlimited.
+
+        A request's time runs from when it has a place: what waits behind others has not been sent, and must not be
+        taken for lost.
+        """
         self.connection = connection
         self._bucket = bucket
         self._clock = clock
         self._timeout = timeout_seconds
         self._max_connections = max_connections
+        self._places = asyncio.Semaphore(max_connections)
         self._counters = RESTCounters()
         self._requests: aiohttp.ClientSession | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -162,14 +167,15 @@ class APIClient:
         self, method: str, url: URL, path: str, body: bytes, extra: dict[str, str], timeout_seconds: float
     ) -> bytes:
         """One attempt, and a second one with new credentials if the server refuses the old."""
-        identity = await self._admitted()
-        try:
+        async with self._places:
+            identity = await self._admitted()
+            try:
+                return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
+            except APIError as error:
+                if not error.is_unauthorized or not await self.connection.refresh(identity):
+                    raise
+            identity = await self._admitted()
             return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
-        except APIError as error:
-            if not error.is_unauthorized or not await self.connection.refresh(identity):
-                raise
-        identity = await self._admitted()
-        return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
 
     async def _admitted(self) -> Mapping[str, str]:
         """Wait for the rate limit; the headers that authenticate."""

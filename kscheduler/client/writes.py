@@ -16,7 +16,7 @@ from kscheduler.aio import REAL_CLOCK, Backoff, Clock
 from kscheduler.api.codec import Decoder, UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, ClientError, NotSentError
+from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 
 
@@ -32,6 +32,9 @@ UNCHANGED: Final = Unchanged.UNCHANGED
 _encode = msgspec.json.Encoder().encode
 _pods: Decoder[Pod] = Decoder(Pod)
 _STATUS_TRIES = 4
+BIND_SECONDS: Final = 65.0
+"""An API server gives a write up after 60 s and says so, and a webhook may take 30 s: hanging up before that leaves
+the outcome unknown each time, and the same Binding be sent for ever. (A dead connection is noticed after 30 s.)"""
 _BINDING = (
     b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
     b'"target":{"kind":"Node","name":%b}}'
@@ -63,7 +66,7 @@ class PodWriter:
         caller slows down for all pods, not for this one.
         """
         path = f"{pod_path(namespace, name)}/binding"
-        await self._client.post(path, binding_body(namespace, name, uid, node), retries=0)
+        await self._client.post(path, binding_body(namespace, name, uid, node), retries=0, timeout_seconds=BIND_SECONDS)
 
     async def get_pod(self, namespace: str, name: str) -> Pod:
         """The pod as the API server has it now, not as a cache has it. Raises `APIError`, `UndecodableError`."""
@@ -75,7 +78,8 @@ class PodWriter:
         """Set a condition and the nominated node; whether anything had to be changed.
 
         `pod` is what we know of it: UID precondition, previous condition and nomination, generation. Tried four times
-        on conflict, 500, 503 and refused connections, as kube-scheduler does. Raises as `bind`.
+        on conflict, 500, 503 and refused connections, as kube-scheduler does, and where no answer came. Raises as
+        `bind`.
         """
         now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         body = status_patch(pod, condition, nominated_node_name, now)
@@ -111,12 +115,15 @@ class PodWriter:
         return found.metadata.uid != pod.metadata.uid
 
     async def _insist(self, send: Callable[[], Awaitable[object]]) -> None:
-        """Send, up to four times where that can help. (A 429 with Retry-After the client has waited for itself.)"""
+        """Send, up to four times where that can help. (A 429 with Retry-After the client has waited for itself.)
+
+        What is sent may be done twice: when an answer is lost, asking again is how the outcome becomes known.
+        """
         backoff = Backoff(0.01, factor=5.0, cap_seconds=10.0, jitter=0.1, clock=self._clock)
         for left in range(_STATUS_TRIES - 1, -1, -1):
             try:
                 await send()
-            except (APIError, NotSentError) as error:
+            except (APIError, NotSentError, UnknownOutcomeError) as error:
                 if not left or not _worth_another_try(error):
                     raise
                 await self._clock.sleep(backoff.next())
@@ -131,8 +138,8 @@ class PodWriter:
         await self._client.delete(pod_path(namespace, name), _encode(options))
 
 
-def _worth_another_try(error: APIError | NotSentError) -> bool:
-    return isinstance(error, NotSentError) or error.is_conflict or error.code in (500, 503)
+def _worth_another_try(error: APIError | NotSentError | UnknownOutcomeError) -> bool:
+    return not isinstance(error, APIError) or error.is_conflict or error.is_timeout or error.code in (500, 503)
 
 
 def status_patch(pod: Pod, condition: Condition | None, nominated_node_name: str | Unchanged, now: str) -> bytes | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
@@ -38,4 +39,9 @@ class DryRun:
     remove_pod: Callable[[CycleState, PodInfo, NodeTable, int], Status]
     """Count one out."""
     counts_pods: bool
-    """Whether some plugin keeps such counts for this pod: then each row needs a state of its own."""
+    """Whether some plugin keeps such counts for this pod."""
+    move_pods: Callable[[CycleState, MovedPods, NodeTable], Status] | None
+    """Count pods of many rows out, or in again, so that one state holds for all of these rows; Success or an Error.
+
+    `None` where a plugin cannot do that: then each row needs a state of its own.
+    """

@@ -208,7 +208,7 @@ class NodeTable:
         fork.resources = dict(self.resources)
         fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
         fork._amounts_of = {}
-        for name in ("requested", "nonzero_requested", "pod_count", "generation"):
+        for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
             setattr(fork, name, getattr(self, name).copy())
         fork.infos = list(self.infos)
         fork.ports = self.ports.fork(port for pods in added.values() for pod in pods for port in pod.host_ports)

@@ -8,6 +8,7 @@ a stretch of them. A row that is worked out anew goes to the end; when half of a
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from math import inf
 from typing import Final
 
@@ -15,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.quantity import MAX_INT64
+from kscheduler.framework.affinity_terms import AffinityTerm
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows, clamped
 from kscheduler.framework.pod_info import PodInfo
 
@@ -24,11 +27,16 @@ Items = NDArray[np.intp]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodKind:
-    """What pods have in common that selectors of one namespace cannot tell apart."""
+    """What pods have in common that no selector and no count of pods can tell apart."""
 
     namespace: str
     labels: Mapping[str, str]
+    pod: PodInfo
+    """One of them; the others have its required anti-affinity and its claims, too."""
 
+
+_Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
+"""Namespace, labels (in another order they make another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
 
@@ -48,10 +56,9 @@ class Removable:
     priorities: NDArray[np.int64]
     started: NDArray[np.float64]
     """Seconds since 1970; infinite where the kubelet has not said, so it is the latest."""
-    requested: NDArray[np.int64]
-    """[resource, pod], by the places of `NodeTable.resources`; each saturates."""
-    nonzero_requested: NDArray[np.int64]
-    """[cpu | memory, pod]."""
+    sums: NDArray[np.int64]
+    """[resource, pod], by the places of `NodeTable.resources`, then cpu and memory as scoring presumes; each saturates.
+    """
     with_ports: frozenset[int]
     """Places of pods with host ports."""
     kinds: Items
@@ -66,6 +73,12 @@ class Removable:
     def pod(self, item: int) -> PodInfo:
         """The pod at a place."""
         return self._all[int(self._places[item])]
+
+    def moving(self, items: Items | slice, by: int) -> MovedPods:
+        """Some of them, as plugins that count pods hear of them: `by` is 1 for those that come and -1 for others."""
+        kinds, kind_of = np.unique(self.kinds[items], return_inverse=True)
+        pods = tuple(self.all_kinds[kind].pod for kind in kinds.tolist())
+        return MovedPods(self.row_of[items], pods, kind_of, by)
 
 
 class OccupantColumns:
@@ -95,8 +108,7 @@ class OccupantColumns:
             row_of=np.repeat(rows, counts),
             priorities=self._priorities[places],
             started=self._started[places],
-            requested=self._requested[:, places],
-            nonzero_requested=self._nonzero_requested[:, places],
+            sums=self._sums.take(places, axis=1),
             with_ports=frozenset(np.flatnonzero(self._has_ports[places]).tolist()) if self._any_ports else frozenset(),
             kinds=self._kind[places],
             all_kinds=self._kinds,
@@ -128,19 +140,18 @@ class OccupantColumns:
         self._any_ports = False
         self._priorities = np.zeros(_FIRST_LENGTH, dtype=np.int64)
         self._started = np.zeros(_FIRST_LENGTH, dtype=np.float64)
-        self._requested = np.zeros((resources, _FIRST_LENGTH), dtype=np.int64)
-        self._nonzero_requested = np.zeros((2, _FIRST_LENGTH), dtype=np.int64)
+        self._sums = np.zeros((resources + 2, _FIRST_LENGTH), dtype=np.int64)
         self._has_ports = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
         self._kind = np.zeros(_FIRST_LENGTH, dtype=np.intp)
         self._kinds: list[PodKind] = []
-        self._number_of: dict[tuple[str, frozenset[tuple[str, str]]], int] = {}
+        self._number_of: dict[_Kind, int] = {}
 
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
-        if len(self._requested) != len(nodes.requested) or self._waste > len(self._pods) // 2 + 1024:
+        if len(self._sums) != len(nodes.requested) + 2 or self._waste > len(self._pods) // 2 + 1024:
             self._begin(nodes.capacity, len(nodes.requested))
         for row in rows[self._version[rows] != nodes.pods_version[rows]].tolist():
             self._waste += int(self._length[row])
-            self._append(nodes, row, ordered(nodes.info(row).pods.values()))
+            self._append(nodes, row, ordered(nodes.info(row).pods.values()))  # a pod costs a few microseconds here
             self._version[row] = nodes.pods_version[row]
 
     def _append(self, nodes: NodeTable, row: int, pods: list[PodInfo]) -> None:
@@ -153,21 +164,18 @@ class OccupantColumns:
         self._priorities[stretch] = [pod.priority for pod in pods]
         self._started[stretch] = [started_at(pod) for pod in pods]
         self._kind[stretch] = [self._number(pod) for pod in pods]
-        self._nonzero_requested[:, stretch] = _columns(pod.nonzero_accounted for pod in pods)
-        self._requested[:, stretch] = 0
-        for place, pod in enumerate(pods, start):
-            for name, amount in pod.accounted.items():
-                self._requested[nodes.resources[name], place] = clamped(amount)
+        self._sums[:, stretch] = _sums(pods, nodes.resources)
         if any(pod.host_ports for pod in pods):
             self._has_ports[stretch] = [bool(pod.host_ports) for pod in pods]
             self._any_ports = True
 
     def _number(self, pod: PodInfo) -> int:
-        key = pod.namespace, frozenset(pod.labels.items())
+        terms, meta = pod.affinity_terms.required_anti_affinity, pod.pod.metadata
+        key = meta.namespace, tuple(meta.labels.items()), terms, _claims(pod) if pod.pod.spec.volumes else ()
         number = self._number_of.get(key)
         if number is None:
             number = self._number_of[key] = len(self._kinds)
-            self._kinds.append(PodKind(pod.namespace, pod.labels))
+            self._kinds.append(PodKind(pod.namespace, pod.labels, pod))
         return number
 
     def _grow(self) -> None:
@@ -175,8 +183,7 @@ class OccupantColumns:
         more = len(self._priorities)
         for name in ("_priorities", "_started", "_has_ports", "_kind"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
-        for name in ("_requested", "_nonzero_requested"):
-            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, more))))
+        self._sums = np.pad(self._sums, ((0, 0), (0, more)))
 
 
 def ordered(pods: Iterable[PodInfo]) -> list[PodInfo]:
@@ -184,7 +191,12 @@ def ordered(pods: Iterable[PodInfo]) -> list[PodInfo]:
 
     The last is our own; kube-scheduler leaves such pods in whatever order it has them.
     """
-    return sorted(pods, key=lambda pod: (-pod.priority, started_at(pod), pod.namespace, pod.name))
+    return sorted(pods, key=_rank)
+
+
+def _rank(pod: PodInfo) -> tuple[int, float, str, str]:
+    meta = pod.pod.metadata
+    return -pod.priority, started_at(pod), meta.namespace, meta.name
 
 
 def started_at(pod: PodInfo) -> float:
@@ -192,15 +204,31 @@ def started_at(pod: PodInfo) -> float:
     text = pod.pod.status.start_time
     if text is None:
         return inf
+    return _seconds(text)
+
+
+@lru_cache(maxsize=4096)
+def _seconds(text: str) -> float:
     try:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return inf
 
 
-def _columns(amounts: Iterable[tuple[int, int]]) -> NDArray[np.int64]:
-    pairs = [(clamped(cpu), clamped(memory)) for cpu, memory in amounts]
-    return np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+def _claims(pod: PodInfo) -> tuple[str, ...]:
+    sources = (volume.persistent_volume_claim for volume in pod.pod.spec.volumes)
+    return tuple(source.claim_name for source in sources if source is not None)
+
+
+def _sums(pods: Sequence[PodInfo], resources: Mapping[str, int]) -> list[list[int]]:
+    """What each takes, by resource, and cpu and memory as scoring presumes."""
+    sums = [[0] * len(pods) for _ in range(len(resources) + 2)]
+    for place, pod in enumerate(pods):
+        for name, amount in pod.accounted.items():
+            sums[resources[name]][place] = amount if 0 <= amount <= MAX_INT64 else clamped(amount)
+        cpu, memory = pod.nonzero_accounted
+        sums[-2][place], sums[-1][place] = clamped(cpu), clamped(memory)
+    return sums
 
 
 def _starts(counts: Items) -> Items:

@@ -24,6 +24,7 @@ from typing import Any, ClassVar, Final, Protocol
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
@@ -167,7 +168,10 @@ class SignPlugin(Protocol):
     """A plugin that tells what it reads of a pod."""
 
     def sign(self, pod: PodInfo) -> Signature:
-        """A hashable value, or `UNSIGNABLE`. Namespace and labels need not be in it: they are compared in any case."""
+        """A hashable value, or `UNSIGNABLE`. Namespace and labels need not be in it: they are compared in any case.
+
+        A subclass that judges otherwise, or registers other events, has to sign anew, or its pods share nothing.
+        """
         ...
 
 
@@ -218,6 +222,17 @@ class PreFilterExtensions(Protocol):
 
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
         """Count `removed`, which was there, no longer."""
+        ...
+
+
+class RowWiseExtensions(PreFilterExtensions, Protocol):
+    """For one whose state can tell rows apart: many rows are judged at once then, instead of one by one."""
+
+    def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
+        """Count pods for the row alone that each of them is on: no other row's verdict may change.
+
+        `add_pod` may follow for one row; the state is used for no other row then.
+        """
         ...
 
 

@@ -21,7 +21,7 @@ from kscheduler.framework.node_table import NodeTable, Rows, clamped
 from kscheduler.framework.occupants import Items, Removable
 from kscheduler.framework.pod_info import PodInfo
 
-_MOVED_BY_PODS: Final = ("requested", "nonzero_requested", "pod_count", "generation", "pods_version")
+_MOVED_BY_PODS: Final = ("pod_count", "generation", "pods_version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,7 @@ class Before:
 
     items: Items
     rows: Rows
-    requested: NDArray[np.int64]
-    nonzero_requested: NDArray[np.int64]
+    sums: NDArray[np.int64]
 
 
 class TrialTable(NodeTable):
@@ -41,6 +40,8 @@ class TrialTable(NodeTable):
         self.__dict__.update(vars(nodes))
         for name in _MOVED_BY_PODS:
             setattr(self, name, getattr(nodes, name).copy())
+        self._sums = np.concatenate([nodes.requested, nodes.nonzero_requested])
+        self.requested, self.nonzero_requested = self._sums[:-2], self._sums[-2:]
         self._pods = pods
         self.is_out: Mask = np.ones(len(pods), dtype=np.bool_)
         """Per removable pod whether it is away."""
@@ -82,9 +83,8 @@ class TrialTable(NodeTable):
     def put_back(self, items: Items) -> Before:
         """Bring pods back, one for each of some rows. Returns what `undo` needs."""
         pods, rows = self._pods, self._pods.row_of[items]
-        before = Before(items, rows, self.requested[:, rows], self.nonzero_requested[:, rows])
-        self.requested[:, rows] = _saturating(before.requested + pods.requested[:, items])
-        self.nonzero_requested[:, rows] = _saturating(before.nonzero_requested + pods.nonzero_requested[:, items])
+        before = Before(items, rows, self._sums.take(rows, axis=1))
+        self._sums[:, rows] = _saturating(before.sums + pods.sums.take(items, axis=1))
         self.pod_count[rows] += 1
         self.is_out[items] = False
         for item in self._having_ports(items):
@@ -95,8 +95,7 @@ class TrialTable(NodeTable):
     def undo(self, before: Before, where: Mask) -> None:
         """Take some of those pods away again; nothing else may have come back meanwhile."""
         items, rows = before.items[where], before.rows[where]
-        self.requested[:, rows] = before.requested[:, where]
-        self.nonzero_requested[:, rows] = before.nonzero_requested[:, where]
+        self._sums[:, rows] = before.sums[:, where]
         self.pod_count[rows] -= 1
         self.is_out[items] = True
         for item in self._having_ports(items):
@@ -105,12 +104,10 @@ class TrialTable(NodeTable):
 
     def _take_all_out(self) -> None:
         pods, rows = self._pods, self._pods.rows
-        exact = (self.requested[:, rows] < MAX_INT64).all(axis=0) & (self.nonzero_requested[:, rows] < MAX_INT64).all(
-            axis=0
-        )
+        sums = self._sums.take(rows, axis=1)
+        exact = (sums < MAX_INT64).all(axis=0)
         with np.errstate(over="ignore"):  # saturated sums wrap here, and are worked out below instead
-            self.requested[:, rows] -= np.add.reduceat(pods.requested, pods.starts, axis=1)
-            self.nonzero_requested[:, rows] -= np.add.reduceat(pods.nonzero_requested, pods.starts, axis=1)
+            self._sums[:, rows] = sums - np.add.reduceat(pods.sums, pods.starts, axis=1)
         self.pod_count[rows] -= pods.counts
         for row in rows[~exact].tolist():
             self._work_out(row)

@@ -159,6 +159,10 @@ class Volumes(Protocol):
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
         ...
 
+    def has_attach_limits(self, node_name: str) -> bool:
+        """Whether some driver takes only so many volumes on the node."""
+        ...
+
     def volumes_attached_to(self, node_name: str) -> Iterable[tuple[str, str]]:
         """(unique name, driver) of what is attached to the node whoever uses it, or nobody."""
         ...

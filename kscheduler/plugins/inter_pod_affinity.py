@@ -12,7 +12,7 @@ Terminating pods count: they are still there. The API server has merged `matchLa
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Final
 
 import numpy as np
@@ -26,6 +26,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.label_column import Mask
+from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
@@ -41,13 +42,15 @@ _SKIPPED: Final = PreFilterResult(SKIP)
 class _DomainCounts:
     """A number per domain of one topology key. Never changed: `moved` makes a new one."""
 
-    __slots__ = ("_counts", "_numbers")
+    __slots__ = ("_counts", "_moved", "_numbers")
 
-    def __init__(self, numbers: NDArray[np.int32], counts: NDArray[np.int64]) -> None:
+    def __init__(self, numbers: NDArray[np.int32], counts: NDArray[np.int64], moved: RowCounts | None = None) -> None:
         self._numbers = numbers
         """Per row of the table the number of its domain; 0 where it has no such label, and so is in no domain."""
         self._counts = counts
         """Per domain; 0 for no domain."""
+        self._moved = moved
+        """What is to be added to its domain's count where a row is judged; `None` is nothing."""
 
     @classmethod
     def of(cls, nodes: NodeTable, key: str, counts: CountColumn) -> "_DomainCounts":
@@ -66,11 +69,23 @@ class _DomainCounts:
 
     def at(self, rows: Rows) -> NDArray[np.int64]:
         """The counts of the rows' domains."""
-        return self._counts.take(self._numbers[compact(rows)])
+        counts = self._counts.take(self._numbers[compact(rows)])
+        return counts if self._moved is None else counts + self._moved[rows]
 
     def has_any_at(self, rows: Rows) -> Mask:
         """Whether somebody is counted in the rows' domains."""
-        return (self._counts > 0).take(self._numbers[compact(rows)])
+        if self._moved is None:
+            return (self._counts > 0).take(self._numbers[compact(rows)])
+        found: Mask = self.at(rows) > 0
+        return found
+
+    def nobody(self, rows: Rows) -> Mask:
+        """Whether nobody is counted anywhere, as each of the rows sees it."""
+        if self._moved is None:
+            return np.full(len(rows), self.is_empty)
+        elsewhere = np.count_nonzero(self._counts) - (self._counts[self._numbers[rows]] != 0)
+        found: Mask = (elsewhere == 0) & (self.at(rows) == 0)
+        return found
 
     def lacking(self, rows: Rows) -> Mask:
         """The rows that have no such label."""
@@ -84,7 +99,15 @@ class _DomainCounts:
             return self
         counts = self._counts.copy()
         counts[number] += by
-        return _DomainCounts(self._numbers, counts)
+        return _DomainCounts(self._numbers, counts, self._moved)
+
+    def moved_by_row(self, moved: MovedPods, weights: Sequence[int]) -> "_DomainCounts":
+        """With pods moved on many rows, each row by itself."""
+        after = moved.added_to(self._moved, weights, len(self._numbers))
+        if after is self._moved or after is None:
+            return self
+        after[self._numbers == 0] = 0
+        return _DomainCounts(self._numbers, self._counts, after)
 
 
 _ByKey = Mapping[str, _DomainCounts]
@@ -104,10 +127,29 @@ class _Required:
     satisfies_itself: bool
     """Whether it is itself such a pod."""
 
-    @property
-    def may_be_first(self) -> bool:
-        """Whether it is the first of a group that wants to be together: nobody is there whom it could join."""
-        return self.satisfies_itself and all(one.is_empty for one in self.wanted.values())
+    verdicts: "dict[PodInfo, _Verdict]" = field(default_factory=dict)
+    """About pods that were moved so far."""
+
+    def may_be_first(self, rows: Rows) -> Mask:
+        """Where it is the first of a group that wants to be together: nobody is there whom it could join."""
+        first = np.full(len(rows), self.satisfies_itself)
+        for one in self.wanted.values():
+            first &= one.nobody(rows)
+        return first
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What another pod means for the pod."""
+
+    repels: tuple[str, ...]
+    """Topology keys of the terms by which it keeps the pod away."""
+    avoided: tuple[str, ...]
+    """Those of the terms by which the pod keeps away from it."""
+    is_wanted: bool
+
+    def __bool__(self) -> bool:
+        return bool(self.repels or self.avoided or self.is_wanted)
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,24 +226,46 @@ class InterPodAffinity(Plugin):
         """Count one pod less on the row."""
         self._move(cycle, pod, removed, nodes, row, -1)
 
-    def _move(self, cycle: CycleState, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> None:
-        state, counters = cycle.read(_Required), self._counters
-        own, its = pod.affinity_terms, other.affinity_terms
-        repels = [
-            one.topology_key for one in its.required_anti_affinity if counters.selects(one.match, pod.pod, held=True)
-        ]
-        avoids = [one.topology_key for one in own.required_anti_affinity if counters.selects(one.match, other.pod)]
-        is_wanted = own.all_required_affinity is not None and counters.selects(own.all_required_affinity, other.pod)
-        if not (repels or avoids or is_wanted):
-            return
-        cycle.write(
-            _Required(
-                _moved(state.repelling, nodes, repels, row, by),
-                _moved(state.avoided, nodes, avoids, row, by),
-                _moved(state.wanted, nodes, state.wanted if is_wanted else (), row, by),
-                state.satisfies_itself,
+    def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
+        """Count pods of many rows, each for its row alone."""
+        state = cycle.read(_Required)
+        verdicts = [self._verdict(state, pod, one) for one in moved.kinds]
+        if any(verdicts):
+            wanted = {key: [int(one.is_wanted) for one in verdicts] for key in state.wanted}
+            cycle.write(
+                replace(
+                    state,
+                    repelling=_moved_by_row(state.repelling, nodes, moved, _weights([one.repels for one in verdicts])),
+                    avoided=_moved_by_row(state.avoided, nodes, moved, _weights([one.avoided for one in verdicts])),
+                    wanted=_moved_by_row(state.wanted, nodes, moved, wanted),
+                )
             )
-        )
+
+    def _move(self, cycle: CycleState, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> None:
+        state = cycle.read(_Required)
+        verdict = self._verdict(state, pod, other)
+        if verdict:
+            wanted = state.wanted if verdict.is_wanted else ()
+            cycle.write(
+                replace(
+                    state,
+                    repelling=_moved(state.repelling, nodes, verdict.repels, row, by),
+                    avoided=_moved(state.avoided, nodes, verdict.avoided, row, by),
+                    wanted=_moved(state.wanted, nodes, wanted, row, by),
+                )
+            )
+
+    def _verdict(self, state: _Required, pod: PodInfo, other: PodInfo) -> _Verdict:
+        verdict = state.verdicts.get(other)
+        if verdict is None:
+            own, its, selects = pod.affinity_terms, other.affinity_terms, self._counters.selects
+            every = own.all_required_affinity
+            verdict = state.verdicts[other] = _Verdict(
+                tuple(one.topology_key for one in its.required_anti_affinity if selects(one.match, pod.pod, held=True)),
+                tuple(one.topology_key for one in own.required_anti_affinity if selects(one.match, other.pod)),
+                every is not None and selects(every, other.pod),
+            )
+        return verdict
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """First the pod's own affinity, then its anti-affinity, then that of the others."""
@@ -212,10 +276,14 @@ class InterPodAffinity(Plugin):
             np.copyto(codes, self.REPELLED, where=one.has_any_at(rows))
         for one in state.avoided.values():
             np.copyto(codes, self.TOO_NEAR, where=one.has_any_at(rows))
-        may_be_first = state.may_be_first
-        for one in state.wanted.values():
-            is_away = one.lacking(rows) if may_be_first else ~one.has_any_at(rows)
-            np.copyto(codes, self.NOT_NEAR, where=is_away)
+        if state.wanted:
+            may_be_first = state.may_be_first(rows)
+            is_first_anywhere = bool(may_be_first.any())
+            for one in state.wanted.values():
+                is_away = ~one.has_any_at(rows)
+                if is_first_anywhere:
+                    is_away = np.where(may_be_first, one.lacking(rows), is_away)
+                np.copyto(codes, self.NOT_NEAR, where=is_away)
         return codes
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
@@ -371,6 +439,20 @@ def _moved(by_key: _ByKey, nodes: NodeTable, keys: Iterable[str], row: int, by: 
     for key in keys:
         before = more.get(key) or _DomainCounts.of(nodes, key, np.zeros(nodes.capacity, dtype=np.int64))
         more[key] = before.moved(row, by)
+    return more
+
+
+def _weights(keys_of: Sequence[tuple[str, ...]]) -> dict[str, list[int]]:
+    """By topology key how often it is among the keys of each kind."""
+    return {key: [its.count(key) for its in keys_of] for key in {key for its in keys_of for key in its}}
+
+
+def _moved_by_row(by_key: _ByKey, nodes: NodeTable, moved: MovedPods, weights: Mapping[str, Sequence[int]]) -> _ByKey:
+    """With pods moved on many rows, each as often as its kind weighs by the key."""
+    more = dict(by_key)
+    for key, its in weights.items():
+        before = more.get(key) or _DomainCounts.of(nodes, key, np.zeros(nodes.capacity, dtype=np.int64))
+        more[key] = before.moved_by_row(moved, its)
     return more
 
 

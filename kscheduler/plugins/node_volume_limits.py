@@ -159,6 +159,8 @@ def _raise_where_uncountable(volumes: Volumes, nodes: NodeTable, rows: Rows) -> 
 def _exceeds(wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, row: int) -> bool:
     name = nodes.name_of(row)
     new = _used([wanted], volumes, name)
+    if not new or not volumes.has_attach_limits(name):
+        return False  # what the pods of such a node have attached is not asked for, were it not to be counted
     pods = (pod.pod for pod in nodes.info(row).pods.values() if pod.pod.spec.volumes)
     used = _used((volumes.attachable(pod, is_new=False) for pod in pods), volumes, name)
     attached = {**dict(volumes.volumes_attached_to(name)), **used}

@@ -24,6 +24,8 @@ from kscheduler.framework.events import (
     Resource,
 )
 from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.label_column import Mask
+from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
@@ -41,6 +43,22 @@ class _Wanted:
     """Names of its ReadWriteOncePod claims."""
     users: int
     """How often other pods use those."""
+    moved: RowCounts | None = None
+    """What is to be added to that where a row is judged; `None` is nothing."""
+
+    def uses(self, pod: PodInfo, other: PodInfo) -> int:
+        """How often another pod uses the claims.
+
+        They are told apart by namespace here; upstream compares their names only (Q21).
+        """
+        return sum(name in self.claims for name in _claims(other.pod)) if other.namespace == pod.namespace else 0
+
+    def in_use(self, rows: Rows) -> Mask | bool:
+        """Whether somebody else uses one of the claims, as each of the rows sees it."""
+        if self.moved is None:
+            return self.users > 0
+        found: Mask = self.moved[rows] > -self.users
+        return found
 
 
 class VolumeRestrictions(Plugin):
@@ -105,18 +123,24 @@ class VolumeRestrictions(Plugin):
         del nodes, row
         self._count(cycle, pod, removed, -1)
 
-    def _count(self, cycle: CycleState, pod: PodInfo, other: PodInfo, sign: int) -> None:
-        """Claims are told apart by namespace here; upstream compares their names only (Q21)."""
+    def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
+        """Pods of many rows are thought to come or go, each row by itself."""
         wanted = cycle.read(_Wanted)
-        if other.namespace == pod.namespace:
-            uses = sum(name in wanted.claims for name in _claims(other.pod))
-            if uses:
-                cycle.write(replace(wanted, users=wanted.users + sign * uses))
+        after = moved.added_to(wanted.moved, [wanted.uses(pod, one) for one in moved.kinds], nodes.capacity)
+        if after is not wanted.moved:
+            cycle.write(replace(wanted, moved=after))
+
+    def _count(self, cycle: CycleState, pod: PodInfo, other: PodInfo, sign: int) -> None:
+        wanted = cycle.read(_Wanted)
+        uses = wanted.uses(pod, other)
+        if uses:
+            cycle.write(replace(wanted, users=wanted.users + sign * uses))
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """A disk in use on the row; else a claim in use anywhere."""
         wanted = cycle.read(_Wanted)
-        codes = np.full(len(rows), self.CLAIM_IN_USE if wanted.users > 0 else 0, dtype=np.int64)
+        codes = np.zeros(len(rows), dtype=np.int64)
+        codes[wanted.in_use(rows)] = self.CLAIM_IN_USE
         if wanted.disks:
             codes[self._have_disk(wanted, pod, nodes, rows)] = self.DISK_IN_USE
         return codes if codes.any() else PASS_ALL

@@ -133,7 +133,7 @@ class Scheduler:
         if profile is None or self._is_to_be_skipped(queued):
             around.queue.done(queued.pod.uid)
             return None
-        known = around.infeasible.verdict(queued.pod)
+        known = around.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the net asks anew
         if known is not None:
             around.failures.handle(queued, known, around.clock.time())
             return None
@@ -143,16 +143,25 @@ class Scheduler:
         record = schedule(profile, queued.pod, around.cache, watch, sampler, engine)
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
-            failure = around.infeasible.learned(queued.pod, failure_of_record(record))
-            self._fail(queued, failure, profile, started)
+            self._fail(queued, self._why_nowhere(record), profile, started)
             return None
         attempt = Attempt(queued, profile, record, started)
-        status = self._set_aside(attempt)
+        try:
+            status = self._set_aside(attempt)
+        except Exception:
+            self._give_back(attempt)  # a plugin's answer was none: what others have reserved must not stay so
+            raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
             return None
         self._activate(attempt)
         return attempt
+
+    def _why_nowhere(self, record: SchedulingRecord) -> Failure:
+        """Why there is no node: for all pods of its class, unless PostFilter has done something for this one."""
+        failure = failure_of_record(record)
+        is_helped = record.post_filter is not None and record.post_filter.is_success
+        return failure if is_helped else self._around.infeasible.learned(record.pod, failure)
 
     def _activate(self, attempt: Attempt) -> None:
         """Try the pods that plugins have named for it."""

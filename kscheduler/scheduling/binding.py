@@ -37,6 +37,8 @@ _log = get_logger(__name__)
 MOST_SERVER_ERRORS: Final = 3
 """Answers of 5xx to one Binding before the pod, still without a node, is tried elsewhere."""
 
+LONGEST_ASKED_SECONDS: Final = 60.0
+"""However long a Retry-After is: a worker and a node's room are held meanwhile."""
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 """RBAC's words: it refuses us, not the pod, and all pods alike; they come back soon after somebody mends it."""
@@ -138,8 +140,9 @@ def _error_of(failure: ClientError) -> Status:
 
 
 def _seconds_asked_for(failure: ClientError) -> float:
-    """The server's Retry-After, or none."""
-    return (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
+    """The server's Retry-After, up to a minute, or none."""
+    asked = (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
+    return min(asked, LONGEST_ASKED_SECONDS)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:

@@ -22,6 +22,7 @@ from kscheduler.framework.pod_info import PodInfo
 
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
+_ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score")
 _FEW_ROWS: Final = 8
 """So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
 _KEPT_AMOUNTS: Final = 4096
@@ -40,8 +41,15 @@ class Tally(Protocol):
 
 
 def is_keepable(plugin: Plugin) -> bool:
-    """Whether a plugin's answers can be kept: it signs, and depends on nothing but the row and the images."""
-    return hasattr(plugin, "sign") and _KEEPABLE.issuperset(plugin.depends_on)
+    """Whether a plugin's answers can be kept: it signs them, and they hang on nothing but the row and the images.
+
+    A class that answers otherwise than the one that it has `sign` from may read more of a pod.
+    """
+    kinds = type(plugin).__mro__
+    signing = next((place for place, one in enumerate(kinds) if "sign" in vars(one)), None)
+    if signing is None or any(method in vars(one) for one in kinds[:signing] for method in _ANSWERING):
+        return False
+    return _KEEPABLE.issuperset(plugin.depends_on)
 
 
 class _Column:

@@ -210,6 +210,8 @@ class NodeHandler(_Timed):
             take(node)
         except QuantityError as failure:
             _log.error("node_not_readable", node=node.metadata.name, err=str(failure))
-            self._cache.remove_node(node.metadata.name)
+            known = self._cache.node_info(node.metadata.name)
+            if known is not None and known.node is not None:
+                self.on_delete(known.node)  # to whoever waits for one to go, it has gone
             return False
         return True

@@ -12,10 +12,11 @@ others. It need not wait for the answer to the last request: the event of that d
 lost.
 
 Differences from kube-scheduler, each so that no pod is stuck, no loop is hot and no pod dies for nothing: a preemptor
-is kept out until the watch has caught up, where upstream relies on it to be quick; one that was kept out is woken at
-the end if no victim is left whose going could wake it; one whose evictions fail again and again pauses between its
-tries, 1 to 10 s; and when the preemptor itself is gone, the victims that are left are spared. No victim is touched
-before the preemptor's status names the node: whoever takes over after a crash then knows what the room is for.
+is kept out until the watch has caught up (two minutes at most), where upstream relies on it to be quick; one that was
+kept out is woken at the end, because what woke it may have been a new node, which does not come again, and a victim may
+take for ever to go; one whose evictions fail again and again pauses between its tries, 1 to 10 s; and when it is gone,
+has a node or is outbid, the victims that are left are spared. No victim is touched before the preemptor's status names
+the node: whoever takes over after a crash then knows what the room is for.
 Limits: what is begun when the process is killed is not taken up again; a terminating victim shows by its condition what
 it goes for, and the preemptor's eligibility waits for it.
 """
@@ -47,6 +48,10 @@ DRAIN_SECONDS: Final = 5.0
 PREEMPTIONS_AT_ONCE: Final = 8
 """Preemptions whose requests are on the wire at the same time: hundreds of them would keep the connections from the
 binds, and wait for one themselves until they time out."""
+LONGEST_LAG_SECONDS: Final = 120.0
+"""After so long a preemptor looks again even if the watch has not shown its victims going: a version that cannot be
+decoded is never shown. A watch that has fallen silent is found out and replaced well before."""
+_LOOK_SECONDS: Final = 0.1
 _MOST_REMEMBERED: Final = 1000
 
 
@@ -68,6 +73,8 @@ class _UnderWay:
 
     awaited: list[PodInfo] = field(default_factory=list)
     """Victims that are deleted, as the API server says: the watch must show it before the preemptor may look."""
+    stopped: list[PodInfo] = field(default_factory=list)
+    """Victims that keep their object and give their node back: until then the preemptor would find them there."""
     last: tuple[PodInfo, ...] = ()
     """The last victim, while it is being taken away."""
     is_open: bool = False
@@ -75,6 +82,8 @@ class _UnderWay:
     is_over: bool = False
     kept_out: bool = False
     """The preemptor wanted to be tried, and was told to wait."""
+    is_outbid: bool = False
+    """Another preemptor, of higher priority, has been promised the node since."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +107,7 @@ class AsyncEvictions:
         self._tasks = TaskSet("preemption", around.clock)
         self._pauses = TaskSet("preemption-pause", around.clock)
         self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
+        self._is_stopping = False
         self._under_way: dict[str, _UnderWay] = {}
         self._failed: dict[str, Backoff] = {}
         """By the preemptor's UID, for those whose last preemption failed."""
@@ -114,7 +124,11 @@ class AsyncEvictions:
             await self._tasks.cancel_all()
 
     async def stop(self) -> bool:
-        """Let what has begun come to its end, for a few seconds; whether it did. Nobody is to begin anything now."""
+        """Let what has begun come to its end, for a few seconds; whether it did. Nobody is to begin anything now.
+
+        A preemption that still waits for its turn has touched nobody, and does not begin either.
+        """
+        self._is_stopping = True
         await self._pauses.cancel_all()
         drained = await self._tasks.drain(DRAIN_SECONDS)
         if not drained:
@@ -127,6 +141,9 @@ class AsyncEvictions:
         if not victims:
             return
         self._around.observations.preemption_victims(len(preemption.victims))
+        for outbid in preemption.outbid:
+            if outbid.uid in self._under_way:
+                self._under_way[outbid.uid].is_outbid = True
         entry = self._under_way[preemption.preemptor.uid] = _UnderWay()
         self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
 
@@ -139,8 +156,10 @@ class AsyncEvictions:
         return entry.kept_out
 
     def _is_unseen(self, entry: _UnderWay) -> bool:
-        """Whether the watch shows a victim as if nothing had happened to it yet."""
-        return any(self._around.victims.is_to_go(one) for one in (*entry.awaited, *entry.last))
+        """Whether a victim looks as if nothing had happened to it yet."""
+        victims = self._around.victims
+        is_to_go = any(victims.is_to_go(one) for one in (*entry.awaited, *entry.last))
+        return is_to_go or any(victims.takes_room(one) for one in entry.stopped)
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
@@ -156,12 +175,26 @@ class AsyncEvictions:
         finally:
             self._close(entry)
         around.observations.preemption_goroutine("success" if succeeded else "error", around.clock.monotonic() - began)
-        if not succeeded:
+        if succeeded:
+            self._failed.pop(preemptor.uid, None)
+        else:
+            entry.kept_out = False  # it is tried again anyway
             self._try_again(preemptor)
-            return
-        self._failed.pop(preemptor.uid, None)
-        if entry.kept_out and not any(around.victims.will_leave(one) for one in victims):
+        if self._is_unseen(entry):
+            self._pauses.spawn(preemptor.key, self._wake_when_seen(preemptor, entry))
+        elif entry.kept_out:
             around.activate((preemptor.key,))
+
+    async def _wake_when_seen(self, preemptor: PodInfo, entry: _UnderWay) -> None:
+        """Nobody repeats the event that the preemptor was kept out from."""
+        clock = self._around.clock
+        ends = clock.monotonic() + LONGEST_LAG_SECONDS
+        while self._is_unseen(entry) and clock.monotonic() < ends:
+            await clock.sleep(_LOOK_SECONDS)
+        if self._under_way.get(preemptor.uid) is entry:
+            del self._under_way[preemptor.uid]
+        if entry.kept_out:
+            self._around.activate((preemptor.key,))
 
     def _close(self, entry: _UnderWay) -> None:
         """It is over; entries stay until the watch has caught up with them."""
@@ -172,7 +205,7 @@ class AsyncEvictions:
                 del self._under_way[uid]
 
     async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> bool:
-        if not await self._nominate(preemption):
+        if self._is_stopping or entry.is_outbid or not await self._nominate(preemption):
             return False
         cleared = await self._clear_nominations(preemption)
         if not await self._take_away_together(victims[:-1], preemption, entry):
@@ -198,12 +231,12 @@ class AsyncEvictions:
         return not failed
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
-        if not self._around.victims.is_to_go(preemption.preemptor):
-            _log.info("preemptor_gone", pod=preemption.preemptor.key, spared=victim.key)
+        if entry.is_outbid or not self._around.victims.is_pending(preemption.preemptor):
+            _log.info("victim_spared", pod=victim.key, preemptor=preemption.preemptor.key, outbid=entry.is_outbid)
             return False
         try:
-            if await self._around.victims.take_away(victim, preemption):
-                entry.awaited.append(victim)
+            is_to_be_shown = await self._around.victims.take_away(victim, preemption)
+            (entry.awaited if is_to_be_shown else entry.stopped).append(victim)
         except ClientError as failure:
             _log.warning(
                 "victim_not_preempted",
@@ -227,17 +260,18 @@ class AsyncEvictions:
 
     async def _clear_nominations(self, preemption: Preemption) -> bool:
         """Pods of lower priority that were to come to this node look for another. Whether the API server agreed."""
-        done = [await self._clear_nomination(pod) for pod in preemption.outbid]
+        done = [await self._clear_nomination(pod, preemption.node_name) for pod in preemption.outbid]
         return all(done)
 
-    async def _clear_nomination(self, pod: PodInfo) -> bool:
+    async def _clear_nomination(self, pod: PodInfo, node_name: str) -> bool:
         around = self._around
+        current = around.victims.current(pod)
+        if current is None or (around.nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
+            return True  # gone, or tried again since and expected elsewhere
         around.statuses.withdraw(pod.uid)
         around.nominator.remove(pod.uid)
-        current = around.victims.current(pod)
         try:
-            if current is not None:
-                await around.statuses.patch_pod_status(current, None, "")
+            await around.statuses.patch_pod_status(current, None, "")
         except ClientError as failure:
             _log.warning("nomination_not_cleared", pod=pod.key, err=str(failure))
             return False

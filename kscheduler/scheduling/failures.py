@@ -22,8 +22,9 @@ import numpy as np
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.quantity import QuantityError
+from kscheduler.framework import events
 from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.logs import get_logger
@@ -140,8 +141,10 @@ class FailureHandler:
         if self._queue.find(queued.key) is None:  # else a handling that failed half-way has put it back: leave it so
             self._renew(queued, current)
             _take_down(queued, failure)
-        self._nominate(queued.pod, failure.nominated_node_name)
+        left = self._nominate(queued.pod, failure.nominated_node_name)
         bundle = self._queue.requeue(queued, now, holds_for=failure.holds_for)
+        if left:
+            self._tell_of_room(queued.pod, left, now)
         condition = _condition(failure)
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
         if bundle is not None:
@@ -167,8 +170,12 @@ class FailureHandler:
             queued.pod = PodInfo(current)
             queued.forgive(tried, current)
 
-    def _nominate(self, pod: PodInfo, node_name: str | None) -> None:
-        """At once: the next decision comes before the watch tells. `None`: what is known of it stays."""
+    def _nominate(self, pod: PodInfo, node_name: str | None) -> str:
+        """At once: the next decision comes before the watch tells. `None`: what is known of it stays.
+
+        The node that it is expected on no longer, if its status never named that one: the watch will not tell.
+        """
+        expected = self._nominator.nominated_node(pod)
         try:
             if node_name is None:
                 self._nominator.update(pod.pod, pod)
@@ -176,6 +183,13 @@ class FailureHandler:
                 self._nominator.nominate(pod, node_name)
         except QuantityError as problem:  # its newest version cannot be read, so nobody can leave room for it
             _log.warning("nomination_not_kept", pod=pod.key, node=node_name, err=str(problem))
+        is_left = expected not in (self._nominator.nominated_node(pod), pod.pod.status.nominated_node_name)
+        return expected if is_left else ""
+
+    def _tell_of_room(self, pod: PodInfo, node_name: str, now: float) -> None:
+        """To pods of lower or equal priority it was as if the pod had been there, and now it is not."""
+        gone = placed(pod.pod, node_name)
+        self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, now, pod.uid, lambda p: p.priority <= pod.priority)
 
 
 def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:

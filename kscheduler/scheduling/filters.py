@@ -15,12 +15,20 @@ from numpy.typing import NDArray
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.dry_run import DryRun, Passing
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions
+from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.known_class import KnownClass
-from kscheduler.scheduling.nominations import count_in, count_out, counting_plugins, crowded
+from kscheduler.scheduling.nominations import (
+    count_in,
+    count_out,
+    counting_plugins,
+    crowded,
+    move,
+    row_wise_plugins,
+)
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 
@@ -130,12 +138,14 @@ class Filters:
         quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _NoTally())
         reading_pods = tuple(plugin for plugin in self.profile.filter if getattr(plugin, "reads_pods", True))
         counting = counting_plugins(self.profile, self.skipped)
+        row_wise = row_wise_plugins(counting)
         return DryRun(
             passing=partial(quiet._try, self.profile.filter),
             still_passing=partial(quiet._try, reading_pods),
             add_pod=partial(_counted, count_in, counting, self.pod),
             remove_pod=partial(_counted, count_out, counting, self.pod),
             counts_pods=bool(counting),
+            move_pods=None if row_wise is None else partial(_moved, row_wise, self.pod),
         )
 
     def _try(self, plugins: Collection[FilterPlugin], nodes: NodeTable, state: CycleState, rows: Rows) -> Passing:
@@ -160,6 +170,16 @@ def _counted(
 ) -> Status:
     try:
         count(counting, state, pod, other, nodes, row)
+    except PluginFailure as failure:
+        return failure.status
+    return SUCCESS
+
+
+def _moved(
+    counting: Collection[RowWiseExtensions], pod: PodInfo, state: CycleState, moved: MovedPods, nodes: NodeTable
+) -> Status:
+    try:
+        move(counting, state, pod, moved, nodes)
     except PluginFailure as failure:
         return failure.status
     return SUCCESS

@@ -2,14 +2,18 @@
 
 What a cycle has found out about a pod that fits nowhere is true of all pods of its class until anything changes that a
 verdict may depend on. Pods of that class that are popped meanwhile are turned away without a cycle, in the same words.
-A change forgets everything: what is kept is never more than what was learned since.
+A change forgets everything: what is kept is never more than what was learned since, and never more than `MOST_KNOWN`.
 """
 
 from collections.abc import Callable, Hashable
 from dataclasses import replace
+from typing import Final
 
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.failures import Failure
+
+MOST_KNOWN: Final = 10_000
+"""Classes: a cluster that stands still may see pods come and go for days, each a class of its own."""
 
 
 def _unlike_any(_pod: PodInfo) -> Hashable | None:
@@ -51,7 +55,7 @@ class KnownInfeasible:
         if name is None:
             return failure
         generation = self._generation()
-        if self._known_at != generation:
+        if self._known_at != generation or len(self._known) >= MOST_KNOWN:
             self._known.clear()
             self._known_at = generation
         shared = self._known[name] = replace(failure, holds_for=name)

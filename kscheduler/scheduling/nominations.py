@@ -4,9 +4,9 @@ A pod may take a node only if it fits beside the pods that are expected there (o
 them too: they may yet go elsewhere, and affinity to them must not count as long as they have not come. Only the few
 rows that carry such nominations are judged twice; every other row, and every pod without rivals, costs nothing.
 
-Where a plugin keeps counts in its PreFilter state (spread, affinity), each row is judged with a state of its own:
-pods nominated to one node are not there for another. The table, of which a filter reads the row it judges, is one for
-all of them.
+Where a plugin keeps counts in its PreFilter state (spread, affinity), pods nominated to one node are not there for
+another: the plugin counts them for their row alone, or, if it cannot do that, each row is judged with a state of its
+own. The table, of which a filter reads the row it judges, is one for all of them.
 """
 
 from collections.abc import Collection, Iterator
@@ -16,8 +16,9 @@ from typing import cast
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.plugin import PreFilterExtensions
+from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
@@ -53,8 +54,11 @@ def crowded(
         return
     counting = counting_plugins(profile, skipped)
     with_them = nodes.with_pods(expected)
-    if not counting:
-        yield Crowded(np.array(sorted(expected), dtype=np.intp), with_them, state.copy())
+    row_wise = row_wise_plugins(counting)
+    if row_wise is not None:
+        copied = state.copy()
+        move(row_wise, copied, pod, _coming(expected), with_them)
+        yield Crowded(np.array(sorted(expected), dtype=np.intp), with_them, copied)
         return
     for row in sorted(expected):
         copied = state.copy()
@@ -70,6 +74,31 @@ def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFil
         for plugin in profile.pre_filter
         if hasattr(plugin, "add_pod") and plugin.name not in skipped
     )
+
+
+def row_wise_plugins(counting: Collection[PreFilterExtensions]) -> tuple[RowWiseExtensions, ...] | None:
+    """The same plugins, if all of them can keep rows apart."""
+    if all(hasattr(plugin, "move_pods") for plugin in counting):
+        return tuple(cast("RowWiseExtensions", plugin) for plugin in counting)
+    return None
+
+
+def _coming(expected: dict[int, tuple[PodInfo, ...]]) -> MovedPods:
+    rows = [row for row, pods in expected.items() for _ in pods]
+    kinds = [pod for pods in expected.values() for pod in pods]
+    return MovedPods(np.array(rows, dtype=np.intp), kinds, np.arange(len(kinds)), 1)
+
+
+def move(
+    counting: Collection[RowWiseExtensions], state: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable
+) -> None:
+    """Pods come to many rows or leave them, each row by itself. Raises `PluginFailure`."""
+    for plugin in counting:
+        try:
+            plugin.move_pods(state, pod, moved, nodes)
+        except Exception as error:
+            called = "AddPod" if moved.by > 0 else "RemovePod"
+            raise PluginFailure(f'running {called} on PreFilter plugin "{plugin.name}": {error}') from error
 
 
 def count_in(

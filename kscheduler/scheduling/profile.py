@@ -67,10 +67,11 @@ class Profile:
         for plugin in plugins:
             try:
                 status = plugin.pre_enqueue(pod)
+                if status.is_success:
+                    continue
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
-            if not status.is_success:
-                return status.by(plugin.name)
+            return status.by(plugin.name)
         return SUCCESS
 
     def registrations(self) -> Registrations:

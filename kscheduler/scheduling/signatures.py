@@ -13,7 +13,7 @@ pod a class of its own.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
@@ -24,6 +24,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.nominator import Nominator
 
 _Signers = Sequence[Callable[[PodInfo], Signature]]
+_JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
 
 
 class PodClass:
@@ -89,4 +90,11 @@ def _signers(profile: Profile) -> _Signers | None:
 
 def signs(plugin: Plugin) -> bool:
     """Whether a plugin's verdict is a matter of what it signs and of sources that are known."""
-    return hasattr(plugin, "sign") and Source.ANYTHING not in plugin.depends_on
+    is_signed = hasattr(plugin, "sign") and not _has_outgrown_its_signature(type(plugin))
+    return is_signed and Source.ANYTHING not in plugin.depends_on
+
+
+def _has_outgrown_its_signature(kind: type[Plugin]) -> bool:
+    """Whether a class judges otherwise than the one that it has `sign` from: it may read more of a pod."""
+    signing = next((place for place, one in enumerate(kind.__mro__) if "sign" in vars(one)), 0)
+    return any(method in vars(one) for one in kind.__mro__[:signing] for method in _JUDGING)

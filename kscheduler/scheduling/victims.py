@@ -2,7 +2,8 @@
 
     waits for Permit        turned down in memory: it goes into back-off and keeps its object       (quirk Q25)
     in PreBind              called back in memory, likewise
-    anything else           condition DisruptionTarget, then deletion; both carry its UID
+    on its node             condition DisruptionTarget, then deletion; both carry its UID
+    on no node any more     nothing: it was turned down or called back meanwhile, and waits for another
 
 Whoever is gone, or was made again under its name, needs nothing more: that is a success, and no Event tells of it. One
 that is on its way out already is left alone.
@@ -42,29 +43,38 @@ class Victims:
     pod_of: Callable[[str], Pod | None]
     """The newest version that the watch has shown, by `namespace/name`."""
     reporter: Reporter
+    node_of: Callable[[str], str]
+    """The node that a pod counts on (assumed or bound), by UID; empty where on none."""
 
     def current(self, victim: PodInfo) -> Pod | None:
         """The victim as the watch has it now; `None` when it is gone, or another pod has its name."""
         pod = self.pod_of(victim.key)
         return pod if pod is not None and pod.metadata.uid == victim.pod.metadata.uid else None
 
-    def will_leave(self, victim: PodInfo) -> bool:
-        """Whether it is still on its node, so that an event will tell of its going."""
-        pod = self.current(victim)
-        return pod is not None and not pod.is_terminal and bool(pod.spec.node_name)
+    def is_pending(self, preemptor: PodInfo) -> bool:
+        """Whether a preemptor still wants a node: it is there, is not terminating, and has none."""
+        pod = self.current(preemptor)
+        return pod is not None and not pod.spec.node_name and self.is_to_go(preemptor)
 
     def is_to_go(self, victim: PodInfo) -> bool:
         """Whether something is left to be done about it: it takes up room and is not terminating yet."""
         pod = self.current(victim)
         return pod is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
 
+    def takes_room(self, victim: PodInfo) -> bool:
+        """Whether it still counts on a node. One that was stopped in memory does so until its attempt has ended."""
+        return bool(self.node_of(victim.uid))
+
     async def take_away(self, victim: PodInfo, preemption: Preemption) -> bool:
-        """See above. Whether the watch has to show that it goes: not of one that was stopped in memory.
+        """See above. Whether the watch has to show that it goes: not of one that keeps its object.
 
         Raises `ClientError` when the API server would not have it, or could not be reached.
         """
         if self._stop_in_memory(victim, preemption.plugin):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name, in_memory=True)
+            return False
+        current = self.current(victim)
+        if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
             return False
         if self.is_to_go(victim) and await self._evict(victim, preemption.preemptor.pod):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)

@@ -61,6 +61,12 @@ class AttachedVolumes:
         self._refresh()
         return self._column(self._limits, driver, NO_LIMIT, lambda found: found.limits.get(driver, NO_LIMIT))
 
+    def has_limits(self, node_name: str) -> bool:
+        """Whether some driver has a limit on the node."""
+        self._refresh()
+        found = self._found.get(node_name)
+        return found is not None and bool(found.limits)
+
     def users(self, unique_name: str) -> set[str]:
         """Nodes with a pod that uses the volume."""
         self._refresh()

@@ -4,7 +4,8 @@ Room that preemption makes, or that an autoscaler adds, is made for somebody. A 
 take it meanwhile, so the cycle judges a node with its nominated pods as if they were there, and without them.
 
     add       the watch shows a pending pod            what its status says
-    update    it has changed                           likewise; a nomination made here outlives a status that is silent
+    update    it has changed                           likewise, if the status names another node than it did: what was
+                                                       decided here outlives all that does not speak of nominations
     nominate  preemption has chosen a node             at once: the next decision comes before the watch tells
     remove    it counts on a node, is gone or gave up
 
@@ -66,10 +67,10 @@ class Nominator:
         self.nominate(pod, pod.pod.status.nominated_node_name)
 
     def update(self, old: Pod, pod: PodInfo) -> None:
-        """A pending pod has changed. Where neither version names a node, a nomination made here stays."""
+        """A pending pod has changed. Where both versions name the same node, or none, a nomination made here stays."""
         named = pod.pod.status.nominated_node_name
-        if not named and not old.status.nominated_node_name:
-            named = self._node_of.get(pod.uid, "")
+        if named == old.status.nominated_node_name:
+            named = self._node_of.get(pod.uid, named)
         self.nominate(pod, named)
 
     def nominate(self, pod: PodInfo, node_name: str) -> None:

@@ -250,6 +250,8 @@ class SchedulingQueue:
         return None
 
     def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
+        if queued.pod.uid not in self._in_flight:  # nobody kept the events for it, so it may have missed any
+            return QueueingStrategy.AFTER_BACKOFF
         answer = QueueingStrategy.SKIP
         for seen in self._in_flight.since(queued.pod.uid):
             strategy = self._policy.hints.strategy(queued, seen.event, seen.old, seen.new)

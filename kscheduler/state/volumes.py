@@ -322,6 +322,10 @@ class VolumeTable:
         """How many volumes of the driver each row takes; -1 is no limit."""
         return self._attached.limits(driver)
 
+    def has_attach_limits(self, node_name: str) -> bool:
+        """Whether some driver takes only so many volumes on the node."""
+        return self._attached.has_limits(node_name)
+
     def attached(self, driver: str) -> CountColumn:
         """How many volumes of the driver each row's pods use, or are attached there all the same."""
         return self._attached.attached(driver)

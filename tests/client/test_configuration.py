@@ -5,6 +5,7 @@ import stat
 from pathlib import Path
 
 import pytest
+from kubernetes_asyncio.client import Configuration
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import (
@@ -15,6 +16,9 @@ from kscheduler.client import (
     load_service_account,
     plain_connection,
 )
+from kscheduler.client.credentials import LoaderCredentials
+from kscheduler.client.errors import CredentialsError
+from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.scripted import reply, scripted_server
 
 GOOD = """
@@ -184,6 +188,27 @@ async def test_an_exec_plugin_is_run_again_when_the_server_refuses_its_token(tmp
             assert await client.get("/2") == b"ok"
         tokens = [asked.headers["Authorization"] for asked in server.asked]
     assert tokens == ["Bearer run-1", "Bearer run-1", "Bearer run-2"]
+
+
+class BrokenPlugin:
+    """What the library's loader does when an exec plugin hands out something that is no certificate."""
+
+    provider = ""
+
+    def __init__(self, folder: Path) -> None:
+        self._certificate = write(folder, "no certificate", "tls.crt")
+
+    async def load_and_set(self, configuration: Configuration) -> None:
+        configuration.cert_file = self._certificate
+
+
+async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_nothing_else(tmp_path: Path) -> None:
+    """Whoever sends anything expects a `ClientError`: any other would end the Event recorder and all else with it."""
+    configuration = Configuration()
+    credentials = LoaderCredentials(BrokenPlugin(tmp_path), configuration)
+    credentials.give_certificates_to(TLSContexts(TLSFiles()))
+    with pytest.raises(CredentialsError, match="not a usable PEM file"):
+        await credentials.renew()
 
 
 async def test_an_exec_plugin_must_be_allowed(tmp_path: Path) -> None:

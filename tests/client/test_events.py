@@ -195,6 +195,16 @@ async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sen
         assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
 
 
+async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -> None:
+    """A lone surrogate has no bytes. All services end with one that fails, so one Event would end the scheduler."""
+    async with recording(reply(b"{}", 201)) as (recorder, server, _):
+        failed(recorder, pod("\ud800"))
+        failed(recorder, pod("b"))
+        await sent(recorder)
+        assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
+        assert len(server.asked) == 1
+
+
 @pytest.mark.parametrize("code", [500, 503, 429])
 async def test_a_server_in_trouble_is_asked_again_with_patience(code: int) -> None:
     async with recording(reply(b"{}", code), reply(b"{}", 201)) as (recorder, _, clock):

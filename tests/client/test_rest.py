@@ -149,6 +149,19 @@ async def test_a_write_that_times_out_has_an_unknown_outcome() -> None:
             await client.patch("/x", b"{}", timeout_seconds=0.05)
 
 
+async def test_a_request_that_waits_for_its_place_is_not_lost_meanwhile() -> None:
+    """Else hundreds of preemptions that share a few connections would take each other's patches for lost."""
+    async with (
+        scripted_server(stall, reply(b'{"ok":1}')) as server,
+        APIClient(plain_connection(server.url), max_connections=1, timeout_seconds=0.3) as client,
+    ):
+        first = asyncio.ensure_future(client.post("/api/v1/x", b"{}"))
+        second = asyncio.ensure_future(client.post("/api/v1/y", b"{}"))
+        assert await second == b'{"ok":1}'
+        with pytest.raises(UnknownOutcomeError):
+            await first
+
+
 async def test_a_read_is_repeated_when_the_connection_breaks() -> None:
     clock = VirtualClock()
     async with scripted_server(vanish, reply(b"here")) as server:

@@ -10,8 +10,8 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.meta import Condition, ObjectMeta
 from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchanged, plain_connection
-from kscheduler.client.writes import binding_body, pod_path, status_patch
-from tests.client.scripted import Answer, reply, scripted_server
+from kscheduler.client.writes import BIND_SECONDS, binding_body, pod_path, status_patch
+from tests.client.scripted import Answer, reply, scripted_server, vanish
 
 NOW = "2026-11-21T12:00:00Z"
 UNSCHEDULABLE = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
@@ -34,6 +34,34 @@ def test_a_binding_names_the_pods_uid() -> None:
         "metadata": {"name": 'a"b', "namespace": "ns", "uid": "u"},
         "target": {"kind": "Node", "name": "n1"},
     }
+
+
+class Deadlines(APIClient):
+    """Remembers how long each POST might have taken."""
+
+    def __init__(self) -> None:
+        super().__init__(plain_connection("http://127.0.0.1:1"))
+        self.seconds: list[float | None] = []
+
+    async def post(
+        self,
+        path: str,
+        body: bytes,
+        content_type: str = "",
+        *,
+        retries: int = 0,
+        timeout_seconds: float | None = None,
+    ) -> bytes:
+        self.seconds.append(timeout_seconds)
+        return b""
+
+
+async def test_a_binding_waits_for_the_answer_of_a_webhook_that_takes_all_its_thirty_seconds() -> None:
+    """Hanging up at the same moment would make each failure of the webhook an unknown outcome, pursued for ever."""
+    client = Deadlines()
+    await PodWriter(client).bind("ns", "a", "u", "n1")
+    assert client.seconds == [BIND_SECONDS]
+    assert BIND_SECONDS > 60.0, "an API server's --request-timeout"
 
 
 def test_a_name_cannot_leave_its_place_in_the_path() -> None:
@@ -166,6 +194,15 @@ async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
         ),
         pytest.param([reply(OURS), reply(REFUSED, 500)], 500, ["PATCH a/status", *["DELETE a"] * 4], id="broken"),
         pytest.param([reply(REFUSED, 403)], 403, ["PATCH a/status"], id="forbidden"),
+        pytest.param(
+            [reply(OURS), reply(REFUSED, 504), reply(OURS)],
+            True,
+            ["PATCH a/status", "DELETE a", "DELETE a"],
+            id="the-server-gave-up-and-may-have-deleted-it",
+        ),
+        pytest.param(
+            [vanish, reply(OURS)], True, ["PATCH a/status", "PATCH a/status", "DELETE a"], id="an-answer-that-was-lost"
+        ),
         pytest.param(
             [reply(OURS), reply(REFUSED, 429, Retry_After="7"), reply(OURS)],
             True,

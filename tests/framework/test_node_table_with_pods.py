@@ -35,7 +35,7 @@ def test_a_fork_shows_the_added_pods_and_its_origin_does_not(
     nodes: list[dict[str, Any]], there: list[tuple[str, dict[str, Any]]], added: list[tuple[str, dict[str, Any]]]
 ) -> None:
     table, places = table_of(nodes, there)
-    generations = table.generation.copy()
+    generations, versions = table.generation.copy(), table.pods_version.copy()
     more: dict[int, list[Any]] = {}
     crowded = {name: Place(place.node, dict(place.pods)) for name, place in places.items()}
     for number, (name, fields) in enumerate(added):
@@ -46,6 +46,7 @@ def test_a_fork_shows_the_added_pods_and_its_origin_does_not(
     check(fork, crowded)
     check(table, places)
     assert np.array_equal(table.generation, generations)
+    assert np.array_equal(table.pods_version, versions), "what is kept of its rows would be worked out anew for nothing"
 
 
 def test_a_resource_that_only_an_added_pod_asks_for_is_unknown_to_the_origin() -> None:

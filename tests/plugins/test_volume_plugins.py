@@ -122,3 +122,24 @@ def test_a_fork_counts_the_pods_that_stand_in_it(count: int) -> None:
     rows = cache.nodes.rows()
     codes = plugin.filter(CycleState(), CLAIMED, cache.nodes.with_pods({int(rows[0]): [nominated]}), rows)
     assert codes.tolist() == [0 if count == 2 else 1]
+
+
+@pytest.mark.parametrize("count", [None, 1])
+def test_a_fork_asks_what_is_attached_only_where_there_is_a_limit(count: int | None) -> None:
+    """A pod whose ephemeral claim is another's spoilt every decision about a node, were it one without any limit."""
+    ephemeral = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    stranger = pod("stranger", nodeName="n", volumes=[ephemeral])
+    cache = cluster(node("n"))
+    drivers = [{"name": "csi.one", **({"allocatable": {"count": count}} if count else {})}]
+    cache.volumes.put(convert({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
+    cache.volumes.put(convert({"metadata": {"name": "stranger-data", "namespace": "default"}}, PersistentVolumeClaim))
+    cache.add_pod(stranger)
+    plugin: Any = registry().build("NodeVolumeLimits", None, Handle(cache, None, None, volumes=cache.volumes))  # type: ignore[arg-type]
+    rows = cache.nodes.rows()
+    for table in (cache.nodes, cache.nodes.with_pods({int(rows[0]): [info("nominated")]})):
+        if count is None:
+            codes = plugin.filter(CycleState(), CLAIMED, table, rows)
+            assert codes is None or not codes.any()
+        else:
+            with pytest.raises(ValueError, match="was not created for pod default/stranger"):
+                plugin.filter(CycleState(), CLAIMED, table, rows)

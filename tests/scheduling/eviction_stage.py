@@ -96,11 +96,22 @@ class Stage:
         self.heard = Heard()
         self.observations = Observations()
         self.activated: list[str] = []
+        self.slow_to_leave: set[str] = set()
+        """UIDs of pods that were stopped in memory and have not given their node back yet."""
         self.on_activate: Callable[[Collection[str]], None] = lambda _: None
-        victims = Victims(self.writes, self.waiting, self.in_pre_bind, self.store.get, Reporter(self.heard))
+        victims = Victims(
+            self.writes, self.waiting, self.in_pre_bind, self.store.get, Reporter(self.heard), self._node_of
+        )
         self.evictions = AsyncEvictions(
             EvictionSurroundings(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)
         )
+
+    def _node_of(self, uid: str) -> str:
+        """As the cache has it: whoever was not stopped in memory counts on the node."""
+        held, entry = self.waiting.get(uid), self.in_pre_bind.get(uid)
+        is_turned_down = held is not None and held.verdict is not None and not held.verdict.is_success
+        is_stopped = is_turned_down or (entry is not None and entry.is_cancelled)
+        return "" if is_stopped and uid not in self.slow_to_leave else "n"
 
     def _activate(self, keys: Collection[str]) -> None:
         self.activated += [key.removeprefix("default/") for key in keys]

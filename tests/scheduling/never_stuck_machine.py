@@ -38,7 +38,7 @@ def _node_traits(theme: Theme) -> st.SearchStrategy[list[str]]:
 
 def _pods(theme: Theme, names: list[str], nodes: list[str]) -> st.SearchStrategy[Described]:
     traits = st.lists(st.sampled_from(theme.pod_traits), min_size=1, max_size=2, unique=True)
-    apps = st.sampled_from(words.APPS)
+    apps = st.sampled_from(theme.apps)
     return st.tuples(st.sampled_from(names), st.sampled_from(theme.namespaces), apps, traits, st.sampled_from(nodes))
 
 
@@ -98,7 +98,7 @@ class NeverStuck(RuleBasedStateMachine):
     def server(self) -> Server:
         return self.service.server
 
-    @initialize(calm=st.booleans(), there=st.sampled_from([*words.THEMES]).flatmap(_beginnings))
+    @initialize(calm=st.booleans(), there=st.sampled_from(words.THEMES_OF_RUNS).flatmap(_beginnings))
     def begin(self, calm: bool, there: Any) -> None:
         self.is_calm = calm
         theme, traits, waiting, running, storage = there
@@ -146,6 +146,17 @@ class NeverStuck(RuleBasedStateMachine):
     def running_pod_comes(self, described: Described) -> None:
         self._put_pod(words.pod_tree(*described))
 
+    @has_pods
+    @rule(
+        key=existing_pods,
+        name=st.sampled_from(words.POD_NAMES),
+        app=_of_theme(lambda theme: st.sampled_from(theme.apps)),
+    )
+    def one_like_it_comes(self, key: str, name: str, app: str) -> None:
+        pod = self.server.get(PODS, key)
+        if pod is not None:
+            self._put_pod(words.alike(pod, name, app))
+
     def _put_pod(self, tree: Tree) -> None:
         """A new pod; one of its name has gone before."""
         self.server.delete(PODS, key_of(tree))
@@ -157,7 +168,7 @@ class NeverStuck(RuleBasedStateMachine):
         self.server.delete(PODS, key)
 
     @has_pods
-    @rule(key=existing_pods, change=st.sampled_from([*words.POD_CHANGES]))
+    @rule(key=existing_pods, change=_of_theme(lambda theme: st.sampled_from(theme.changes)))
     def pod_changes(self, key: str, change: str) -> None:
         self._change_pod(key, words.POD_CHANGES[change])
 

@@ -93,6 +93,8 @@ class Service:
         self.bindings: dict[str, SentBinding] = {}
         """By UID."""
         self.held: list[Held] = []
+        self.unhelped: set[str] = set()
+        """UIDs of pods whose last cycle was without PostFilter, because it was held."""
         self.volume_writes_fail = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._conditions = _Conditions(self.server)
@@ -137,7 +139,9 @@ class Service:
         store = self.informers[PODS].store
         return AsyncEvictions(
             EvictionSurroundings(
-                victims=Victims(_VictimWriter(self.server), self.waiting, None, store.get, Reporter(Heard())),
+                victims=Victims(
+                    _VictimWriter(self.server), self.waiting, None, store.get, Reporter(Heard()), self.cache.node_of
+                ),
                 nominator=self.cache.nominator,
                 statuses=self._conditions,
                 activate=lambda keys: self.queue.activate(keys, self.clock.time()),
@@ -195,6 +199,7 @@ class Service:
         if held.record is None or held.record.status.is_success:
             self.decide(held.queued)
         else:
+            self.unhelped.add(held.queued.pod.uid)
             self.failures.handle(held.queued, failure_of_record(held.record), self.clock.time())
 
     def try_next(self) -> bool:
@@ -206,6 +211,7 @@ class Service:
 
     def decide(self, queued: QueuedPodInfo) -> None:
         """What a worker does with a pod."""
+        self.unhelped.discard(queued.pod.uid)
         self.loop.run_until_complete(self._decide(queued))
         self.turn()
 

@@ -1,8 +1,8 @@
 """What must hold when a never-stuck run has come to rest.
 
 Everything is judged on a cluster made afresh from the true objects: a new cache, new profiles, nothing of the state
-that the events have built. A pod that the live queue has parked must fit nowhere there, and the live cache must say of
-each pod what the new one says.
+that the events have built. A pod that the live queue has parked must fit nowhere there, nor have victims that stand in
+its way and are not told to go; and the live cache must say of each pod what the new one says.
 """
 
 from collections.abc import Iterator
@@ -13,9 +13,10 @@ from typing import Any
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import find_feasible
+from kscheduler.scheduling.cycle import find_feasible, schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -46,6 +47,13 @@ class Afresh:
     def judge(self, pod: Pod) -> SchedulingRecord:
         """Where the pod fits."""
         return _judged(self.profiles[pod.spec.scheduler_name], pod, self.view)
+
+    def room_by_preemption(self, pod: Pod) -> str:
+        """The node that would be nominated for the pod, if somebody there had to be told to go; here nobody is."""
+        record = schedule(self.profiles[pod.spec.scheduler_name], PodInfo(pod), self.view)
+        found = record.state.find(PreemptionSearch)
+        is_to_begin = found is not None and not all(one.is_terminating for one in found.chosen.victims)
+        return record.nominated_node_name or "" if is_to_begin else ""
 
 
 def _judged(profile: Profile, pod: Pod, view: Cache) -> SchedulingRecord:
@@ -87,6 +95,7 @@ def _misplaced(service: Service, afresh: Afresh) -> Iterator[str]:
             yield f"{pod.key} is queued as its predecessor"
         else:
             yield from _misjudged(pod, found[0], afresh)
+            yield from _unhelped(pod, found[0], service, afresh)
 
 
 def _misjudged(pod: Pod, queue: str, afresh: Afresh) -> Iterator[str]:
@@ -102,6 +111,16 @@ def _misjudged(pod: Pod, queue: str, afresh: Afresh) -> Iterator[str]:
         yield f"{pod.key} is parked and fits on {sorted(record.feasible_names())}"
     if queue == BACKOFF and not is_error:
         yield f"{pod.key} backs off after an error that is none: {record.message or record.feasible_names()}"
+
+
+def _unhelped(pod: Pod, queue: str, service: Service, afresh: Afresh) -> Iterator[str]:
+    """Not asked while any pod is on its way out: preemption may have to wait for it, and here it never goes."""
+    pods = service.server.objects[PODS].values()
+    is_settled = not any("deletionTimestamp" in one["metadata"] for one in pods)
+    if queue == UNSCHEDULABLE and is_settled and pod.metadata.uid not in service.unhelped:
+        node_name = afresh.room_by_preemption(pod)
+        if node_name:
+            yield f"{pod.key} is parked, and there are victims on {node_name}"
 
 
 def _uncounted(service: Service, afresh: Afresh) -> Iterator[str]:

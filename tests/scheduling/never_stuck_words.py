@@ -5,7 +5,7 @@ An object is its name and its traits, and prints as that in a falsifying example
 
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 Tree = dict[str, Any]
@@ -136,6 +136,13 @@ def pod_tree(name: str, namespace: str, app: str, traits: list[str], node: str =
     for trait in traits:
         tree = merged(tree, POD_TRAITS[trait])
     return tree
+
+
+def alike(pod: Tree, name: str, app: str) -> Tree:
+    """A pod that wants what another one wants or has, but for its app: of its class or nearly so."""
+    labels = {**pod["metadata"].get("labels", {}), "app": app}
+    meta = {"name": name, "namespace": pod["metadata"]["namespace"], "labels": labels}
+    return {"metadata": meta, "spec": {**pod["spec"], "nodeName": "", "schedulerName": "kscheduler"}, "status": {}}
 
 
 def _with(**more: Any) -> Change:
@@ -325,27 +332,57 @@ class Theme:
     name: str
     node_traits: list[str]
     pod_traits: list[str]
+    changes: list[str]
+    """What may become of a pod, besides that it goes."""
     namespaces: list[str]
+    apps: list[str] = field(default_factory=lambda: APPS)
     has_storage: bool = False
 
 
 _SPREAD = [trait for trait in POD_TRAITS if trait.startswith("spread")]
 _TOGETHER = [trait for trait in POD_TRAITS if trait.startswith(("near", "away"))]
+_FLOCK = ["near web in zone", "near web on host", "away from web in zone", "away from web on host"]
+_EVEN = ["spread over zones", "spread over hosts", "spread, taints honoured"]
+_LABELLED = ["app web", "app db", "no app"]
+_ENDS = ["terminating", "succeeded"]
+_ZONES = ["zone a", "zone b", "tainted"]
+_WEB = ["web", "web", "web", "db"]
 _HERE, _TWO = ["default"], ["default", "blue"]
 
 THEMES: dict[str, Theme] = {
     theme.name: theme
     for theme in (
-        Theme("room", ["big", "one pod", "gpu"], ["cpu 1", "cpu 2", "gpu", "port 80", "urgent"], _HERE),
+        Theme("room", ["big", "one pod"], ["cpu 1", "cpu 2", "cpu 2", "urgent"], ["smaller", *_ENDS], _HERE),
+        Theme("devices", ["gpu", "cordoned"], ["gpu", "port 80", "port 80", "urgent"], _ENDS, _HERE),
         Theme(
-            "doors", ["tainted", "cordoned", "restarts", "pool x"], ["tolerant", "restarts", "gated", "pool x"], _HERE
+            "doors",
+            ["tainted", "cordoned", "restarts", "pool x"],
+            ["tolerant", "restarts", "gated", "gated twice", "pool x"],
+            ["tolerates all", "one gate less", "one gate less", "noted"],
+            _HERE,
         ),
-        Theme("labels", ["zone a", "zone b", "pool x"], ["pool x", "zone a", "node n1", "cpu 2"], _HERE),
-        Theme("spread", ["zone a", "zone b", "tainted", "pool x"], [*_SPREAD, "pool x", "tolerant"], _HERE),
-        Theme("together", ["zone a", "zone b", "tainted"], _TOGETHER, _TWO),
+        Theme("labels", ["zone a", "zone b", "pool x"], ["pool x", "zone a", "node n1", "cpu 2"], _ENDS, _HERE),
         Theme(
-            "disks", ["zone a", "zone b"], ["disk", "claim c0", "claim c1", "ephemeral", "ebs"], _HERE, has_storage=True
+            "spread",
+            [*_ZONES, "pool x"],
+            [*_SPREAD, "pool x", "tolerant", "urgent"],
+            [*_LABELLED, *_ENDS, "revision 1", "revision 2", "tolerates all"],
+            _HERE,
         ),
-        Theme("everything", [*NODE_TRAITS], [*POD_TRAITS], _TWO, has_storage=True),
+        Theme("even", _ZONES, [*_EVEN, "urgent"], [*_LABELLED, *_ENDS], _HERE, _WEB),
+        Theme("together", _ZONES, [*_TOGETHER, "urgent"], [*_LABELLED, *_ENDS], _TWO),
+        Theme("flock", _ZONES, [*_FLOCK, "urgent"], [*_LABELLED, *_ENDS], _HERE, _WEB),
+        Theme(
+            "disks",
+            ["zone a", "zone b"],
+            ["disk", "claim c0", "claim c1", "ephemeral", "ebs", "urgent"],
+            _ENDS,
+            _HERE,
+            has_storage=True,
+        ),
+        Theme("everything", [*NODE_TRAITS], [*POD_TRAITS], [*POD_CHANGES], _TWO, has_storage=True),
     )
 }
+
+THEMES_OF_RUNS = [*THEMES, "even", "together", "flock", "flock"]
+"""Where most hints have something to say, most runs are."""

@@ -133,6 +133,17 @@ async def test_neither_unreserve_nor_post_bind_can_fail_anything() -> None:
     assert len(around.heard.notes) == 1
 
 
+@pytest.mark.parametrize("point", ["reserve", "permit"])
+def test_a_plugin_that_forgets_its_answer_leaves_nothing_reserved(point: str) -> None:
+    """A `return` was forgotten. The worker gives the pod up, but who knows of the volumes that A has reserved?"""
+    diary: list[str] = []
+    around = around_with(diary, B={point: None})  # type: ignore[dict-item]  # that is the mistake
+    with pytest.raises(AttributeError):
+        decide(around)
+    assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert around.cache.statistics().pods == 0
+
+
 def test_a_pod_that_is_being_deleted_is_skipped_with_a_word() -> None:
     around = Around(profile(Looks("Never", BUG)), cluster("node"))
     around.add(make_pod("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))

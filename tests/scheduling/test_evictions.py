@@ -6,6 +6,7 @@ import pytest
 
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
+from kscheduler.scheduling.evictions import LONGEST_LAG_SECONDS, PREEMPTIONS_AT_ONCE
 from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction_stage import FORBIDDEN, MESSAGE, Stage, turns
 
@@ -158,17 +159,64 @@ async def test_a_preemptor_that_was_kept_out_is_woken_when_no_victim_is_left_to_
     assert stage.activated == ["big"]
 
 
-async def test_a_preemptor_that_was_kept_out_is_left_to_the_events_that_are_still_to_come() -> None:
+async def test_a_preemptor_kept_out_from_a_new_node_is_woken_though_its_victims_take_for_ever_to_go() -> None:
+    """A node was added while the evictions were under way. It is not added again, and a finalizer keeps the victims."""
+    stage = Stage()
+    stage.writes.take_their_time = True
+    stage.writes.gates = {"a": asyncio.Event()}
+    stage.evictions.begin(stage.preemption("a", "b"))
+    await turns()
+    assert stage.must_wait(), "the new node's event"
+    stage.writes.gates["a"].set()
+    await turns()
+    assert stage.executions() == {"success": 1}
+    assert stage.activated == [], "it would find its victims where they were"
+    stage.terminating("a")
+    stage.terminating("b")
+    await stage.clock.advance(1.0)
+    assert stage.activated == ["big"]
+
+
+async def test_a_preemptor_kept_out_is_woken_at_once_where_the_watch_was_faster_than_the_answers() -> None:
     stage = Stage()
     stage.writes.take_their_time = True
     stage.writes.gates = {"a": asyncio.Event()}
     stage.evictions.begin(stage.preemption("a", "b"))
     await turns()
     assert stage.must_wait()
+    stage.terminating("a")
+    stage.terminating("b")
     stage.writes.gates["a"].set()
     await turns()
-    assert stage.executions() == {"success": 1}
-    assert stage.activated == []
+    assert stage.activated == ["big"]
+
+
+async def test_a_retry_after_a_failure_that_found_the_gate_shut_is_repeated_when_it_opens() -> None:
+    """The first victim went, the second was refused, and the watch was slower than the retry."""
+    stage = Stage()
+    stage.writes.take_their_time = True
+    stage.writes.failures["b"] = FORBIDDEN
+    stage.on_activate = lambda _: looked.append(not stage.must_wait())
+    looked: list[bool] = []
+    stage.evictions.begin(stage.preemption("a", "b"))
+    await turns()
+    assert looked == [False]
+    stage.terminating("a")
+    await stage.clock.advance(1.0)
+    assert looked == [False, True]
+
+
+async def test_a_victim_that_the_watch_never_shows_going_keeps_the_preemptor_out_for_two_minutes_only() -> None:
+    """Its newest version cannot be decoded, so the last good one stays in the store."""
+    stage = Stage()
+    stage.writes.take_their_time = True
+    stage.evictions.begin(stage.preemption("v"))
+    await turns()
+    await stage.clock.advance(LONGEST_LAG_SECONDS - 1)
+    assert stage.must_wait()
+    await stage.clock.advance(2.0)
+    assert stage.activated == ["big"]
+    assert not stage.must_wait()
 
 
 @pytest.mark.parametrize(
@@ -238,6 +286,52 @@ async def test_when_the_preemptor_is_gone_the_victims_that_are_left_are_spared()
     await turns()
     assert stage.writes.begun == ["a"]
     assert "default/b" in stage.store
+
+
+async def test_when_the_preemptor_has_got_a_node_otherwise_the_victims_that_are_left_are_spared() -> None:
+    """Somebody bound it by hand while its first victim was on its way out."""
+    stage = Stage()
+    stage.writes.gates = {"a": asyncio.Event()}
+    stage.evictions.begin(stage.preemption("a", "b"))
+    await turns()
+    stage.pod("big", node="elsewhere", priority=100)
+    stage.writes.gates["a"].set()
+    await turns()
+    assert stage.writes.begun == ["a"]
+
+
+async def test_when_the_preemptor_is_outbid_the_victims_that_are_left_are_spared() -> None:
+    """The room will be another's, who takes victims of its own: what still lives must not die for nothing."""
+    stage = Stage()
+    stage.writes.gates = {"a": asyncio.Event()}
+    first = stage.preemption("a", "b", preemptor="first")
+    stage.evictions.begin(first)
+    await turns()
+    stage.nominator.nominate(first.preemptor, "n")
+    stage.evictions.begin(stage.preemption("c", preemptor="second", outbid=[first.preemptor]))
+    stage.writes.gates["a"].set()
+    await turns()
+    assert sorted(stage.writes.begun) == ["a", "c"]
+    assert "first" in stage.activated, "and looks for another node"
+
+
+async def test_who_is_outbid_before_its_turn_has_come_touches_nobody_and_is_not_written_down() -> None:
+    """Hundreds of preemptions wait for their turn in a storm."""
+    stage = Stage()
+    names = [f"v{number}" for number in range(PREEMPTIONS_AT_ONCE)]
+    stage.writes.gates = {name: asyncio.Event() for name in names}
+    for name in names:
+        stage.evictions.begin(stage.preemption(name, preemptor=f"of-{name}"))
+    late = stage.preemption("late-victim", preemptor="late")
+    stage.evictions.begin(late)
+    stage.nominator.nominate(late.preemptor, "n")
+    stage.evictions.begin(stage.preemption("w", preemptor="higher", outbid=[late.preemptor]))
+    for gate in stage.writes.gates.values():
+        gate.set()
+    await turns()
+    assert "late-victim" not in stage.writes.begun
+    assert ("late", "n") not in stage.statuses.nominated
+    assert "w" in stage.writes.begun
 
 
 async def test_two_preemptors_are_told_apart() -> None:
@@ -323,6 +417,38 @@ async def test_a_preemptor_kept_out_while_a_victim_was_stopped_in_memory_is_woke
     assert stage.activated == ["big"]
 
 
+async def test_a_preemptor_does_not_look_before_a_victim_stopped_in_memory_has_given_its_node_back() -> None:
+    """It would find the victim there, choose it again, and this time have it deleted: of a pod that is on no node."""
+    stage = Stage()
+    one = held(stage, "held")
+    stage.slow_to_leave = {one.pod.uid}
+    stage.writes.gates = {"a": asyncio.Event()}
+    stage.evictions.begin(stage.preemption("a", one.pod))
+    await turns()
+    assert stage.must_wait(), "an event that came meanwhile"
+    stage.writes.gates["a"].set()
+    await turns()
+    assert one.verdict is not None
+    assert (stage.activated, stage.must_wait()) == ([], True)
+    stage.slow_to_leave.clear()
+    assert not stage.must_wait(), "the end of the victim's attempt wakes it"
+
+
+async def test_a_victim_that_is_on_no_node_by_its_turn_keeps_its_life() -> None:
+    """Permit turned it down while the preemption waited for its turn: it takes no room and is to be scheduled again."""
+    stage = Stage()
+    one = held(stage, "v")
+    preemption = stage.preemption(one.pod)
+    one.reject("Gang", "no")
+    stage.evictions.begin(preemption)
+    await turns()
+    assert stage.writes.begun == []
+    assert "default/v" in stage.store
+    assert stage.heard.notes == []
+    assert stage.executions() == {"success": 1}
+    assert not stage.must_wait()
+
+
 # --- nominations
 
 
@@ -358,6 +484,19 @@ async def test_the_outbid_lose_their_nomination_first_and_look_for_another_node(
     assert stage.executions() == {"success": 1}
 
 
+async def test_one_that_is_expected_on_another_node_by_its_turn_keeps_that_nomination() -> None:
+    """It was outbid, and judged again before the preemption that outbids it had its turn on the wire."""
+    stage = Stage()
+    small = stage.pod("small", node="", priority=1, status={"nominatedNodeName": "n"})
+    stage.nominator.add(small)
+    stage.evictions.begin(stage.preemption("v", outbid=[small]))
+    stage.nominator.nominate(small, "another")
+    await turns()
+    assert stage.nominator.nominated_node(small) == "another"
+    assert (stage.statuses.cleared, stage.activated) == ([], [])
+    assert stage.writes.begun == ["v"]
+
+
 async def test_a_nomination_that_cannot_be_cleared_spares_no_victim_but_is_an_error() -> None:
     """As upstream: the victims go all the same, and the preemptor looks again."""
     stage = Stage()
@@ -387,6 +526,23 @@ async def test_a_stop_lets_what_has_begun_come_to_its_end() -> None:
     assert stage.writes.begun == ["a", "b"]
     running.cancel()
     await asyncio.wait({running})
+
+
+async def test_a_stop_does_not_let_preemptions_begin_that_wait_for_their_turn() -> None:
+    """Of hundreds in a storm, the next ones would be cut off half-way."""
+    stage = Stage()
+    names = [f"v{number}" for number in range(PREEMPTIONS_AT_ONCE + 1)]
+    stage.writes.gates = {name: asyncio.Event() for name in names}
+    for name in names:
+        stage.evictions.begin(stage.preemption(name, preemptor=f"of-{name}"))
+    await turns()
+    stop = asyncio.ensure_future(stage.evictions.stop())
+    await turns()
+    for gate in stage.writes.gates.values():
+        gate.set()
+    assert await stop
+    assert stage.writes.begun == names[:-1]
+    assert stage.statuses.nominated == [(f"of-{name}", "n") for name in names[:-1]]
 
 
 async def test_a_stop_does_not_wait_for_ever_and_leaves_no_task() -> None:

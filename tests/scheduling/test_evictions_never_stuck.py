@@ -34,6 +34,11 @@ class Story:
         if not self.stage.must_wait():
             self.look()
 
+    def give_back(self, uid: str) -> None:
+        """The attempt of a pod that was stopped in memory has ended."""
+        self.stage.slow_to_leave.discard(uid)
+        self.room_is_freed()
+
     def show_gone(self, name: str) -> None:
         """The watch tells of a pod's deletion."""
         if self.stage.store.pop(f"default/{name}", None) is not None:
@@ -52,7 +57,8 @@ def victims(story: Story, kinds: list[str]) -> list[str]:
         name = f"{kind}{number}"
         if kind == "held":
             held = HeldPod(story.stage.pod(name, node=""), "n", {"P": 1e9}, {"P": 1e9})
-            held.on_verdict(lambda: story.later.append(story.room_is_freed))
+            story.stage.slow_to_leave.add(held.pod.uid)
+            held.on_verdict(lambda uid=held.pod.uid: story.later.append(lambda: story.give_back(uid)))  # type: ignore[misc]
             story.stage.waiting.hold(held)
         else:
             story.stage.pod(name)

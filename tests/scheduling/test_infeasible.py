@@ -1,6 +1,7 @@
 """What one pod has learned is not found out again for its like, and is forgotten when anything changes."""
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import msgspec
 import pytest
@@ -9,10 +10,13 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace
 from kscheduler.api.storage import StorageClass
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import NODE_ADD
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import Source
+from kscheduler.framework.plugin import Plugin, PostFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.scheduling import infeasible
 from kscheduler.scheduling.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.infeasible import KnownInfeasible
 from kscheduler.state.cache import Cache
@@ -117,6 +121,59 @@ def test_what_preemption_has_begun_for_one_is_not_true_of_the_others() -> None:
     for failure in failures:
         assert known.learned(pod_info("p"), failure) is failure
     assert known.verdict(pod_info("q")) is None
+
+
+class Calls(Plugin):
+    """A PostFilter that asks somebody outside for a node, pod by pod, and nominates nobody."""
+
+    name = "Calls"
+    depends_on = (Source.ROW,)
+
+    def __init__(self, answer: Status) -> None:
+        self.answer = answer
+        self.asked: list[str] = []
+
+    def sign(self, pod: PodInfo) -> object:
+        return ()
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        self.asked.append(pod.name)
+        return PostFilterResult(self.answer)
+
+
+@pytest.mark.parametrize(
+    ("answer", "asked"),
+    [
+        pytest.param(SUCCESS, ["p0", "p1", "p2"], id="it has done something"),
+        pytest.param(unschedulable("no"), ["p0"], id="it can do nothing"),
+    ],
+)
+def test_what_post_filter_does_for_a_pod_it_does_for_each(judge: Signed, answer: Status, asked: list[str]) -> None:
+    """An autoscaler was asked for one node where a hundred pods of a class had none."""
+    calls = Calls(answer)
+    around = Around(replace(profile(judge), post_filter=(calls,)), cluster("a", "b"))
+    around.add(*(make_pod(f"p{number}") for number in range(3)))
+    assert drain(around) == []
+    assert calls.asked == asked
+    assert around.queue.statistics().unschedulable == 3
+
+
+def test_the_safety_net_does_not_believe_what_is_known(around: Around, judge: Signed) -> None:
+    """It is for changes that nobody noticed, and the generation may not have noticed them either."""
+    drain(around)
+    judge.nodes = ()
+    around.queue.flush_unschedulable(around.clock.time() + 301)
+    assert drain(around) == ["p0", "p1", "p2", "z"]
+
+
+def test_a_cluster_that_stands_still_is_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pods of a StatefulSet, each a class of its own, come and go for days while no node says a word."""
+    monkeypatch.setattr(infeasible, "MOST_KNOWN", 3)
+    known = KnownInfeasible(lambda pod: pod.name, lambda: 0)
+    for number in range(100):
+        known.learned(pod_info(f"p{number}"), Failure("m", UNSCHEDULABLE, frozenset({"F"})))
+    assert sum(known.verdict(pod_info(f"p{number}")) is not None for number in range(100)) <= 3
+    assert known.verdict(pod_info("p99")) is not None
 
 
 CHANGES: dict[str, Callable[[Cache], object]] = {

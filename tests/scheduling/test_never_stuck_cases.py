@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from kscheduler.api.kinds import PODS
+from kscheduler.api.kinds import NODES, PODS
 from tests.scheduling import never_stuck_words as words
 from tests.scheduling.never_stuck_machine import NeverStuck
 
@@ -111,6 +111,39 @@ def test_pods_go_from_a_domain_with_their_node(state: NeverStuck, traits: list[s
     parked(state)
     state.node_goes(name="n0")
     bound(state, "n1")
+
+
+def test_a_node_that_cannot_be_read_any_more_has_gone_with_its_pods(state: NeverStuck) -> None:
+    """It was taken out of the cache without a word, and a pod that kept away from one of its pods heard of nothing."""
+    node(state, "n0", "zone a", "tainted")
+    node(state, "n1", "zone a")
+    pod(state, "web", name="o0", node="n0")
+    pod(state, "", "away from web in zone")
+    parked(state)
+    n0 = state.server.get(NODES, "n0")
+    assert n0 is not None
+    state.server.put(NODES, words.merged(n0, {"status": {"allocatable": {"cpu": "much"}}}))
+    state.server.deliver_all()
+    assert state.where(P) != "unschedulable"
+
+
+def test_a_nomination_that_was_never_written_gives_its_room_to_who_waits(state: NeverStuck) -> None:
+    """The patch that should tell of it was refused. It ended in memory, and of that no watch tells anybody."""
+    node(state, "n0")
+    pod(state, "", "cpu 2", "urgent", "pool x", name="p1")
+    parked(state, "default/p1")
+    service = state.service
+    found = service.queue.find("default/p1")
+    assert found is not None
+    service.cache.nominator.nominate(found[1].pod, "n0")
+    pod(state, "", "cpu 2")
+    state.server.deliver_all()
+    assert service.try_next()
+    assert state.where(P) == "unschedulable"
+    service.queue.activate(["default/p1"], service.clock.time())
+    assert service.try_next()
+    assert state.where("default/p1") == "unschedulable", "it has not woken itself"
+    bound(state, "n0")
 
 
 def test_the_first_of_a_group_hears_of_the_node_that_leaves_its_domain(state: NeverStuck) -> None:

@@ -122,6 +122,8 @@ class _Gate(Plugin):
     def pre_enqueue(self, pod: PodInfo) -> Status:
         if pod.name == "bug":
             raise RuntimeError("it broke")
+        if pod.name == "silent":
+            return None  # type: ignore[return-value]  # that is the mistake
         return unresolvable("not yet")
 
 
@@ -142,6 +144,19 @@ class _OtherGate(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         return unresolvable("not yet either")
+
+
+def test_a_plugin_that_forgets_its_answer_gates_that_pod_and_ends_nothing() -> None:
+    """The queue asks in the service that ends back-offs, too: an exception there would end the scheduler."""
+    plugins = {"preEnqueue": {"enabled": [{"name": "Mine"}]}}
+    policy = queue_policy(
+        build([{"schedulerName": "x", "plugins": plugins}], ("Mine", _Gate)),
+        default_configuration().configuration,
+        lambda *_: None,
+    )
+    silent = policy.pre_enqueue(pod_info("silent", schedulerName="x"), "")
+    assert not silent.is_success
+    assert silent.message.startswith('running PreEnqueue plugin "Mine": ')
 
 
 def test_the_plugin_that_gates_a_pod_is_asked_again_before_the_others() -> None:

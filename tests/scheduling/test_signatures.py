@@ -7,9 +7,12 @@ from typing import Any
 import pytest
 
 from kscheduler.config.loader import default_configuration
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Source
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, unschedulable
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
@@ -143,6 +146,27 @@ def test_one_plugin_that_cannot_sign_is_enough(cache: Cache, plugin: Any, shares
     profile = default_profile(cache)
     signatures = Signatures({"kscheduler": replace(profile, filter=(*profile.filter, plugin))}, cache.nominator)
     assert (signatures.class_of(pod_info("p")) is not None) is shares
+
+
+class ReadsMore(Signs):
+    """It took over `sign` from a plugin that looks at less."""
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        return PreFilterResult(unschedulable("not so noted") if pod.annotations else SUCCESS)
+
+
+class ReadsMoreAndSaysSo(ReadsMore):
+    """It signs for what it reads besides."""
+
+    def sign(self, pod: PodInfo) -> object:
+        return frozenset(pod.annotations.items())
+
+
+def test_a_plugin_that_judges_by_more_than_the_one_whose_signature_it_has_shares_nothing() -> None:
+    """A fleet's own Fit, made of NodeResourcesFit, looks at an annotation: one pod's no was all its like's no."""
+    assert signs(Signs("S"))
+    assert not signs(ReadsMore("R"))
+    assert signs(ReadsMoreAndSaysSo("R"))
 
 
 def test_a_plugin_that_comes_after_the_cycle_need_not_sign(cache: Cache) -> None:

@@ -126,7 +126,7 @@ def balanced_allocation(args: NodeResourcesBalancedAllocationArgs) -> Score:
         together: list[float] = []
         for spec in args.resources:
             capacity = allocatable_of(place.node, spec.name)
-            request = request_of(pod, spec.name)
+            request = request_of(pod, spec.name, running=True)
             if capacity == 0 or (spec.name in SCALARS and request == 0):
                 continue
             there = requested_on(place.pods, spec.name)

@@ -146,7 +146,7 @@ def test_balanced_allocation(
     plugin = NodeResourcesBalancedAllocation(args, HANDLE)
     for _ in through_changes(data, cluster):
         rows = some_rows(cluster, pick)
-        if not any(request_of(pod, resource.name) for resource in args.resources):
+        if not any(request_of(pod, resource.name, running=True) for resource in args.resources):
             assert plugin.pre_score(CycleState(), PodInfo(pod), cluster.cache.nodes, rows).is_skip
             return
         points = assert_scores_equal(plugin, scores.balanced_allocation(args), cluster, pod, rows)

@@ -224,4 +224,5 @@ def snapshot(cache: Cache) -> object:
     table, rows = cache.nodes, cache.nodes.rows()
     pods_by_row = [sorted(table.info(row).pods) for row in rows.tolist()]
     ports_taken = sorted(table.ports.conflicting_rows([("TCP", 80, "0.0.0.0")]))
-    return table.requested[:, rows].tolist(), table.pod_count[rows].tolist(), pods_by_row, ports_taken
+    columns = [one[..., rows].tolist() for one in (table.requested, table.pod_count, table.pods_version)]
+    return columns, pods_by_row, ports_taken

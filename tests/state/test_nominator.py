@@ -41,6 +41,25 @@ def test_a_nomination_made_here_outlives_a_status_that_does_not_know_it_yet() ->
     assert nominator.nominated_pods("a") == (changed,), "the newest version of the pod counts"
 
 
+def test_a_decision_outlives_a_change_of_the_pod_whose_status_still_names_the_node_of_an_earlier_one() -> None:
+    """Somebody labels the pod before the watch has told of its new nomination: the room on `b` must stay reserved."""
+    nominator = Nominator()
+    nominator.add(pod("one", "a"))
+    nominator.nominate(pod("one", "a"), "b")
+    nominator.update(pod("one", "a").pod, pod("one", "a"))
+    assert nominator.nominated_node(pod("one")) == "b"
+    nominator.update(pod("one", "a").pod, pod("one", "c"))
+    assert nominator.nominated_node(pod("one")) == "c", "the status has the last word when it speaks"
+
+
+def test_a_pod_whose_gates_open_is_nominated_where_its_status_says() -> None:
+    nominator = Nominator()
+    gated = pod("one", "a", schedulingGates=[{"name": "g"}])
+    nominator.add(gated)
+    nominator.update(gated.pod, pod("one", "a"))
+    assert nominator.nominated_node(gated) == "a"
+
+
 def test_a_status_that_loses_its_node_ends_the_nomination() -> None:
     nominator = Nominator()
     nominator.add(pod("one", "a"))
@@ -120,9 +139,9 @@ def test_equals_a_list_of_nominations(history: list[tuple[str, str, str, str, in
             nominator.nominate(info, named)
         else:
             nominator.update(old_version(name, before), info)
-        kept = here if step == "update" and not before else ""
-        if named or kept:
-            model[info.uid] = (named or kept, its_priority)
+        kept = here if step == "update" and before == named else ""
+        if kept or named:
+            model[info.uid] = (kept or named, its_priority)
     assert len(nominator) == len(model)
     for node in ("a", "b"):
         uids = [info.uid for info in nominator.nominated_pods(node)]

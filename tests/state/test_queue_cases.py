@@ -336,6 +336,19 @@ def test_what_changed_in_a_pod(old: Tree, new: Tree, actions: list[str]) -> None
     assert [event.label.removeprefix("UnschedulablePod") for event in found] == actions
 
 
+def test_a_pod_for_which_no_events_were_kept_is_not_left_to_wait_for_one(queue: SchedulingQueue) -> None:
+    """It was given up for bound (PreBind has begun), and turned down after all: what it waits for may have been."""
+    queue.add(pod_info("p"), NOW)
+    queued = popped(queue)
+    queue.done(queued.pod.uid)
+    queue.move_all(NODE_ADD, None, None, NOW)
+    queued.unschedulable_plugins = frozenset({"NoHint"})
+    queue.requeue(queued, NOW)
+    found = queue.find("default/p")
+    assert found is not None
+    assert found[0] == BACKOFF
+
+
 def test_a_scale_down_counts_once_the_kubelet_has_done_it() -> None:
     """Until the status follows, the larger amount is still taken."""
     small = {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}

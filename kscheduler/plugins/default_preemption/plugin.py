@@ -93,7 +93,7 @@ class DefaultPreemption(Plugin):
         ring = np.roll(potential, -(stable_hash(search.pod.uid) % len(potential)))
         at = 0
         while at < len(ring) and not shortlist.is_full:
-            batch = ring[at : at + max(shortlist.missing, _SMALLEST_BATCH)]
+            batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
             one = search.on(np.sort(batch))
             tried.found += shortlist.take(batch, one.found)

@@ -26,6 +26,16 @@ class Shortlist:
         """At least so many more nodes have to be tried out."""
         return max(self._wanted - self._clean - self._breaking, 0)
 
+    def likely_enough(self, tried: int) -> int:
+        """How many nodes more should do, going by the share that did so far; where that says nothing, as many again.
+
+        A few more than that share asks for: each further batch costs a pass over the table.
+        """
+        found = self._clean + self._breaking
+        if not tried:
+            return self.missing
+        return -(-self.missing * tried * 9 // (found * 8)) if found and self.missing else tried
+
     @property
     def is_full(self) -> bool:
         """Whether that is enough."""

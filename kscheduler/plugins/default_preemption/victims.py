@@ -4,13 +4,14 @@
 
 First those come back whose eviction would break a budget, then the others, each time the most important first. Step k
 brings back the k-th pod of every row and runs the filters once over all rows still in play: the cost is a pass over
-arrays per pod of the fullest node, not per pod. Where a plugin counts pods beyond their own row (spread, affinity),
-rows whose victims it counts are judged one by one, each with a state of its own; all others still go together.
+arrays per pod of the fullest node, not per pod. Plugins that count pods beyond their own row (spread, affinity) keep
+what moves on a row apart from what is counted everywhere. Where one of them cannot do that, rows whose victims it
+counts are judged one by one, each with a state of its own; all others still go together.
 
 A plugin that fails spoils its row only: if it was asked about many, they are judged again one by one.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -92,6 +93,10 @@ class VictimSearch:
         if not self.filters.counts_pods:
             yield _Group(pods.rows, self.state, is_counted=False)
             return
+        emptied = trial.emptied()
+        if emptied is not None:
+            yield _Group(pods.rows, emptied, is_counted=not emptied.holds_the_same(self.state))
+            return
         together: list[int] = []
         for place, row in enumerate(pods.rows.tolist()):
             state = self.state.copy()
@@ -114,7 +119,7 @@ class _Group:
     state: CycleState
     """As if the rows' removable pods were gone."""
     is_counted: bool
-    """Whether the state must hear of each pod that comes back; then there is one row."""
+    """Whether the state must hear of each pod that comes back; if that is not possible for many, there is one row."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +130,14 @@ class _Trial:
     table: TrialTable
     pods: Removable
     order: Items
+
+    def emptied(self) -> CycleState | None:
+        """A state for all rows at once, with their removable pods counted out; `None` where there can be none."""
+        move = self.search.filters.move_pods
+        if move is None:
+            return None
+        state = self.search.state.copy()
+        return state if move(state, self.pods.moving(slice(None), -1), self.table).is_success else None
 
     def without(self, state: CycleState, place: int) -> Status:
         """Count a row's removable pods out."""
@@ -171,7 +184,7 @@ class _Trial:
         rows = self.pods.row_of[items]
         before = self.table.put_back(items)
         if group.is_counted:
-            status = self._count(self.search.filters.add_pod, group, items)
+            status = self._count(group, items, 1)
             if not status.is_success:
                 return status
         passing = self.search.filters.still_passing(self.table, group.state, rows)
@@ -182,16 +195,17 @@ class _Trial:
             fails[np.searchsorted(rows, passing.rows)] = False
             self.table.undo(before, fails)
             if group.is_counted:
-                status = self._count(self.search.filters.remove_pod, group, items)
+                status = self._count(group, items[fails], -1)
                 return None if status.is_success else status
         return None
 
-    def _count(self, count: "_Count", group: _Group, items: Items) -> Status:
+    def _count(self, group: _Group, items: Items, by: int) -> Status:
+        filters = self.search.filters
+        if filters.move_pods is not None and len(group.rows) > 1:
+            return filters.move_pods(group.state, self.pods.moving(items, by), self.table)
         (item,) = items.tolist()
+        count = filters.add_pod if by > 0 else filters.remove_pod
         return count(group.state, self.pods.pod(item), self.table, int(group.rows[0]))
-
-
-_Count = Callable[[CycleState, PodInfo, NodeTable, int], Status]
 
 
 def rejection(rows: Rows, status: Status) -> Rejection:

@@ -6,6 +6,7 @@ A domain exists where a counting node has its value: nodes that a policy leaves 
 minimum. With fewer domains than minDomains the minimum is 0.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -13,6 +14,7 @@ import numpy as np
 
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.framework.label_column import Mask
+from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
@@ -22,6 +24,7 @@ from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,
     counting_rows,
+    rows_with_all_keys,
 )
 from kscheduler.plugins.pod_topology_spread.layout import Layout
 
@@ -41,9 +44,13 @@ class DomainCounts:
     pods: Counts
     exists: Mask
     """Whether a counting node is in the domain."""
+    by_row: RowCounts | None = None
+    """What is to be added to its domain's pods where a row is judged; `None` is nothing."""
 
     def codes(self, rows: Rows) -> Codes:
         """What the constraint has against the rows."""
+        if self.by_row is not None:
+            return self._codes_by_row(self.by_row[rows], self.domain_of_row[rows])
         codes = (self.pods > self.constraint.max_skew + self._minimum() - self.is_own).astype(np.int64) * TOO_UNEVEN
         codes[0] = MISSING_LABEL
         return codes.take(self.domain_of_row[compact(rows)])
@@ -53,6 +60,35 @@ class DomainCounts:
         if not domains or domains < self.constraint.min_domains:
             return 0
         return int(np.min(self.pods, where=self.exists, initial=MAX_INT64))
+
+    def _codes_by_row(self, moved: Counts, domains: DomainNumbers) -> Codes:
+        pods = self.pods[domains] + moved
+        limit = self.constraint.max_skew + self._minimum_beside(domains, pods) - self.is_own
+        codes = (pods > limit).astype(np.int64) * TOO_UNEVEN
+        codes[domains == 0] = MISSING_LABEL
+        return codes
+
+    def _minimum_beside(self, domains: DomainNumbers, pods: Counts) -> Counts:
+        """The minimum as rows of these domains see it, with so many pods in theirs."""
+        existing = np.flatnonzero(self.exists)
+        if not len(existing) or len(existing) < self.constraint.min_domains:
+            return np.zeros(len(domains), dtype=np.int64)
+        emptiest = existing[self.pods[existing].argmin()]
+        least, other = self.pods[emptiest], self.pods[existing[existing != emptiest]].min(initial=MAX_INT64)
+        seen: Counts = np.where(domains == emptiest, other, least)
+        return np.where(self.exists[domains], np.minimum(seen, pods), least)
+
+    def selects(self, other: PodInfo, pod: PodInfo) -> bool:
+        """Whether the constraint is about the other pod."""
+        return other.namespace == pod.namespace and self.constraint.selector.matches(other.labels)
+
+    def moved_by_row(self, moved: MovedPods, weights: Sequence[int], without: Rows) -> "DomainCounts":
+        """The same with pods moved on many rows, each row by itself, but for some rows, whose pods do not count."""
+        by_row = moved.added_to(self.by_row, weights, len(self.domain_of_row))
+        if by_row is None or by_row is self.by_row:
+            return self
+        by_row[without] = 0
+        return replace(self, by_row=by_row)
 
     def moved(self, row: int, by: int) -> "DomainCounts":
         """The same with so many pods more in the row's domain."""
@@ -91,6 +127,21 @@ class HardSpread:
             tuple(
                 one.moved(row, by) if is_selected and _counts_here(mask) else one
                 for one, is_selected, mask in zip(self.counts, selecting, counting, strict=True)
+            )
+        )
+
+    def moved_by_row(self, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> "HardSpread":
+        """The same with pods moved on many rows, each row by itself; what counts is told in `moved`."""
+        selected = [[int(one.selects(kind, pod)) for kind in moved.kinds] for one in self.counts]
+        if not any(map(any, selected)):
+            return self
+        rows = np.unique(moved.rows)
+        shared = rows_with_all_keys([one.domain_of_row[rows] for one in self.counts])
+        counting = counting_rows([one.constraint for one in self.counts], pod, nodes, rows, shared)
+        return HardSpread(
+            tuple(
+                one.moved_by_row(moved, weights, rows[:0] if mask is None else rows[~mask])
+                for one, weights, mask in zip(self.counts, selected, counting, strict=True)
             )
         )
 

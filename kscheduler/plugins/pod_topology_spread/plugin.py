@@ -11,6 +11,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import NO_WORKLOADS
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
@@ -116,6 +117,13 @@ class PodTopologySpread(Plugin):
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
         """A victim counts no longer."""
         cycle.write(cycle.read(HardSpread).moved(pod, removed, nodes, row, -1))
+
+    def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
+        """Victims on many nodes count no longer, or again, each for its own node."""
+        before = cycle.read(HardSpread)
+        after = before.moved_by_row(pod, moved, nodes)
+        if after is not before:
+            cycle.write(after)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """Rows without one of the keys, and rows whose domain would be too full."""

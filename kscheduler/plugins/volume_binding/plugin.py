@@ -79,6 +79,7 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     depends_on = (Source.ROW, Source.VOLUMES)
+    reads_pods = False
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         self._handle = handle

@@ -7,7 +7,7 @@ intended hopeless ones finds a place in whatever order a sane scheduler takes th
 ARM) have these to themselves, the others ask for about 60 % of what there is.
 
 `intent_of` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule`
-for the two pods whose place other pods decide: one spread constraint, one anti-affinity.
+for pods whose place other pods decide: some spread over the zones, some each on a node of their own.
 """
 
 from collections.abc import Callable
@@ -233,7 +233,7 @@ _BATCH_PLACE = {"nodeSelector": {"dedicated": "batch"}, "tolerations": [_tolerat
 _ARM_PLACE = {"nodeSelector": {ARCH: "arm64"}, "tolerations": [_tolerate(ARCH, "arm64")]}
 
 SHAPES = (
-    PodShape("web", 286, _web),
+    PodShape("web", 238, _web),
     PodShape("api", 180, _one(("250m", "500m"), ("512Mi", "1Gi"))),
     PodShape("worker", 120, _one(("500m", "1"), ("1Gi", "2Gi")), priority_class="demo-batch"),
     PodShape("cache", 60, _one(("250m", "500m"), ("4Gi", "6Gi"), nodeSelector={"disktype": "ssd"})),
@@ -250,14 +250,14 @@ SHAPES = (
     PodShape("too-big", 4, _one(("500",), ("4Ti",)), "never"),
     PodShape("nowhere", 4, _one(("100m",), ("64Mi",), nodeSelector={"disktype": "tape"}), "never"),
     PodShape("gated", 4, _one(("100m",), ("64Mi",), schedulingGates=[{"name": "example.com/approval"}]), "never"),
-    PodShape("spread", 1, _one(("100m",), ("128Mi",), topologySpreadConstraints=[_spread()]), "rule"),
-    PodShape("apart", 1, _one(("100m",), ("128Mi",), affinity=_apart()), "rule"),
+    PodShape("spread", 30, _one(("100m",), ("128Mi",), topologySpreadConstraints=[_spread()]), "rule"),
+    PodShape("apart", 20, _one(("100m",), ("128Mi",), affinity=_apart()), "rule"),
 )
 """All kinds of pods; shares are of a thousand."""
 
 
 def pods(count: int, seed: int = 0, *, namespace: str = "default", scheduler_name: str = "kscheduler") -> list[Object]:
-    """`count` pods in shuffled order. From 20 pods on every hopeless kind is there, and one pod of each `rule` kind."""
+    """`count` pods in shuffled order. From 20 pods on every kind is there, the hopeless ones too."""
     rng = Random(f"pods/{seed}")
     kinds = [shape for shape, number in _counts(count).items() for _ in range(number)]
     rng.shuffle(kinds)
@@ -271,7 +271,7 @@ def pods(count: int, seed: int = 0, *, namespace: str = "default", scheduler_nam
 def _counts(count: int) -> dict[PodShape, int]:
     """How many pods of each kind: the intended ones share what the hopeless ones leave, by largest remainder."""
     others = [shape for shape in SHAPES if shape.intent != "bound"] if count >= _SMALLEST_WITH_HOPELESS else []
-    counts = {shape: 1 if shape.intent == "rule" else max(1, count * shape.share // 1000) for shape in others}
+    counts = {shape: max(1, count * shape.share // 1000) for shape in others}
     left = count - sum(counts.values())
     bound = [shape for shape in SHAPES if shape.intent == "bound"]
     whole = sum(shape.share for shape in bound)
