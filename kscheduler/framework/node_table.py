@@ -93,6 +93,8 @@ class NodeTable:
         """Rows whose node has come, gone or changed."""
         self.amount_changes = ChangeLog()
         """Rows of which what the node gives or what its pods take may have changed."""
+        self.node_columns_version = 0
+        """Moves with every node that comes, goes, or shows something else in the columns."""
         self._amounts_of: dict[int, tuple[int, bytes]] = {}
         self.images = ImageStates()
         self.ports = PortStates()
@@ -257,6 +259,7 @@ class NodeTable:
         self.allocatable[:, row] = self.requested[:, row] = 0
         self._touch(row)
         self.node_changes.append(row)
+        self.node_columns_version += 1
         self._free.append(row)
         self._rows = self._names = None
 
@@ -316,6 +319,7 @@ class NodeTable:
                 del self._labels[key]
         self._touch(row)
         self.node_changes.append(row)
+        self.node_columns_version += 1
 
     def _set_sums(self, row: int, info: NodeInfo) -> None:
         for name, amount in info.requested.items():

@@ -1,30 +1,20 @@
 """Random histories of a small cluster, made from a seed: decisions, and changes of every kind in between.
 
-Pods come from few templates, so that classes meet again; some of one template differ in labels of their own. Besides
-the default plugins there are a user's: one that reads what no column shows, one that sees each node by itself, one that
-fails now and then, and one whose points are out of bounds now and then.
+Pods come from few templates, so that classes meet again; some of one template differ in labels of their own. In every
+other world there are a user's plugins besides the default ones.
 """
 
 import random
-from collections.abc import Hashable
 from dataclasses import replace
-from typing import Any
 
 import msgspec
-import numpy as np
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.workloads import Service
 from kscheduler.config.loader import from_tree
-from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.per_node import plugin
-from kscheduler.framework.plugin import Plugin, Source, status_of_code
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
@@ -32,6 +22,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import handle_over
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
+from tests.specification.engine_plugins import ByItself, Fragile, Rates
 from tests.specification.naive_decisions import NaiveCluster
 
 NAME = "kscheduler"
@@ -54,72 +45,6 @@ IMAGES: list[Tree] = [
 
 
 SERVICE = convert({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}, Service)
-
-
-class Rates(Plugin):
-    """Points by an annotation of the node, and by labels of the pods that are there."""
-
-    name = "Rates"
-    depends_on = (Source.ROW,)
-    reads_spec_only = True
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return pod.priority
-
-    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        infos = [nodes.info(row) for row in rows.tolist()]
-        points = [int(one.annotations.get("rate", "0")) + _friends(one) + pod.priority % 3 for one in infos]
-        return np.array(points, dtype=np.int64)
-
-
-class _Shunned:
-    """Texts, numbered from 1 as they turn up."""
-
-    def __init__(self) -> None:
-        self.texts: list[str] = []
-
-    def number(self, text: str) -> int:
-        if text not in self.texts:
-            self.texts.append(text)
-        return self.texts.index(text) + 1
-
-
-class Fragile(Plugin):
-    """Turns down by the pod's own labels, with texts of its own, and fails where a node is said to be bad."""
-
-    name = "Fragile"
-    depends_on = (Source.ROW,)
-
-    def __init__(self, *_: Any) -> None:
-        pass
-
-    def sign(self, pod: PodInfo) -> Hashable:
-        return ()
-
-    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
-        infos = [nodes.info(row) for row in rows.tolist()]
-        if any(one.labels.get("state") == "bad" for one in infos):
-            raise ValueError("a bad node")
-        shunned = cycle.find(_Shunned) or _Shunned()
-        cycle.write(shunned)
-        app = pod.labels.get("app")
-        codes = [shunned.number(one.name) if one.labels.get("shuns") == app else 0 for one in infos]
-        return np.array(codes, dtype=np.int64)
-
-    def status(self, cycle: CycleState, code: int) -> Status:
-        return status_of_code(code, (f"{cycle.read(_Shunned).texts[code - 1]} shuns it",), self.name)
-
-
-@plugin("ByItself")
-def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001
-    return "even" if len(node.pods) % 7 == 6 and pod.priority == 0 else None
-
-
-def _friends(info: NodeInfo) -> int:
-    return sum(pod.labels.get("app") == "web" for pod in info.pods.values())
 
 
 def _user_profile(percentage: int, strategy: str) -> Tree:
@@ -322,7 +247,7 @@ class World:
         else:
             for one in (Rates, Fragile):
                 plugins.register(one.name, one)
-            plugins.register("ByItself", filter)
+            plugins.register(ByItself.name, ByItself)
             tree = _user_profile(seed % 3 * 20, ["MostAllocated", "LeastAllocated"][seed // 2 % 2])
         profile = build_profiles(from_tree(tree, "test").configuration, plugins, handle)[NAME]
         return profile if seed % 8 < 2 else replace(profile, post_filter=())  # preemption takes most of the time

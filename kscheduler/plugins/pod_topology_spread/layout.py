@@ -63,8 +63,8 @@ class Layout:
 
     constraints: tuple[SpreadConstraint, ...]
     nodes: NodeTable
-    position: int
-    """Of the nodes' log, when it was made."""
+    version: int
+    """Of the columns of nodes, when it was made."""
     needs_all_keys: bool
     """Whether nodes that lack one of the keys are left out."""
     domains: tuple[Domains, ...]
@@ -95,7 +95,7 @@ class Layouts:
         layout = self._layouts.pop(key, None)
         if layout is not None:
             self._bytes -= layout.bytes
-        if layout is None or layout.nodes is not nodes or layout.position != nodes.node_changes.position:
+        if layout is None or layout.nodes is not nodes or layout.version != nodes.node_columns_version:
             layout = _layout(constraints, pod, nodes, needs_all_keys=needs_all_keys)
         self._layouts[key] = layout
         self._bytes += layout.bytes
@@ -116,7 +116,7 @@ def _layout(
             constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
         )
     )
-    return Layout(constraints, nodes, nodes.node_changes.position, needs_all_keys, domains)
+    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains)
 
 
 def _domains(
