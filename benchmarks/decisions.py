@@ -4,8 +4,8 @@
 
 A decision is what a worker does between taking a pod and sending its binding: the cycle (PreFilter to the choice of a
 node) and `assume`, which changes the row that the next decision reads. Pods arrive as objects; what is derived from
-them is worked out inside the measured time. Three clusters: all nodes alike; a mixed one, where taints and cordons turn
-a tenth of the nodes down; and pods of it that ask for labels as well.
+them is worked out inside the measured time. Two clusters: all nodes alike; and a mixed one, where taints and cordons
+turn a tenth of the nodes down, whose pods ask for labels as well in one workload.
 """
 
 import argparse
@@ -40,6 +40,10 @@ class Workload:
     """A cluster and the pods that come to it."""
 
     name: str
+    goal: int = 0
+    """Decisions per second; 0 where none is set."""
+    classes: int = 4
+    """So many sizes of pods, in turn."""
     mixed_nodes: bool = False
     selects_disk: bool = False
 
@@ -61,7 +65,7 @@ class Workload:
     def pods(self, count: int) -> Iterator[Pod]:
         """Pods of a few sizes, in turn."""
         for number in range(count):
-            cpu, memory = REQUESTS[number % len(REQUESTS)]
+            cpu, memory = self._size(number % self.classes)
             container = {"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": cpu, "memory": memory}}}
             spec: dict[str, Any] = {"schedulerName": NAME, "containers": [container]}
             if self.selects_disk:
@@ -69,9 +73,14 @@ class Workload:
             name = f"pod-{number:06}"
             yield convert({"metadata": {"name": name, "namespace": "default", "uid": f"uid-{name}"}, "spec": spec}, Pod)
 
+    def _size(self, number: int) -> tuple[str, str]:
+        return REQUESTS[number] if number < len(REQUESTS) else (f"{100 + number}m", f"{128 + number}Mi")
+
 
 WORKLOADS = (
-    Workload("plain pods, equal nodes"),
+    Workload("plain pods of one class, equal nodes", goal=10_000, classes=1),
+    Workload("plain pods of four classes, equal nodes"),
+    Workload("plain pods of 100 classes, equal nodes", goal=6_000, classes=100),
     Workload("plain pods, mixed nodes", mixed_nodes=True),
     Workload("pods with a nodeSelector, mixed nodes", mixed_nodes=True, selects_disk=True),
 )
@@ -133,12 +142,13 @@ def main() -> None:
     if args.nodes < 1 or args.pods < 1:
         parser.error("--nodes and --pods must be at least 1")
     print(f"{args.nodes} nodes, {args.pods} pods, default plugins, every node scored, decision = cycle + assume")
-    print(f"{'':<40} {'placed':>8} {'decisions/s':>12} {'p50 us':>8} {'p99 us':>8} {'CPU us':>8}")
+    print(f"{'':<40} {'placed':>8} {'decisions/s':>12} {'goal':>8} {'p50 us':>8} {'p99 us':>8} {'CPU us':>8}")
     for workload in WORKLOADS:
         took = measure(workload, args.nodes, args.pods)
         p50, p99 = (took.microseconds[int(args.pods * share)] for share in (0.5, 0.99))
         rate, cpu = args.pods / took.seconds, took.cpu_seconds / args.pods * 1e6
-        print(f"{workload.name:<40} {took.decided:>8} {rate:>12,.0f} {p50:>8.0f} {p99:>8.0f} {cpu:>8.0f}")
+        goal = f"{workload.goal:,}" if workload.goal else ""
+        print(f"{workload.name:<40} {took.decided:>8} {rate:>12,.0f} {goal:>8} {p50:>8.0f} {p99:>8.0f} {cpu:>8.0f}")
 
 
 if __name__ == "__main__":

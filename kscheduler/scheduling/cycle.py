@@ -282,7 +282,7 @@ def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     rows, totals = record.feasible, record.totals
     if len(totals):
         best = np.flatnonzero(totals == totals[totals.argmax()])
-        rows = rows if len(best) == len(rows) else rows[best]
+        rows = rows if len(best) == len(rows) else rows.take(best)
     if len(rows) == 1:
         return int(rows[0])
     mixed = mix(nodes.name_hash[compact(rows)], stable_hash(record.pod.uid))
