@@ -8,7 +8,6 @@ Probes are answered from the first moment, and `/readyz` tells what is still mis
 """
 
 import asyncio
-import gc
 import os
 import signal
 from contextlib import AsyncExitStack
@@ -16,6 +15,7 @@ from dataclasses import asdict
 from typing import Final
 
 from kscheduler import __version__
+from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
@@ -60,13 +60,13 @@ class App:
             await ends.enter_async_context(self.parts.client)
             await ends.enter_async_context(self.parts.event_client)
             services = (
+                Service("long-lived objects", LongLived(self.parts.clock).run),
                 Service("loop-lag", self.surface.loop_lag.run),
                 Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
                 Service("informers", self.parts.informers.run),
             )
             async with running(*services):
                 if await self._synced(stop):
-                    gc.freeze()  # what the first lists brought lives long: the collector need not walk it again
                     await self._schedule(stop)
                 self.surface.is_stopping = True
 
