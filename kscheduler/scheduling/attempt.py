@@ -25,7 +25,7 @@ from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling import permit, pre_binding
-from kscheduler.scheduling.class_engine import ClassEngine
+from kscheduler.scheduling.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.failures import (
     Failure,
@@ -116,8 +116,9 @@ class Scheduler:
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
+        budget = BUDGET_BYTES // max(1, len(around.profiles))
         self._engines = {
-            name: ClassEngine(profile, around.cache)
+            name: ClassEngine(profile, around.cache, budget_bytes=budget)
             for name, profile in around.profiles.items()
             if around.keeps_classes
         }

@@ -26,7 +26,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 BUDGET_BYTES: Final = 256 * 2**20
-"""For the classes of one profile; at 5,000 nodes room for some two thousand, at 100,000 for a hundred."""
+"""For all profiles; a class takes about 40 bytes a row: 300 KiB at 5,000 nodes, 5 MiB at 100,000."""
 
 
 class ClassEngine:
