@@ -88,7 +88,7 @@ def schedule(
         return record
     try:
         if len(record.feasible) > 1:
-            prioritize(profile, record, view.nodes, watch, known)
+            _prioritize_known(profile, record, view.nodes, watch, known)
         record.node_name = view.nodes.name_of(_choose(record, view.nodes))
     except PluginFailure as failure:
         record.status = failure.status
@@ -272,6 +272,17 @@ def _pre_score(
             raise PluginFailure(f'running PreScore plugin "{plugin.name}": {status.message}')
     watch.lap("PreScore", SUCCESS)
     return skipped
+
+
+def _prioritize_known(
+    profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch, known: KnownClass | None
+) -> None:
+    try:
+        prioritize(profile, record, nodes, watch, known)
+    except PluginFailure:
+        if known is None:
+            raise
+        prioritize(profile, record, nodes, watch)  # of several that fail, the profile's order tells which is named
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------

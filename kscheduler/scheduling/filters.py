@@ -20,7 +20,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.known_class import KnownClass
+from kscheduler.scheduling.known_class import Judged, KnownClass
 from kscheduler.scheduling.nominations import (
     count_in,
     count_out,
@@ -71,9 +71,20 @@ class Filters:
             return self._passing(self.profile.filter, nodes, state, rows, rejections)
         if self.expected:
             rows = self._beside_nominated(self.profile.filter, nodes, state, rows, rejections)
-        rows, told = known.passing(nodes, rows, state, self.skipped, partial(self._asked, nodes, state))
-        rejections += told
-        return rows
+        told: list[Judged] = []
+        passing: Rows | None = None
+        try:
+            passing = known.passing(nodes, rows, partial(self._asked_unless_skipped, nodes, state), told)
+        finally:
+            if passing is None or not len(passing) or known.tells_all:
+                for one in told:
+                    one.tell(state, rejections)
+        return passing
+
+    def _asked_unless_skipped(
+        self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows
+    ) -> Codes | None:
+        return None if plugin.name in self.skipped else self._asked(nodes, state, plugin, rows)
 
     def _passing(
         self,

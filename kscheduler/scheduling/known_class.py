@@ -11,7 +11,7 @@ profile and about the rows that are still alive there, so that they hear what th
 charged to the same plugin in both ways: when nobody passes, the columns tell of each row who was the first.
 """
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -34,7 +34,7 @@ from kscheduler.scheduling.record import PluginScores
 T = TypeVar("T", bound=np.generic)
 
 AskLive = Callable[[FilterPlugin, Rows], Codes | None]
-"""Ask a filter about rows. Raises `PluginFailure`."""
+"""Ask a filter about rows; `None` where it has nothing against any, or skips. Raises `PluginFailure`."""
 
 
 class Stretch:
@@ -92,6 +92,23 @@ class Stretch:
         for column in self.columns:
             if column.codes is not None and len(rows):
                 rows = divided(column.plugin, column.codes.take(rows), state, rows, rejections)
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """Who judged which rows."""
+
+    judge: Stretch | FilterPlugin
+    rows: Rows
+    codes: Codes | None = None
+    """Of a filter; those of a stretch are in its columns."""
+
+    def tell(self, state: CycleState, rejections: list[Rejection]) -> None:
+        """Who was turned down, and by whom: as long as the columns are as they were."""
+        if isinstance(self.judge, Stretch):
+            self.judge.tell(state, self.rows, rejections)
+        elif self.codes is not None:
+            divided(self.judge, self.codes, state, self.rows, rejections)
 
 
 @dataclass(slots=True)
@@ -222,30 +239,20 @@ class KnownClass:
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 
-    def passing(
-        self, nodes: NodeTable, rows: Rows, state: CycleState, skipped: Collection[str], ask: AskLive
-    ) -> tuple[Rows, list[Rejection]]:
-        """The rows that pass, and who turned the others down: that is told if none passes, or always if asked to."""
-        rejections: list[Rejection] = []
-        told: list[tuple[Stretch | FilterPlugin, Rows, Codes | None]] = []
+    def passing(self, nodes: NodeTable, rows: Rows, ask: AskLive, told: list[Judged]) -> Rows:
+        """The rows that pass. What `tell` needs is added to `told`, as far as it went."""
         for step in self.steps:
             if not len(rows):
                 break
             if isinstance(step, Stretch):
-                told.append((step, rows, None))
+                told.append(Judged(step, rows))
                 rows = step.passing(nodes, rows)
-            elif step.name not in skipped:
-                codes = ask(step, rows)
-                if codes is not None and np.count_nonzero(codes):
-                    told.append((step, rows, codes))
-                    rows = rows.take(np.flatnonzero(codes == 0))
-        if not len(rows) or self.tells_all:
-            for one, judged, codes in told:
-                if isinstance(one, Stretch):
-                    one.tell(state, judged, rejections)
-                elif codes is not None:
-                    divided(one, codes, state, judged, rejections)
-        return rows, rejections
+                continue
+            codes = ask(step, rows)
+            if codes is not None and np.count_nonzero(codes):
+                told.append(Judged(step, rows, codes))
+                rows = rows.take(np.flatnonzero(codes == 0))
+        return rows
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 

@@ -2,7 +2,7 @@
 
 Logs, metrics, Events, conditions and `explain` are folds over it. The arrays are the cycle's own copies; node names are
 frozen by row. A bound pod's record is dropped with its attempt. Made with a `ClassEngine`, the record of a pod that
-found a node tells who turned other nodes down, and each plugin's points, only if the engine was asked to.
+fits somewhere tells who turned other nodes down, and each plugin's points, only if the engine was asked to.
 """
 
 from dataclasses import dataclass, field

@@ -1,6 +1,6 @@
 """A user's plugins for random histories.
 
-One reads what no column shows, and its points are out of bounds now and then; one fails now and then; one sees each
+One reads what no column shows, and its points are out of bounds now and then; some fail now and then; one sees each
 node by itself.
 """
 
@@ -35,6 +35,38 @@ class Rates(Plugin):
         infos = [nodes.info(row) for row in rows.tolist()]
         points = [int(one.annotations.get("rate", "0")) + _friends(one) + pod.priority % 3 for one in infos]
         return np.array(points, dtype=np.int64)
+
+
+class Balks(Plugin):
+    """Fails to normalise for three nodes."""
+
+    name = "Balks"
+    depends_on = (Source.ROW,)
+    reads_spec_only = True
+
+    def __init__(self, *_: Any) -> None:
+        pass
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return ()
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        return nodes.pod_count.take(rows)
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        if len(rows) == 3:
+            raise ValueError("three are too many")
+        return np.minimum(scores, 100)
+
+
+class BalksToo(Balks):
+    """The same without a signature, for important pods only."""
+
+    name = "BalksToo"
+    depends_on = (Source.ANYTHING,)
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        return super().normalize(cycle, pod, rows, scores) if pod.priority else scores * 0
 
 
 class _Shunned:
@@ -77,6 +109,8 @@ class Fragile(Plugin):
 
 @plugin("ByItself")
 def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001
+    if len(node.pods) == 9 and pod.priority == 5:
+        raise ValueError("nine")
     return "even" if len(node.pods) % 7 == 6 and pod.priority == 0 else None
 
 

@@ -22,7 +22,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import handle_over
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
-from tests.specification.engine_plugins import ByItself, Fragile, Rates
+from tests.specification.engine_plugins import Balks, BalksToo, ByItself, Fragile, Rates
 from tests.specification.naive_decisions import NaiveCluster
 
 NAME = "kscheduler"
@@ -47,7 +47,7 @@ IMAGES: list[Tree] = [
 SERVICE = convert({"metadata": {"name": "web", "namespace": "default"}, "spec": {"selector": {"app": "web"}}}, Service)
 
 
-def _user_profile(percentage: int, strategy: str) -> Tree:
+def _user_profile(percentage: int, strategy: str, *balking: Tree) -> Tree:
     return {
         "apiVersion": "kubescheduler.config.k8s.io/v1",
         "kind": "KubeSchedulerConfiguration",
@@ -56,7 +56,7 @@ def _user_profile(percentage: int, strategy: str) -> Tree:
             {
                 "schedulerName": NAME,
                 "plugins": {
-                    "multiPoint": {"enabled": [{"name": "Rates", "weight": 3}, {"name": "Fragile"}]},
+                    "multiPoint": {"enabled": [{"name": "Rates", "weight": 3}, {"name": "Fragile"}, *balking]},
                     "filter": {"enabled": [{"name": "ByItself"}]},
                 },
                 "pluginConfig": [
@@ -245,10 +245,11 @@ class World:
                 "profiles": [{"schedulerName": NAME}],
             }
         else:
-            for one in (Rates, Fragile):
+            for one in (Rates, Fragile, Balks, BalksToo):
                 plugins.register(one.name, one)
             plugins.register(ByItself.name, ByItself)
-            tree = _user_profile(seed % 3 * 20, ["MostAllocated", "LeastAllocated"][seed // 2 % 2])
+            balking = [{"name": "Balks"}, {"name": "BalksToo"}][:: 1 if seed % 4 else -1] if seed % 16 < 4 else []
+            tree = _user_profile(seed % 3 * 20, ["MostAllocated", "LeastAllocated"][seed // 2 % 2], *balking)
         profile = build_profiles(from_tree(tree, "test").configuration, plugins, handle)[NAME]
         return profile if seed % 8 < 2 else replace(profile, post_filter=())  # preemption takes most of the time
 

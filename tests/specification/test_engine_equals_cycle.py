@@ -63,7 +63,7 @@ def assert_naive(world: World, record: SchedulingRecord) -> None:
 def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
     """A record as plain values; who turned down whom and each plugin's points only if that is asked for."""
     diagnosis = record.diagnosis
-    is_whole = all_of_it or not record.status.is_success
+    is_whole = all_of_it or not len(record.feasible)
     return {
         "status": record.status,
         "node": record.node_name,
