@@ -29,9 +29,9 @@ _EXACT_AS_FLOAT: Final = 2**46
 _EXACT_AS_INT64: Final = 2**56
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # freezing would cost as much as an array operation
 class Usage:
-    """One resource over the rows, for one pod."""
+    """One resource over the rows, for one pod. Not to be changed."""
 
     allocatable: Amounts
     requested: Amounts

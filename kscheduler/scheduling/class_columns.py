@@ -59,7 +59,7 @@ class _Column:
         self._state = state
         self.log = _log_for(plugin, nodes)
         """Its rows are to be asked about again."""
-        self._by_amounts: dict[bytes, int] | None = {} if _AMOUNTS.issuperset(plugin.depends_on) else None
+        self._by_amounts: dict[bytes, int] | None = {} if _reads_amounts_only(plugin) else None
         """Answers by what rows give and take, where nothing else matters."""
         self.reads_images = Source.IMAGES in plugin.depends_on
         self._images: tuple[int, int] | None = None
@@ -197,9 +197,15 @@ def any_nonzero(answers: NDArray[np.int64] | list[int]) -> bool:
 
 
 def _log_for(plugin: Plugin, nodes: NodeTable) -> ChangeLog:
-    if _AMOUNTS.issuperset(plugin.depends_on):
+    if _reads_amounts_only(plugin):
         return nodes.amount_changes
+    if not plugin.depends_on:
+        return nodes.node_changes  # all rows are alike: only new ones are to be asked about
     return nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
+
+
+def _reads_amounts_only(plugin: Plugin) -> bool:
+    return set(plugin.depends_on) == _AMOUNTS
 
 
 def _images(nodes: NodeTable) -> tuple[int, int]:
