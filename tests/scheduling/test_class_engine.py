@@ -106,9 +106,17 @@ def test_a_node_that_comes_goes_or_takes_another_s_row_is_seen() -> None:
     assert asked.filtered[-1] == ["d"]
 
 
+class JudgesOtherwise(Asked):
+    """It may read what the class that it has `sign` from does not."""
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return super().filter(cycle, pod, nodes, rows)
+
+
 @pytest.mark.parametrize(
     "plugin",
     [
+        pytest.param(JudgesOtherwise(), id="judges otherwise than what signs"),
         pytest.param(Asked("Asked", Source.ANYTHING), id="depends on anything"),
         pytest.param(Asked("Asked", Source.ROW, Source.TOPOLOGY_COUNTERS), id="depends on other rows"),
         pytest.param(Asked("Asked", signature=UNSIGNABLE), id="does not sign this pod"),
