@@ -140,8 +140,7 @@ class Scheduler:
             return None
         watch = self._watches[profile.name]
         watch.start()
-        sampler, engine = self._samplers[profile.name], self._engines.get(profile.name)
-        record = schedule(profile, queued.pod, around.cache, watch, sampler, engine)
+        record = self._judge(queued, profile, watch)
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
             self._fail(queued, self._why_nowhere(record), profile, started)
@@ -163,6 +162,16 @@ class Scheduler:
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
         return failure if is_helped else self._around.infeasible.learned(record.pod, failure)
+
+    def _judge(self, queued: QueuedPodInfo, profile: Profile, watch: ObservedStopwatch) -> SchedulingRecord:
+        """Run the cycle. The safety net is for changes that nobody noticed: it does not believe what is known."""
+        cache, sampler, engine = self._around.cache, self._samplers[profile.name], self._engines.get(profile.name)
+        if not queued.was_flushed:
+            return schedule(profile, queued.pod, cache, watch, sampler, engine)
+        record = schedule(profile, queued.pod, cache, watch, sampler)
+        if record.status.is_success and engine is not None:
+            engine.forget_all()
+        return record
 
     def _activate(self, attempt: Attempt) -> None:
         """Try the pods that plugins have named for it."""

@@ -61,7 +61,7 @@ class ClassEngine:
     def known(self, pod: PodInfo, tally: Tally) -> KnownClass | None:
         """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
         if self._shape != self._shape_of(self._nodes):
-            self._forget_all()
+            self.forget_all()
         try:
             name = self._signatures(pod)
             if any(signature is UNSIGNABLE for signature in name):
@@ -75,6 +75,13 @@ class ClassEngine:
             return None
         self._keep(name, known)
         return known
+
+    def forget_all(self) -> None:
+        """Begin anew: for changes that the table does not tell of."""
+        self._classes.clear()
+        self._answers.clear()
+        self._bytes = 0
+        self._shape = self._shape_of(self._nodes)
 
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """What the plugins sign, in the order of `_signers`."""
@@ -93,12 +100,6 @@ class ClassEngine:
             self._bytes -= self._classes.pop(next(iter(self._classes))).bytes
         self._classes[name] = known
         self._bytes += known.bytes
-
-    def _forget_all(self) -> None:
-        self._classes.clear()
-        self._answers.clear()
-        self._bytes = 0
-        self._shape = self._shape_of(self._nodes)
 
     @staticmethod
     def _shape_of(nodes: NodeTable) -> tuple[int, int]:
