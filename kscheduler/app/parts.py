@@ -54,7 +54,7 @@ from kscheduler.state.waiting_pods import WaitingPodTable
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
 """What the plugins read."""
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
-"""Environment: `off` judges every pod by itself, as kube-scheduler does; for comparisons, and to rule classes out."""
+"""Environment: `off` judges every pod by itself, and from scratch; for comparisons, and to rule classes out."""
 QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
 MOST_WORKERS_PER_PARALLELISM: Final = 4
@@ -168,6 +168,7 @@ class Parts:
             announcer=self.status_writer if self._expects_nodes else None,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(self._class_of, lambda: self.cache.generation),
+            keeps_classes=self._class_of is not no_class,
         )
         return Workers(self._most_workers, self.queue, Scheduler(around), self.limit, self.clock)
 

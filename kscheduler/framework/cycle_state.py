@@ -31,6 +31,10 @@ class CycleState:
         value = self._values.get(kind)
         return value if isinstance(value, kind) else None
 
+    def take(self, other: "CycleState") -> None:
+        """Hold what the other holds, too (values are shared)."""
+        self._values.update(other._values)
+
     def copy(self) -> "CycleState":
         """A state whose entries can be replaced without touching this one (values are shared)."""
         copied = CycleState()

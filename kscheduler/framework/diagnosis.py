@@ -7,9 +7,12 @@ number for each; the plugin tells what a number means. Counting reasons then cos
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Protocol
 
 import numpy as np
 
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import Codes, Rows
 from kscheduler.framework.status import SUCCESS, Code, Status
 
@@ -32,6 +35,27 @@ class Rejection:
         """Each distinct status with the number of rows it was given to."""
         for code, count in zip(*np.unique(self.codes, return_counts=True), strict=True):
             yield self.status_of(int(code)), int(count)
+
+
+class _Judge(Protocol):
+    """A filter, as far as its codes' meaning goes."""
+
+    name: str
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """What a code means."""
+        ...
+
+
+def divided(judge: _Judge, codes: Codes, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
+    """The rows that pass; who turned the others down is added to the rejections."""
+    passing = np.flatnonzero(codes == 0)
+    if len(passing) == len(rows):
+        return rows
+    rejected = np.flatnonzero(codes)
+    meaning = partial(judge.status, state)
+    rejections.append(Rejection(judge.name, rows.take(rejected), codes.take(rejected), meaning))
+    return rows.take(passing)
 
 
 @dataclass(slots=True)

@@ -2,8 +2,9 @@
 
 The problem: a loop over 5,000 node objects costs milliseconds per pod. The idea: a node is a row, a fact about nodes
 is a numpy column, and a rule judges all rows in one operation. A removed node frees its row for the next one; a change
-raises the row's generation. Limits: columns are int64 and saturate (exact sums live in `NodeInfo`), and they change in
-place, so whoever keeps results beyond a cycle copies them.
+raises the row's generation and is logged, so that what was worked out for the other rows can be kept. Limits: columns
+are int64 and saturate (exact sums live in `NodeInfo`), and they change in place, so whoever keeps results beyond a
+cycle copies them.
 
 Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
 """
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.label_column import LabelColumn, Mask
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.pod_info import ALL_INTERFACES, HostPort, PodInfo
@@ -36,6 +38,7 @@ CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
 
 _FIRST_CAPACITY = 64
 _PER_ROW = (
+    "is_live",
     "allowed_pods",
     "pod_count",
     "unschedulable",
@@ -46,6 +49,7 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
+_KEPT_AMOUNTS = 1024
 
 
 class NodeTable:
@@ -65,6 +69,8 @@ class NodeTable:
         """[resource, row]: the sum over the row's pods."""
         self.nonzero_requested: NDArray[np.int64] = np.zeros((2, self.capacity), dtype=np.int64)
         """[cpu | memory, row]: the sum that scoring presumes."""
+        self.is_live: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
+        """Whether the row is a node."""
         self.allowed_pods: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         self.pod_count: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
@@ -81,6 +87,15 @@ class NodeTable:
         self.last_generation = 0
         self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         """Per row a number that moves with each change of its pods, of what they say of themselves too."""
+        self.row_changes = ChangeLog()
+        """Rows of which anything has changed: the node, its pods, or what the pods say of themselves."""
+        self.node_changes = ChangeLog()
+        """Rows whose node has come, gone or changed."""
+        self.amount_changes = ChangeLog()
+        """Rows of which what the node gives or what its pods take may have changed."""
+        self.node_columns_version = 0
+        """Moves with every node that comes, goes, or shows something else in the columns."""
+        self._amounts_of: dict[int, tuple[int, bytes]] = {}
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
@@ -133,6 +148,20 @@ class NodeTable:
         index = self.resources.get(resource)
         return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
 
+    def amounts_at(self, row: int) -> bytes:
+        """All that the row's node gives and that is taken of it, as one value to compare."""
+        generation = self.generation.item(row)
+        known = self._amounts_of.get(row)
+        if known is not None and known[0] == generation:
+            return known[1]
+        columns = (self.allocatable, self.requested, self.nonzero_requested)
+        amounts = b"".join([one[:, row].tobytes() for one in columns])
+        amounts += b"%d %d" % (self.allowed_pods.item(row), self.pod_count.item(row))
+        if len(self._amounts_of) >= _KEPT_AMOUNTS:
+            self._amounts_of.clear()
+        self._amounts_of[row] = generation, amounts
+        return amounts
+
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement."""
         return self._label(requirement.key).matches(requirement, rows)
@@ -179,6 +208,8 @@ class NodeTable:
         """
         fork = copy(self)
         fork.resources = dict(self.resources)
+        fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
+        fork._amounts_of = {}
         for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
             setattr(fork, name, getattr(self, name).copy())
         fork.infos = list(self.infos)
@@ -199,6 +230,7 @@ class NodeTable:
         row = self._free.pop()
         self.infos[row] = info
         self._row_of[info.name] = row
+        self.is_live[row] = True
         self._rows = self._names = None
         self._set_node_columns(row, info)
         self._set_sums(row, info)
@@ -221,12 +253,20 @@ class NodeTable:
             self.ports.remove(row, pod.host_ports)
         del self._row_of[info.name]
         self.infos[row] = None
+        self.is_live[row] = False
         self.allowed_pods[row] = 0
         self.unschedulable[row] = False
         self.allocatable[:, row] = self.requested[:, row] = 0
         self._touch(row)
+        self.node_changes.append(row)
+        self.node_columns_version += 1
         self._free.append(row)
         self._rows = self._names = None
+
+    def tell(self, row: int) -> None:
+        """The row's node has changed in something that no column shows: an annotation, a condition."""
+        self.row_changes.append(row)
+        self.node_changes.append(row)
 
     def rebuild(self, row: int) -> None:
         """Show a row's info as if it had just come, whatever the row shows now."""
@@ -254,6 +294,7 @@ class NodeTable:
     def replace_pod(self, row: int) -> None:
         """A pod of the row has a new version that takes the same: no sum moves."""
         self.pods_version[row] += 1
+        self.row_changes.append(row)
 
     def _set_node_columns(self, row: int, info: NodeInfo) -> None:
         node = info.node
@@ -277,6 +318,8 @@ class NodeTable:
             if column.is_wasteful(len(self)):
                 del self._labels[key]
         self._touch(row)
+        self.node_changes.append(row)
+        self.node_columns_version += 1
 
     def _set_sums(self, row: int, info: NodeInfo) -> None:
         for name, amount in info.requested.items():
@@ -292,6 +335,8 @@ class NodeTable:
     def _touch(self, row: int) -> None:
         self.last_generation += 1
         self.generation[row] = self.last_generation
+        self.row_changes.append(row)
+        self.amount_changes.append(row)
 
     def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
         number = self._taint_set_of.get(taints)

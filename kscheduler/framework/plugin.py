@@ -61,10 +61,20 @@ class Point(Enum):
 
 
 class Source(Enum):
-    """What a plugin's answer about a row depends on, besides the pod."""
+    """What a plugin's answer about a row depends on, besides the pod.
 
+    An answer is all that a plugin says before points are normalised: PreFilter, Filter, PreScore and Score. Where it
+    depends on AMOUNTS, ROW and IMAGES only, it is kept for all pods that the plugin signs alike, and asked for again
+    only where these have changed; any other source means that the plugin is asked for each pod.
+    """
+
+    AMOUNTS = "amounts"
+    """What the row's node gives and its pods take: `allocatable`, `requested`, `nonzero_requested`, `allowed_pods` and
+    `pod_count`, and nothing else of the row. Rows with equal amounts get equal answers."""
     ROW = "row"
+    """The node of the row itself and the pods on it, and nothing about other rows."""
     IMAGES = "images"
+    """Which nodes have which images, and how many nodes there are."""
     TOPOLOGY_COUNTERS = "topology counters"
     VOLUMES = "volumes"
     NAMESPACES = "namespaces"
@@ -91,7 +101,10 @@ class Plugin:
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
     reads_pods: ClassVar[bool] = True
-    """Whether `filter` looks at the pods of a node; if not, preemption need not ask it again for each victim."""
+    """Whether `filter` or `score` look at the pods of a node; if not, what they say stands while pods come and go."""
+    reads_spec_only: ClassVar[bool] = False
+    """Whether of a pod nothing matters but its spec (and what its status says of resources): neither labels nor
+    namespace nor anything else of its metadata, for the plugin's answers and for what it signs."""
     reasons: ClassVar[Mapping[int, str]] = {}
     """What the codes of `filter` mean, where that does not depend on the pod."""
 

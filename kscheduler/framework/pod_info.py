@@ -21,6 +21,19 @@ HostPort = tuple[str, int, str]
 
 ALL_INTERFACES = "0.0.0.0"
 
+_OF_SPEC = (
+    "requests",
+    "accounted",
+    "nonzero_accounted",
+    "nonzero_requests",
+    "host_ports",
+    "node_selector",
+    "required_node_terms",
+    "affinity_terms",
+    "images",
+)
+"""What follows from a pod's spec and namespace, as long as its status says nothing of resources."""
+
 
 class PodInfo:
     """A pod and its derived values. Never changed: a new version of the object is a new PodInfo."""
@@ -31,6 +44,8 @@ class PodInfo:
         self.priority = pod.spec.priority or 0
         self.signature: Hashable | None = None
         """What tells it from pods that plugins judge otherwise; `None` until it is worked out (`signatures`)."""
+        self.is_like_another = False
+        """Whether it has taken over what was worked out of another pod: there may be more of them."""
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
@@ -40,6 +55,19 @@ class PodInfo:
         bare = PodInfo(self.pod)
         bare.signature = self.signature
         return bare
+
+    def take(self, other: "PodInfo") -> None:
+        """Take over what was worked out of another pod's spec, which equals this one's, in the same namespace."""
+        mine, its = self.__dict__, other.__dict__
+        for name in _OF_SPEC:
+            if name in its:
+                mine[name] = its[name]
+        keys = [key for one in self.pod.spec.topology_spread_constraints for key in one.match_label_keys]
+        if all(self.labels.get(key) == other.labels.get(key) for key in keys):
+            for name in ("spread_constraints", "spread_by_action"):
+                if name in its:
+                    mine[name] = its[name]
+        self.is_like_another = True
 
     @property
     def key(self) -> str:
@@ -142,6 +170,13 @@ class PodInfo:
         """`spec.topologySpreadConstraints`, parsed, in that order."""
         constraints = self.pod.spec.topology_spread_constraints
         return tuple(parse_spread_constraint(one, self.namespace, self.labels) for one in constraints)
+
+    @cached_property
+    def spread_by_action(self) -> dict[str, tuple[SpreadConstraint, ...]]:
+        """The same by `whenUnsatisfiable`."""
+        constraints = self.spread_constraints
+        actions = dict.fromkeys(one.action for one in constraints)
+        return {action: tuple(one for one in constraints if one.action == action) for action in actions}
 
     @cached_property
     def images(self) -> tuple[str, ...]:

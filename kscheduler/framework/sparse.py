@@ -48,6 +48,8 @@ class ImageStates:
 
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
+        self.changes = 0
+        """Moves with every image that a row reports or no longer does."""
 
     def get(self, name: str) -> ImageState | None:
         """The state of a (normalised) image name; `None` where no node has it."""
@@ -61,6 +63,7 @@ class ImageStates:
                 if state is None:
                     state = self._states[name] = ImageState(image.size_bytes)
                 state.add(row)
+                self.changes += 1
 
     def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
         """Take back what `add` was told."""
@@ -69,11 +72,13 @@ class ImageStates:
                 state = self._states.get(name)
                 if state is not None:
                     state.remove(row)
+                    self.changes += 1
                     if not state.rows:
                         del self._states[name]
 
     def clear(self, row: int) -> None:
         """The row reports nothing. Looks at every image there is: for repairs."""
+        self.changes += 1
         for name, state in list(self._states.items()):
             state.remove(row)
             if not state.rows:

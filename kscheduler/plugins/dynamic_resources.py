@@ -32,6 +32,8 @@ class DynamicResources(Plugin):
 
     name = "DynamicResources"
     depends_on = ()
+    reads_pods = False
+    reads_spec_only = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args, handle

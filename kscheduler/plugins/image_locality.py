@@ -27,6 +27,8 @@ class ImageLocality(Plugin):
 
     name = "ImageLocality"
     depends_on = (Source.ROW, Source.IMAGES)
+    reads_pods = False
+    reads_spec_only = True
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
         del args, handle

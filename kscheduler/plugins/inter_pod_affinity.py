@@ -36,6 +36,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.framework.topology import CountColumn, TopologyCounters
 
 _ALL: Final = slice(None)
+_SKIPPED: Final = PreFilterResult(SKIP)
 
 
 class _DomainCounts:
@@ -53,10 +54,11 @@ class _DomainCounts:
 
     @classmethod
     def of(cls, nodes: NodeTable, key: str, counts: CountColumn) -> "_DomainCounts":
-        """Sum over the live rows of each domain; exact below 2^53."""
+        """Sum over the live rows of each domain."""
         numbers, values = nodes.label_values(key, _ALL)
         live = compact(nodes.rows())
-        sums = np.bincount(numbers[live], weights=counts[live], minlength=len(values)).astype(np.int64)
+        sums = np.zeros(len(values), dtype=np.int64)
+        np.add.at(sums, numbers[live], counts[live])
         sums[0] = 0
         return cls(numbers, sums)
 
@@ -67,8 +69,15 @@ class _DomainCounts:
 
     def at(self, rows: Rows) -> NDArray[np.int64]:
         """The counts of the rows' domains."""
-        counts = self._counts[self._numbers[rows]]
+        counts = self._counts.take(self._numbers[compact(rows)])
         return counts if self._moved is None else counts + self._moved[rows]
+
+    def has_any_at(self, rows: Rows) -> Mask:
+        """Whether somebody is counted in the rows' domains."""
+        if self._moved is None:
+            return (self._counts > 0).take(self._numbers[compact(rows)])
+        found: Mask = self.at(rows) > 0
+        return found
 
     def nobody(self, rows: Rows) -> Mask:
         """Whether nobody is counted anywhere, as each of the rows sees it."""
@@ -80,7 +89,7 @@ class _DomainCounts:
 
     def lacking(self, rows: Rows) -> Mask:
         """The rows that have no such label."""
-        lacking: Mask = self._numbers[rows] == 0
+        lacking: Mask = self._numbers[compact(rows)] == 0
         return lacking
 
     def moved(self, row: int, by: int) -> "_DomainCounts":
@@ -199,10 +208,12 @@ class InterPodAffinity(Plugin):
         """Count by domain; skip where neither the pod nor one that is there requires anything."""
         terms = pod.affinity_terms
         held = self._counters.required_anti_affinity(pod)
-        repelling = _by_key(nodes, _summed((one.topology_key, one.holders) for one in held))
         asks_nothing = not (terms.required_affinity or terms.required_anti_affinity)
+        if asks_nothing and not held:
+            return _SKIPPED
+        repelling = _by_key(nodes, _summed((one.topology_key, one.holders) for one in held))
         if asks_nothing and all(one.is_empty for one in repelling.values()):
-            return PreFilterResult(SKIP)
+            return _SKIPPED
         avoided, wanted = _by_key(nodes, self._avoided(terms)), _by_key(nodes, self._wanted(terms))
         cycle.write(_Required(repelling, avoided, wanted, self._satisfies_itself(pod)))
         return PreFilterResult(SUCCESS)
@@ -262,13 +273,17 @@ class InterPodAffinity(Plugin):
         state = cycle.read(_Required)
         codes = np.zeros(len(rows), dtype=np.int64)
         for one in state.repelling.values():
-            codes[one.at(rows) > 0] = self.REPELLED
+            np.copyto(codes, self.REPELLED, where=one.has_any_at(rows))
         for one in state.avoided.values():
-            codes[one.at(rows) > 0] = self.TOO_NEAR
+            np.copyto(codes, self.TOO_NEAR, where=one.has_any_at(rows))
         if state.wanted:
             may_be_first = state.may_be_first(rows)
+            is_first_anywhere = bool(may_be_first.any())
             for one in state.wanted.values():
-                codes[np.where(may_be_first, one.lacking(rows), one.at(rows) <= 0)] = self.NOT_NEAR
+                is_away = ~one.has_any_at(rows)
+                if is_first_anywhere:
+                    is_away = np.where(may_be_first, one.lacking(rows), is_away)
+                np.copyto(codes, self.NOT_NEAR, where=is_away)
         return codes
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:

@@ -38,6 +38,7 @@ class NodeAffinity(Plugin):
     name = "NodeAffinity"
     depends_on = (Source.ROW,)
     reads_pods = False
+    reads_spec_only = True
     NOT_ENFORCED = -1
     NOT_MATCHED = -2
     reasons: ClassVar = {

@@ -45,6 +45,7 @@ class NodeDeclaredFeatures(Plugin):
     name = "NodeDeclaredFeatures"
     depends_on = (Source.ROW,)
     reads_pods = False
+    reads_spec_only = True
     LACKING = -1
     reasons: ClassVar = {LACKING: "node(s) didn't match Pod's required features"}
 

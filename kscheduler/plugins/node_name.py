@@ -19,6 +19,7 @@ class NodeName(Plugin):
     name = "NodeName"
     depends_on = (Source.ROW,)
     reads_pods = False
+    reads_spec_only = True
     MISMATCH = -1
     reasons: ClassVar = {MISMATCH: "node(s) didn't match the requested node name"}
 

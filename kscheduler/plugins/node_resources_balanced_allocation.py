@@ -28,7 +28,8 @@ class NodeResourcesBalancedAllocation(Plugin):
     """50 to 100 points by how even the node's use becomes."""
 
     name = "NodeResourcesBalancedAllocation"
-    depends_on = (Source.ROW,)
+    depends_on = (Source.AMOUNTS,)
+    reads_spec_only = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs | None, handle: Handle) -> None:
         del handle
@@ -50,22 +51,25 @@ class NodeResourcesBalancedAllocation(Plugin):
         requests = zip(self._resources, self._requests(pod), strict=True)
         found = (usage(nodes, rows, name, request, nonzero=False) for name, request in requests)
         usages = [one for one in found if one is not None]
-        with_pod = evenness(usages, [one.requested_with_pod for one in usages], len(rows))
-        without_pod = evenness(usages, [one.requested for one in usages], len(rows))
-        return _HALF + (_HALF + with_pod - without_pod) // 2
+        with_pod, without_pod = evenness(usages, [one.requested_both_ways for one in usages], (2, len(rows)))
+        points: Scores = _HALF + (_HALF + with_pod - without_pod) // 2
+        return points
 
     def _requests(self, pod: PodInfo) -> tuple[int, ...]:
         """As a pod on a node would be counted: pod-level requests and resizes included."""
         return tuple(pod.accounted.get(name, 0) for name in self._resources)
 
 
-def evenness(usages: Sequence[Usage], requested: Sequence[Amounts], size: int) -> Scores:
-    """(1 - standard deviation of the used fractions) * 100, cut to an integer: 50 (far apart) to 100 (even)."""
+def evenness(usages: Sequence[Usage], requested: Sequence[Amounts], shape: int | tuple[int, ...]) -> Scores:
+    """(1 - standard deviation of the used fractions) * 100, cut to an integer: 50 (far apart) to 100 (even).
+
+    `requested` has one array of this shape per resource, the last axis being rows; so has the answer.
+    """
     fractions = [
         np.minimum(amount / np.maximum(one.allocatable, 1), 1.0) for one, amount in zip(usages, requested, strict=True)
     ]
     if len(fractions) < 2:
-        return np.full(size, MAX_NODE_SCORE, dtype=np.int64)
+        return np.full(shape, MAX_NODE_SCORE, dtype=np.int64)
     if all(one.is_everywhere for one in usages):
         deviation = _deviation(fractions)
     else:

@@ -38,6 +38,7 @@ from kscheduler.framework.resource_scoring import (
     most_allocated,
     points_by_utilization,
     usage,
+    values_at,
 )
 from kscheduler.framework.status import SUCCESS, Status
 
@@ -54,7 +55,8 @@ class NodeResourcesFit(Plugin):
     """Turns down nodes without room; scores by one of three strategies."""
 
     name = "NodeResourcesFit"
-    depends_on = (Source.ROW,)
+    depends_on = (Source.AMOUNTS,)
+    reads_spec_only = True
 
     def __init__(self, args: NodeResourcesFitArgs | None, handle: Handle) -> None:
         del handle
@@ -150,9 +152,9 @@ class _Wanted:
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
         """One code per row, or PASS_ALL."""
         where = compact(rows)
-        full = nodes.pod_count[where] >= nodes.allowed_pods[where]
+        full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
         lacks = list(self._lacks(nodes, rows))
-        if not lacks and not full.any():
+        if not lacks and not np.count_nonzero(full):
             return PASS_ALL
         if self._numbered is not None:
             return self._numbered_codes(full, lacks)
@@ -180,9 +182,9 @@ class _Wanted:
                 everywhere = np.ones(len(rows), dtype=np.bool_)
                 yield bit_of[name], everywhere, everywhere
                 continue
-            allocatable = nodes.allocatable[index][where]
-            lacking = allocatable - nodes.requested[index][where] < amount
-            if lacking.any():
+            allocatable = values_at(nodes.allocatable[index], where)
+            lacking = allocatable - values_at(nodes.requested[index], where) < amount
+            if np.count_nonzero(lacking):
                 yield bit_of[name], lacking, allocatable < amount
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:

@@ -25,6 +25,7 @@ class NodeUnschedulable(Plugin):
     name = "NodeUnschedulable"
     depends_on = (Source.ROW,)
     reads_pods = False
+    reads_spec_only = True
     UNSCHEDULABLE = -1
     reasons: ClassVar = {UNSCHEDULABLE: "node(s) were unschedulable"}
 

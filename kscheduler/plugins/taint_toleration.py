@@ -33,6 +33,7 @@ class TaintToleration(Plugin):
     name = "TaintToleration"
     depends_on = (Source.ROW,)
     reads_pods = False
+    reads_spec_only = True
     UNTOLERATED = -1
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}
 

@@ -25,6 +25,7 @@ from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling import permit, pre_binding
+from kscheduler.scheduling.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle import schedule
 from kscheduler.scheduling.failures import (
     Failure,
@@ -103,6 +104,8 @@ class Surroundings:
     """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
     infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
     """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
+    keeps_classes: bool = True
+    """Whether what a cycle works out is kept for the next pods that plugins judge alike."""
 
 
 class Scheduler:
@@ -112,6 +115,12 @@ class Scheduler:
         self._around = around
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
+        }
+        budget = BUDGET_BYTES // max(1, len(around.profiles))
+        self._engines = {
+            name: ClassEngine(profile, around.cache, budget_bytes=budget)
+            for name, profile in around.profiles.items()
+            if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
 
@@ -131,7 +140,7 @@ class Scheduler:
             return None
         watch = self._watches[profile.name]
         watch.start()
-        record = schedule(profile, queued.pod, around.cache, watch, self._samplers[profile.name])
+        record = self._judge(queued, profile, watch)
         around.observations.algorithm(around.clock.monotonic() - started)
         if not record.status.is_success:
             self._fail(queued, self._why_nowhere(record), profile, started)
@@ -153,6 +162,16 @@ class Scheduler:
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
         return failure if is_helped else self._around.infeasible.learned(record.pod, failure)
+
+    def _judge(self, queued: QueuedPodInfo, profile: Profile, watch: ObservedStopwatch) -> SchedulingRecord:
+        """Run the cycle. The safety net is for changes that nobody noticed: it does not believe what is known."""
+        cache, sampler, engine = self._around.cache, self._samplers[profile.name], self._engines.get(profile.name)
+        if not queued.was_flushed:
+            return schedule(profile, queued.pod, cache, watch, sampler, engine)
+        record = schedule(profile, queued.pod, cache, watch, sampler)
+        if record.status.is_success and engine is not None:
+            engine.forget_all()
+        return record
 
     def _activate(self, attempt: Attempt) -> None:
         """Try the pods that plugins have named for it."""

@@ -10,21 +10,26 @@ with the highest stable mix of pod UID and node name, so any decision can be mad
 """
 
 from collections.abc import Sequence
-from typing import Final, Protocol, cast
+from typing import Final, Protocol
 
 import numpy as np
 
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import NodeTable, Scores, stable_hash
-from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
+from kscheduler.framework.node_table import NodeTable, stable_hash
+from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
+from kscheduler.scheduling.class_engine import ClassEngine
 from kscheduler.scheduling.filters import Filters
+from kscheduler.scheduling.known_class import KnownClass
 from kscheduler.scheduling.missing_rules import held_status
 from kscheduler.scheduling.node_search import NodeSearch
 from kscheduler.scheduling.nominations import rivals
 from kscheduler.scheduling.plugin_failure import PluginFailure
+from kscheduler.scheduling.points import final_points, raw_points
 from kscheduler.scheduling.post_filter import run_post_filter
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
@@ -65,19 +70,25 @@ UNTIMED: Final = NoStopwatch()
 
 
 def schedule(
-    profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
+    profile: Profile,
+    pod: PodInfo,
+    view: Cache,
+    watch: Stopwatch = UNTIMED,
+    sampler: NodeSampler | None = None,
+    engine: ClassEngine | None = None,
 ) -> SchedulingRecord:
     """Choose a node. The record tells which, or why none; a plugin's failure is an Error in it, never an exception.
 
     `sampler` says where a search for a share of the nodes begins, and is moved on; without one at the first node.
+    `engine` is that of the profile over the view: it makes the same decision from what it knows of the pod's class.
     """
-    record = find_feasible(profile, pod, view, watch, sampler)
+    record, known = _feasible(profile, pod, view, watch, sampler, engine)
     if not record.status.is_success:
         _without_node(profile, record, view.nodes, watch)
         return record
     try:
         if len(record.feasible) > 1:
-            prioritize(profile, record, view.nodes, watch)
+            _prioritize_known(profile, record, view.nodes, watch, known)
         record.node_name = view.nodes.name_of(_choose(record, view.nodes))
     except PluginFailure as failure:
         record.status = failure.status
@@ -89,49 +100,86 @@ def find_feasible(
     profile: Profile, pod: PodInfo, view: Cache, watch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
 ) -> SchedulingRecord:
     """PreFilter and Filter: which nodes the pod fits on."""
+    record, _ = _feasible(profile, pod, view, watch, sampler, None)
+    return record
+
+
+def _feasible(
+    profile: Profile,
+    pod: PodInfo,
+    view: Cache,
+    watch: Stopwatch,
+    sampler: NodeSampler | None,
+    engine: ClassEngine | None,
+) -> tuple[SchedulingRecord, KnownClass | None]:
     nodes = view.nodes
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(nodes))
     record.diagnosis.names = nodes.names()
     if not len(nodes):
         record.status = NO_NODES
-        return record
+        return record, None
+    known = None
     try:
-        _filter(profile, record, view, watch, sampler or NodeSampler())
+        known = _filter(profile, record, view, watch, sampler or NodeSampler(), engine)
     except PluginFailure as failure:
         record.status = failure.status
-    return record
+    return record, known
 
 
-def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch = UNTIMED) -> None:
+def prioritize(
+    profile: Profile,
+    record: SchedulingRecord,
+    nodes: NodeTable,
+    watch: Stopwatch = UNTIMED,
+    known: KnownClass | None = None,
+) -> None:
     """PreScore, Score, normalise and weigh the feasible rows. Raises `PluginFailure`."""
-    skipped = _pre_score(profile, record, nodes, watch)
+    skipped = _pre_score(profile.pre_score if known is None else known.live_pre_score, record, nodes, watch)
     rows = record.feasible
-    totals = np.zeros(len(rows), dtype=np.int64)
-    scores: list[PluginScores] = []
-    for weighted in profile.score:
-        if weighted.plugin.name not in skipped:
-            points = _points(weighted.plugin, record, nodes) * weighted.weight
-            scores.append(PluginScores(weighted.plugin.name, weighted.weight, points))
-            totals += points
-            watch.evaluated("Score", weighted.plugin.name, len(rows))
+    scores: dict[str, PluginScores] = {}
+    for weighted in profile.score if known is None else known.live_score:
+        plugin = weighted.plugin
+        if plugin.name not in skipped:
+            raw = raw_points(plugin, record.state, record.pod, nodes, rows)
+            points = final_points(plugin, record.state, record.pod, rows, raw) * weighted.weight
+            scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points)
+            watch.evaluated("Score", plugin.name, len(rows))
+    totals = np.zeros(len(rows), dtype=np.int64) if known is None else known.totals(record.pod, record.state, rows)
+    for one in scores.values():
+        totals += one.points
     if not profile.score:
         totals += 1
-    record.scores, record.totals = tuple(scores), totals
+    if known is None or known.tells_all:
+        scores |= {} if known is None else known.plugin_scores(record.pod, record.state, rows)
+        record.scores = tuple(scores[one.plugin.name] for one in profile.score if one.plugin.name in scores)
+    record.totals = totals
     watch.lap("Score", SUCCESS)
 
 
 # --- PreFilter and Filter ---------------------------------------------------------------------------------------------
 
 
-def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stopwatch, sampler: NodeSampler) -> None:
-    skipped: set[str] = set()
+def _filter(
+    profile: Profile,
+    record: SchedulingRecord,
+    view: Cache,
+    watch: Stopwatch,
+    sampler: NodeSampler,
+    engine: ClassEngine | None,
+) -> KnownClass | None:
+    """Returns what is known of the pod's class, where that can be used for scoring, too."""
     record.status = held_status(record.pod, profile.enabled)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
-        return
-    record.status = _pre_filter(profile, record, view.nodes, skipped, watch)
+        return None
+    known = engine.known(record.pod, watch) if engine is not None else None
+    skipped: set[str] = set()
+    if known is not None and not _pre_filter_known(known, record, view.nodes, skipped, watch):
+        known = None
+    if known is None:
+        record.status = _pre_filter(profile.pre_filter, record, view.nodes, skipped, watch)
     watch.lap("PreFilter", record.status)
-    filters = Filters(profile, record.pod, rivals(record.pod, view), skipped, watch)
+    filters = Filters(profile, record.pod, rivals(record.pod, view), skipped, watch, known)
     if record.status.is_success:
         record.feasible = NodeSearch(filters, record, view.nodes).run(sampler)
         if not len(record.feasible):
@@ -141,6 +189,22 @@ def _filter(profile: Profile, record: SchedulingRecord, view: Cache, watch: Stop
         record.diagnosis.pre_filter = record.status
     if not record.status.is_success:
         record.state.write(filters.dry_run())
+    return known
+
+
+def _pre_filter_known(
+    known: KnownClass, record: SchedulingRecord, nodes: NodeTable, skipped: set[str], watch: Stopwatch
+) -> bool:
+    """PreFilter of the plugins that nothing is kept of. Unless it succeeds for all nodes, the record is as before."""
+    known.prepare(record.state)
+    skipped |= known.skipped
+    status = _pre_filter(known.live_pre_filter, record, nodes, skipped, watch)
+    if status.is_success and record.node_names is None:
+        return True
+    skipped.clear()
+    record.state = CycleState()
+    record.node_names, record.narrowed_by, record.diagnosis.narrowed_by = None, (), frozenset()
+    return False
 
 
 def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch) -> None:
@@ -152,11 +216,15 @@ def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, 
 
 
 def _pre_filter(
-    profile: Profile, record: SchedulingRecord, nodes: NodeTable, skipped: set[str], watch: Stopwatch
+    plugins: Sequence[PreFilterPlugin],
+    record: SchedulingRecord,
+    nodes: NodeTable,
+    skipped: set[str],
+    watch: Stopwatch,
 ) -> Status:
     """Run PreFilter; an unresolvable rejection ends it at once, a resolvable one after all have run (Q18)."""
     remembered = SUCCESS
-    for plugin in profile.pre_filter:
+    for plugin in plugins:
         try:
             result = plugin.pre_filter(record.state, record.pod, nodes)
         except Exception as error:
@@ -188,9 +256,11 @@ def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
 # --- Score ------------------------------------------------------------------------------------------------------------
 
 
-def _pre_score(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch) -> set[str]:
+def _pre_score(
+    plugins: Sequence[PreScorePlugin], record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch
+) -> set[str]:
     skipped: set[str] = set()
-    for plugin in profile.pre_score:
+    for plugin in plugins:
         try:
             status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
         except Exception as error:
@@ -204,29 +274,15 @@ def _pre_score(profile: Profile, record: SchedulingRecord, nodes: NodeTable, wat
     return skipped
 
 
-def _points(plugin: ScorePlugin, record: SchedulingRecord, nodes: NodeTable) -> Scores:
+def _prioritize_known(
+    profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch, known: KnownClass | None
+) -> None:
     try:
-        points = plugin.score(record.state, record.pod, nodes, record.feasible)
-    except Exception as error:
-        raise PluginFailure(f'running Score plugins: plugin "{plugin.name}" failed with: {error}') from error
-    if hasattr(plugin, "normalize"):
-        points = _normalized(cast("NormalizingPlugin", plugin), record, points)
-    least, most = int(points.min()), int(points.max())
-    if least < MIN_NODE_SCORE or most > MAX_NODE_SCORE:
-        wrong = least if least < MIN_NODE_SCORE else most
-        text = f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range of'
-        wanted = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-        raise PluginFailure(f"applying score defaultWeights on Score plugins: {text} {wanted}")
-    return points
-
-
-def _normalized(plugin: NormalizingPlugin, record: SchedulingRecord, points: Scores) -> Scores:
-    try:
-        return plugin.normalize(record.state, record.pod, record.feasible, points)
-    except Exception as error:
-        raise PluginFailure(
-            f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
-        ) from error
+        prioritize(profile, record, nodes, watch, known)
+    except PluginFailure:
+        if known is None:
+            raise
+        prioritize(profile, record, nodes, watch)  # of several that fail, the profile's order tells which is named
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
@@ -234,11 +290,12 @@ def _normalized(plugin: NormalizingPlugin, record: SchedulingRecord, points: Sco
 
 def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
-    rows = record.feasible
-    if len(record.totals):
-        rows = rows[record.totals == record.totals.max()]
+    rows, totals = record.feasible, record.totals
+    if len(totals):
+        best = np.flatnonzero(totals == totals[totals.argmax()])
+        rows = rows if len(best) == len(rows) else rows.take(best)
     if len(rows) == 1:
         return int(rows[0])
-    mixed = mix(nodes.name_hash[rows], stable_hash(record.pod.uid))
-    tied: list[int] = rows[mixed == mixed.max()].tolist()
-    return min(tied, key=nodes.name_of)
+    mixed = mix(nodes.name_hash[compact(rows)], stable_hash(record.pod.uid))
+    tied: list[int] = rows[np.flatnonzero(mixed == mixed[mixed.argmax()])].tolist()
+    return min(tied, key=nodes.name_of) if len(tied) > 1 else tied[0]

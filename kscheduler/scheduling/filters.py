@@ -13,13 +13,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.scheduling.known_class import Judged, KnownClass
 from kscheduler.scheduling.nominations import (
     count_in,
     count_out,
@@ -60,10 +61,30 @@ class Filters:
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
     tally: Tally
+    known: KnownClass | None = None
+    """What is known of the pod's class; dry runs do without."""
 
     def passing(self, nodes: NodeTable, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
         """The rows that pass with the pods that are nominated to them, and without. Raises `PluginFailure`."""
-        return self._passing(self.profile.filter, nodes, state, rows, rejections)
+        known = self.known
+        if known is None:
+            return self._passing(self.profile.filter, nodes, state, rows, rejections)
+        if self.expected:
+            rows = self._beside_nominated(self.profile.filter, nodes, state, rows, rejections)
+        told: list[Judged] = []
+        passing: Rows | None = None
+        try:
+            passing = known.passing(nodes, rows, partial(self._asked_unless_skipped, nodes, state), told)
+        finally:
+            if passing is None or not len(passing) or known.tells_all:
+                for one in told:
+                    one.tell(state, rejections)
+        return passing
+
+    def _asked_unless_skipped(
+        self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows
+    ) -> Codes | None:
+        return None if plugin.name in self.skipped else self._asked(nodes, state, plugin, rows)
 
     def _passing(
         self,
@@ -107,19 +128,19 @@ class Filters:
                 continue
             if not len(rows):
                 break
-            try:
-                codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
-            except Exception as error:
-                raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
-            self.tally.evaluated("Filter", plugin.name, len(rows))
-            if codes is None:
-                continue
-            rejected = codes != 0
-            if rejected.any():
-                meaning = partial(plugin.status, state)
-                rejections.append(Rejection(plugin.name, rows[rejected], codes[rejected], meaning))
-                rows = rows[~rejected]
+            codes = self._asked(nodes, state, plugin, rows)
+            if codes is not None:
+                rows = divided(plugin, codes, state, rows, rejections)
         return rows
+
+    def _asked(self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
+        """What one filter has against the rows; `None` if nothing. Raises `PluginFailure`."""
+        try:
+            codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
+        except Exception as error:
+            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
+        self.tally.evaluated("Filter", plugin.name, len(rows))
+        return codes
 
     # --- dry runs -----------------------------------------------------------------------------------------------------
 

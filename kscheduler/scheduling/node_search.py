@@ -59,13 +59,15 @@ class NodeSearch:
 
     def _narrowed(self) -> Rows:
         """The rows to judge. Those outside the names that PreFilter gave are turned down by no plugin in particular."""
-        record, rows = self.record, self.nodes.rows()
+        record = self.record
         if record.node_names is None:
-            return rows
+            return self.nodes.rows()
         inside = self.nodes.rows_of(record.node_names)
-        outside = np.setdiff1d(rows, inside, assume_unique=True)
+        is_outside = self.nodes.is_live.copy()
+        is_outside[inside] = False
         for rejection in record.diagnosis.rejections:
-            outside = np.setdiff1d(outside, rejection.rows, assume_unique=True)
+            is_outside[rejection.rows] = False
+        outside = np.flatnonzero(is_outside)
         if len(outside):
             status = unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(sorted(record.narrowed_by))}]")
             codes = np.full(len(outside), -1, dtype=np.int64)

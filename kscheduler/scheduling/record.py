@@ -1,7 +1,8 @@
 """What a cycle found out: one record, many readers.
 
 Logs, metrics, Events, conditions and `explain` are folds over it. The arrays are the cycle's own copies; node names are
-frozen by row. A bound pod's record is dropped with its attempt.
+frozen by row. A bound pod's record is dropped with its attempt. Made with a `ClassEngine`, the record of a pod that
+fits somewhere tells who turned other nodes down, and each plugin's points, only if the engine was asked to.
 """
 
 from dataclasses import dataclass, field

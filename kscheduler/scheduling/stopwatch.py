@@ -45,7 +45,8 @@ class ObservedStopwatch:
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
         """A plugin has been asked about so many nodes; about none, if it has skipped the pod.
 
-        Counted by node, as kube-scheduler does; timed once for all of them, in a sample of the cycles.
+        Counted by node, as kube-scheduler does; timed once for all of them, in a sample of the cycles. What is known of
+        the pod's class is not asked again and not counted, as with kube-scheduler's batches.
         """
         if nodes:
             self._evaluations[plugin, point, self._profile] += nodes

@@ -111,6 +111,7 @@ class Cache:
         info.set_node(node)
         self._changes += 1
         if _shows_the_same(previous, node):
+            self.nodes.tell(self.nodes.row_of(info.name))
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
 

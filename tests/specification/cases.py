@@ -17,6 +17,8 @@ from hypothesis import settings
 
 IS_LONG = os.environ.get("KSCHEDULER_FUZZ") == "1"
 GOAL = 100_000 if IS_LONG else 1_000
+ENGINE_PARTS, ENGINE_WORLDS = (100, 100) if IS_LONG else (10, 10)
+"""Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it."""
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.tolerations import has_untolerated
 from kscheduler.framework.topology import TopologyCounters
@@ -28,16 +29,7 @@ def counts_at(constraint: SpreadConstraint, counters: TopologyCounters | None, r
         return np.zeros(len(rows), dtype=np.int64)
     if counters is None:
         raise RuntimeError("PodTopologySpread was built without topology counters")
-    return counters.matching(constraint.counted)[rows]
-
-
-def sum_by_domain(numbers: DomainNumbers, counts: Counts, size: int, counting: Mask | None) -> Counts:
-    """Pods per domain, over the counting rows (on integers `add.at` is much faster than a weighted `bincount`)."""
-    if counting is not None:
-        numbers, counts = numbers[counting], counts[counting]
-    sums = np.zeros(size, dtype=np.int64)
-    np.add.at(sums, numbers, counts)
-    return sums
+    return counters.matching(constraint.counted)[compact(rows)]
 
 
 def existing_domains(numbers: DomainNumbers, size: int, counting: Mask | None) -> Mask:

@@ -17,17 +17,16 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,
     counting_rows,
-    counts_at,
-    existing_domains,
     rows_with_all_keys,
-    sum_by_domain,
 )
+from kscheduler.plugins.pod_topology_spread.layout import Layout
 
 MISSING_LABEL: Final = -1
 TOO_UNEVEN: Final = 1
@@ -54,7 +53,7 @@ class DomainCounts:
             return self._codes_by_row(self.by_row[rows], self.domain_of_row[rows])
         codes = (self.pods > self.constraint.max_skew + self._minimum() - self.is_own).astype(np.int64) * TOO_UNEVEN
         codes[0] = MISSING_LABEL
-        return codes.take(self.domain_of_row.take(rows))
+        return codes.take(self.domain_of_row[compact(rows)])
 
     def _minimum(self) -> int:
         domains = np.count_nonzero(self.exists)
@@ -147,33 +146,20 @@ class HardSpread:
         )
 
 
-def hard_spread(
-    constraints: Sequence[SpreadConstraint], pod: PodInfo, nodes: NodeTable, counters: TopologyCounters | None
-) -> HardSpread:
-    """Count all nodes' pods for the constraints (at least one)."""
-    rows = nodes.rows()
-    columns = [nodes.label_values(one.topology_key, rows) for one in constraints]
-    shared = rows_with_all_keys([numbers for numbers, _ in columns])
-    counts = []
-    for constraint, (numbers, values), mask in zip(
-        constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
-    ):
-        counts.append(
+def hard_spread(layout: Layout, pod: PodInfo, counters: TopologyCounters | None) -> HardSpread:
+    """Count all nodes' pods for the constraints."""
+    return HardSpread(
+        tuple(
             DomainCounts(
-                constraint,
-                is_own=constraint.selector.matches(pod.labels),
-                domain_of_row=_by_row(numbers, rows, nodes.capacity),
-                pods=sum_by_domain(numbers, counts_at(constraint, counters, rows), len(values), mask),
-                exists=existing_domains(numbers, len(values), mask),
+                one.constraint,
+                is_own=one.constraint.selector.matches(pod.labels),
+                domain_of_row=one.of_row,
+                pods=one.pods(counters),
+                exists=one.exists,
             )
+            for one in layout.domains
         )
-    return HardSpread(tuple(counts))
-
-
-def _by_row(numbers: DomainNumbers, rows: Rows, capacity: int) -> DomainNumbers:
-    by_row = np.zeros(capacity, dtype=np.int32)
-    by_row[rows] = numbers
-    return by_row
+    )
 
 
 def _counts_here(counting: Mask | None) -> bool:

@@ -26,9 +26,9 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.default_selector import default_selector
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
+from kscheduler.plugins.pod_topology_spread.layout import Layouts
 from kscheduler.plugins.pod_topology_spread.scoring import (
     HOSTNAME,
-    SoftConstraints,
     SoftSpread,
     normalized,
     soft_spread,
@@ -62,6 +62,7 @@ class PodTopologySpread(Plugin):
         defaults = SYSTEM_CONSTRAINTS if self._is_system else args.default_constraints
         self._defaults = tuple(parse_spread_constraint(one, "", {}) for one in defaults)
         self._default_actions = frozenset(one.action for one in self._defaults)
+        self._layouts = Layouts()
         self._counters = handle.counters
         self._workloads = handle.workloads
         if DO_NOT_SCHEDULE in self._default_actions and self._workloads is NO_WORKLOADS:
@@ -105,7 +106,8 @@ class PodTopologySpread(Plugin):
             return _SKIPPED
         if not all(one.is_readable for one in constraints):
             return PreFilterResult(self._unreadable())
-        cycle.write(hard_spread(constraints, pod, nodes, self._counters))
+        layout = self._layouts.of(constraints, pod, nodes, needs_all_keys=True)
+        cycle.write(hard_spread(layout, pod, self._counters))
         return _PREPARED
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
@@ -135,8 +137,8 @@ class PodTopologySpread(Plugin):
             return SKIP
         if not all(one.is_readable for one in constraints):
             return self._unreadable()
-        soft = SoftConstraints(constraints, self._needs_all_keys(pod))
-        cycle.write(soft_spread(soft, pod, nodes, rows, self._counters))
+        layout = self._layouts.of(constraints, pod, nodes, needs_all_keys=self._needs_all_keys(pod))
+        cycle.write(soft_spread(layout, rows, self._counters))
         return SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
@@ -152,7 +154,7 @@ class PodTopologySpread(Plugin):
     def _constraints(self, pod: PodInfo, action: str) -> Constraints:
         """The pod's own constraints, or, where it has none at all, the profile's."""
         if pod.pod.spec.topology_spread_constraints:
-            return tuple(one for one in pod.spread_constraints if one.action == action)
+            return pod.spread_by_action.get(action, ())
         return self._default_constraints(pod, action) if action in self._default_actions else ()
 
     def _default_constraints(self, pod: PodInfo, action: str) -> Constraints:

@@ -8,7 +8,6 @@ counted, whatever the policies say. A node without one of the keys is ignored an
 default constraints it is scored by the keys that it has.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,20 +15,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import SpreadConstraint
+from kscheduler.framework.node_table import Rows, Scores
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,
-    counting_rows,
     counts_at,
     existing_domains,
     rows_with_all_keys,
-    sum_by_domain,
 )
 from kscheduler.plugins.pod_topology_spread.go_log import go_log
+from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _MOST: Final = 100
@@ -45,75 +41,83 @@ class SoftSpread:
 
 
 @dataclass(frozen=True, slots=True)
-class SoftConstraints:
-    """What a pod prefers."""
+class _Own:
+    """One constraint over the feasible rows."""
 
-    constraints: tuple[SpreadConstraint, ...]
-    needs_all_keys: bool
-    """Whether nodes that lack one of the keys are ignored."""
+    numbers: DomainNumbers
+    """Their domains."""
+    size: int
+    """How many domains the scored rows are in."""
+    lacking: Mask | None
+    """The rows without the label; `None` where all have it."""
 
 
-def soft_spread(
-    soft: SoftConstraints, pod: PodInfo, nodes: NodeTable, feasible: Rows, counters: TopologyCounters | None
-) -> SoftSpread:
-    """Raw scores of the feasible rows for the constraints (at least one)."""
-    everywhere = nodes.rows()
-    keys = [one.topology_key for one in soft.constraints]
-    numbers = [nodes.label_values(key, feasible)[0] for key in keys]
-    scored = rows_with_all_keys(numbers) if soft.needs_all_keys else None
-    shared = None
-    if soft.needs_all_keys:
-        shared = rows_with_all_keys([nodes.label_values(key, everywhere)[0] for key in keys])
+@dataclass(frozen=True, slots=True)
+class _Feasible:
+    """What does not hang on pods: it stays as long as the rows and the nodes do."""
+
+    rows: Rows
+    scored: Mask | None
+    own: tuple[_Own, ...]
+
+
+def soft_spread(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -> SoftSpread:
+    """Raw scores of the feasible rows for the constraints."""
+    known = _of_feasible(layout, feasible)
     total = np.zeros(len(feasible), dtype=np.float64)
-    for constraint, own, mask in zip(
-        soft.constraints, numbers, counting_rows(soft.constraints, pod, nodes, everywhere, shared), strict=True
-    ):
+    for domains, own in zip(layout.domains, known.own, strict=True):
+        constraint = domains.constraint
         if constraint.topology_key == HOSTNAME:
-            size = len(feasible) if scored is None else int(np.count_nonzero(scored))
             counts = counts_at(constraint, counters, feasible)
         else:
-            size, counts = _by_domain(constraint, nodes, feasible, scored, mask, counters)
-        _add(total, constraint, counts, size, own)
-    if scored is not None:
-        total[~scored] = 0.0
-    return SoftSpread(_rounded(total), scored)
+            counts = _by_domain(domains, counters).take(own.numbers)
+        # One float64 multiplication and two additions per row, in the order of the constraints, as in Go.
+        points = counts * go_log(own.size + 2) + float(constraint.max_skew - 1)
+        if own.lacking is not None:
+            points[own.lacking] = 0.0
+        total += points
+    if known.scored is not None:
+        total[~known.scored] = 0.0
+    return SoftSpread(_rounded(total), known.scored)
 
 
-def _by_domain(
-    constraint: SpreadConstraint,
-    nodes: NodeTable,
-    feasible: Rows,
-    scored: Mask | None,
-    counting: Mask | None,
-    counters: TopologyCounters | None,
-) -> tuple[int, Counts]:
-    """The number of domains among the scored rows, and per feasible row the pods in its domain."""
-    everywhere = nodes.rows()
-    numbers, values = nodes.label_values(constraint.topology_key, everywhere)
-    own, _ = nodes.label_values(constraint.topology_key, feasible)
-    numbers, own = _empty_is_missing(numbers, values), _empty_is_missing(own, values)
-    sums = sum_by_domain(numbers, counts_at(constraint, counters, everywhere), len(values), counting)
-    size = np.count_nonzero(existing_domains(own, len(values), scored))
-    return int(size), sums[own]
-
-
-def _empty_is_missing(numbers: DomainNumbers, values: Sequence[str | None]) -> DomainNumbers:
+def _by_domain(domains: Domains, counters: TopologyCounters | None) -> Counts:
     """An empty value and a missing label are one domain: upstream looks both up as "" (it matters to defaults only)."""
-    return np.where(numbers == values.index(""), np.int32(0), numbers) if "" in values else numbers
+    sums, empty = domains.pods(counters), domains.empty_value
+    if empty:
+        sums[0] += sums[empty]
+        sums[empty] = sums[0]
+    return sums
 
 
-def _add(
-    total: NDArray[np.float64], constraint: SpreadConstraint, counts: Counts, size: int, own: DomainNumbers
-) -> None:
-    """One float64 multiplication and two additions per row, in the order of the constraints, as in Go."""
-    points = counts * go_log(size + 2) + float(constraint.max_skew - 1)
-    total += np.where(own != 0, points, 0.0)
+def _of_feasible(layout: Layout, feasible: Rows) -> _Feasible:
+    known = layout.of_feasible
+    if isinstance(known, _Feasible) and (known.rows is feasible or np.array_equal(known.rows, feasible)):
+        return known
+    numbers = [one.of_row.take(feasible) for one in layout.domains]
+    scored = rows_with_all_keys(numbers) if layout.needs_all_keys else None
+    own = tuple(_own(domains, its, scored) for domains, its in zip(layout.domains, numbers, strict=True))
+    layout.of_feasible = known = _Feasible(feasible, scored, own)
+    return known
+
+
+def _own(domains: Domains, numbers: DomainNumbers, scored: Mask | None) -> _Own:
+    lacking = numbers == 0
+    if domains.constraint.topology_key == HOSTNAME:
+        size = len(numbers) if scored is None else np.count_nonzero(scored)
+    else:
+        merged = np.where(numbers == domains.empty_value, 0, numbers)
+        size = np.count_nonzero(existing_domains(merged, domains.size, scored))
+    return _Own(numbers, int(size), lacking if lacking.any() else None)
 
 
 def _rounded(points: NDArray[np.float64]) -> Scores:
     """Go's `math.Round`: halves away from zero, exactly."""
-    whole = np.trunc(points)
-    return (whole + np.copysign(np.abs(points - whole) >= 0.5, points)).astype(np.int64)
+    whole = points.astype(np.int64)
+    rest = points - whole
+    whole += rest >= 0.5
+    whole -= rest <= -0.5
+    return whole
 
 
 def normalized(raw: Scores, scored: Mask | None) -> Scores:

@@ -1,0 +1,217 @@
+"""What one plugin says of every row about all pods that it signs alike, kept up to date.
+
+The problem: between two pods of a class one row has changed, and a plugin works out five thousand. The idea: its
+answers stay in a column, and it is asked again only about the rows that the log shows behind the column's position.
+This is exact because such a plugin says of each row what it says of it alone (`Source.ROW`): it is asked about more
+rows here than in a cycle without columns, never about fewer, and each answer is that of the same method.
+
+Limits: only plugins that sign and depend on their rows (and on images) have columns. Whatever raises, or gives points
+that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
+"""
+
+from typing import Final, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.change_log import ChangeLog
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
+from kscheduler.framework.pod_info import PodInfo
+
+_KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
+_AMOUNTS: Final = frozenset((Source.AMOUNTS,))
+_ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score")
+_FEW_ROWS: Final = 8
+"""So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
+_KEPT_AMOUNTS: Final = 4096
+
+
+class UnkeepableError(Exception):
+    """What a plugin answers cannot be kept in a column."""
+
+
+class Tally(Protocol):
+    """Hears how often plugins are asked."""
+
+    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A plugin has been asked about so many nodes."""
+        ...
+
+
+def is_keepable(plugin: Plugin) -> bool:
+    """Whether a plugin's answers can be kept: it signs them, and they hang on nothing but the row and the images.
+
+    A class that answers otherwise than the one that it has `sign` from may read more of a pod.
+    """
+    kinds = type(plugin).__mro__
+    signing = next((place for place, one in enumerate(kinds) if "sign" in vars(one)), None)
+    if signing is None or any(method in vars(one) for one in kinds[:signing] for method in _ANSWERING):
+        return False
+    return _KEEPABLE.issuperset(plugin.depends_on)
+
+
+class _Column:
+    """Answers by row. `epoch` moves when all of them are worked out anew."""
+
+    def __init__(self, plugin: Plugin, state: CycleState, nodes: NodeTable) -> None:
+        self._state = state
+        self.log = _log_for(plugin, nodes)
+        """Its rows are to be asked about again."""
+        self._by_amounts: dict[bytes, int] | None = {} if _reads_amounts_only(plugin) else None
+        """Answers by what rows give and take, where nothing else matters."""
+        self.reads_images = Source.IMAGES in plugin.depends_on
+        self._images: tuple[int, int] | None = None
+        self._seen = -1
+        self.epoch = 0
+
+    def _stale(self, nodes: NodeTable) -> Rows | None:
+        """The live rows to be asked about again; `None` is all of them."""
+        if self._seen < 0 or (self.reads_images and self._images != _images(nodes)):
+            return None
+        if self._seen == self.log.position:
+            return _NO_ROWS
+        rows = self.log.since(self._seen)
+        if rows is None:
+            return None
+        is_live = nodes.is_live.take(rows)
+        return rows if np.count_nonzero(is_live) == len(rows) else rows[is_live]
+
+    def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
+        """The rows' answers, if rows with the same amounts have been asked about before."""
+        if self._by_amounts is None or len(rows) > _FEW_ROWS:
+            return None
+        known = [self._by_amounts.get(nodes.amounts_at(row)) for row in rows.tolist()]
+        return None if None in known else known  # type: ignore[return-value]
+
+    def _learn(self, nodes: NodeTable, rows: Rows, answers: NDArray[np.int64] | None) -> None:
+        if self._by_amounts is not None and len(rows) <= _FEW_ROWS:
+            if len(self._by_amounts) >= _KEPT_AMOUNTS:
+                self._by_amounts.clear()
+            told = answers.tolist() if answers is not None else [0] * len(rows)
+            self._by_amounts.update(zip(map(nodes.amounts_at, rows.tolist()), told, strict=True))
+
+    def _is_fresh(self, nodes: NodeTable) -> None:
+        self._seen = self.log.position
+        if self.reads_images:
+            self._images = _images(nodes)
+
+
+class FilterColumn(_Column):
+    """One filter's codes."""
+
+    def __init__(self, plugin: FilterPlugin, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
+        self.plugin = plugin
+        self.codes: NDArray[np.int64] | None = None
+        """Over the table's capacity; `None` where all live rows pass."""
+
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+        """Ask about the rows that have changed. Raises what the plugin raises."""
+        rows = self._stale(nodes)
+        if rows is None:
+            rows, self.codes = nodes.rows(), None
+            self.epoch += 1
+            self._seen = -1
+        elif not len(rows):
+            return
+        codes = self._known(nodes, rows) or self._asked(pod, nodes, rows, tally)
+        if self.codes is None and codes is not None and any_nonzero(codes):
+            self.codes = np.zeros(nodes.capacity, dtype=np.int64)
+        if self.codes is not None:
+            self.codes[rows] = 0 if codes is None else codes
+        self._is_fresh(nodes)
+
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
+        codes = self.plugin.filter(self._state, pod, nodes, rows)
+        tally.evaluated("Filter", self.plugin.name, len(rows))
+        if codes is not None and codes.shape != rows.shape:
+            raise UnkeepableError(self.plugin.name)
+        self._learn(nodes, rows, codes)
+        return codes
+
+
+class ScoreColumn(_Column):
+    """One plugin's raw points."""
+
+    def __init__(self, plugin: ScorePlugin, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
+        self.plugin = plugin
+        self.normalizes = hasattr(plugin, "normalize")
+        kind: type = np.int64 if self.normalizes else np.uint8
+        self.points: NDArray[np.int64] | NDArray[np.uint8] = np.zeros(nodes.capacity, dtype=kind)
+        """Over the table's capacity. Without `normalize` they are within 0..100, which is a byte."""
+        self.is_zero = True
+        """Whether no row has ever had any."""
+        self.version = 0
+        """Moves with every answer that may have changed."""
+
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+        """Ask about the rows that have changed. Raises what the plugin raises, and `UnkeepableError`."""
+        rows = self._stale(nodes)
+        if rows is None:
+            rows = nodes.rows()
+            self.epoch += 1
+            self._seen = -1
+        elif not len(rows):
+            return
+        points = self._known(nodes, rows) or self._asked(pod, nodes, rows, tally)
+        if self.is_zero:
+            self.is_zero = not any_nonzero(points)
+        self.points[rows] = points
+        self.version += 1
+        self._is_fresh(nodes)
+
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
+        points = self.plugin.score(self._state, pod, nodes, rows)
+        tally.evaluated("Score", self.plugin.name, len(rows))
+        if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
+            raise UnkeepableError(self.plugin.name)
+        self._learn(nodes, rows, points)
+        return points
+
+
+Column = FilterColumn | ScoreColumn
+
+
+class Answers:
+    """All that one plugin says about the pods that it signs alike, before points are normalised."""
+
+    def __init__(self) -> None:
+        self.state = CycleState()
+        """What the plugin keeps from one extension point to the next."""
+        self.filter: FilterColumn | None = None
+        """`None` where the plugin has nothing to judge, or is no filter."""
+        self.score: ScoreColumn | None = None
+        self.skips_filter = False
+        """Whether its PreFilter said so."""
+
+
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+
+def any_nonzero(answers: NDArray[np.int64] | list[int]) -> bool:
+    """Whether one of the answers is not 0."""
+    return any(answers) if isinstance(answers, list) else bool(np.count_nonzero(answers))
+
+
+def _log_for(plugin: Plugin, nodes: NodeTable) -> ChangeLog:
+    if _reads_amounts_only(plugin):
+        return nodes.amount_changes
+    if not plugin.depends_on:
+        return nodes.node_changes  # all rows are alike: only new ones are to be asked about
+    return nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
+
+
+def _reads_amounts_only(plugin: Plugin) -> bool:
+    return set(plugin.depends_on) == _AMOUNTS
+
+
+def _images(nodes: NodeTable) -> tuple[int, int]:
+    return nodes.images.changes, len(nodes)
+
+
+def _within_bounds(points: NDArray[np.int64]) -> bool:
+    """Whether all are in 0..100: a negative one is a huge one without a sign."""
+    return int(points.astype(np.uint64).max()) <= MAX_NODE_SCORE

@@ -1,0 +1,191 @@
+"""The class engine: what was worked out for one pod is kept for all that its plugins judge alike.
+
+    pod --signatures--> KnownClass --refresh: rows that changed since--> alive rows, sums of points --> the cycle
+
+A class is the tuple of what the plugins with columns sign of a pod; plugins that do not sign, or depend on other rows,
+take no part in it and are asked in each cycle. Two classes that a plugin signs alike share its column. Nominated pods
+are unknown here: rows that carry them are judged again for the pod, on forks (`nominations`). Whatever is not a plain
+success (a PreFilter that rejects or narrows, an exception, points out of bounds) leaves the pod to the cycle without
+columns, so that there is one place where such things are told.
+
+Memory is bounded: the classes not asked about for longest go first.
+"""
+
+from collections.abc import Hashable, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakValueDictionary
+
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status
+from kscheduler.scheduling.class_columns import Answers, FilterColumn, ScoreColumn, Tally, UnkeepableError, is_keepable
+from kscheduler.scheduling.known_class import KnownClass, Stretch
+from kscheduler.scheduling.pod_templates import PodTemplates
+from kscheduler.scheduling.profile import Profile
+from kscheduler.state.cache import Cache
+
+BUDGET_BYTES: Final = 256 * 2**20
+"""For all profiles; a class takes about 40 bytes a row: 300 KiB at 5,000 nodes, 5 MiB at 100,000."""
+
+
+class ClassEngine:
+    """The classes of one profile over one cache."""
+
+    def __init__(
+        self, profile: Profile, view: Cache, *, tells_all: bool = False, budget_bytes: int = BUDGET_BYTES
+    ) -> None:
+        """`tells_all`: records of pods that found a node hold rejections and each plugin's points, too."""
+        self._profile = profile
+        self._nodes = view.nodes
+        self._tells_all = tells_all
+        self._budget_bytes = budget_bytes
+        signers = _signers(profile)
+        self._by_spec = [plugin for plugin in signers if plugin.reads_spec_only]
+        self._others = [plugin for plugin in signers if not plugin.reads_spec_only]
+        self._signers = (*self._by_spec, *self._others)
+        self._templates = PodTemplates()
+        self._classes: dict[Hashable, KnownClass] = {}
+        self._bytes = 0
+        self._answers: WeakValueDictionary[tuple[str, Hashable], Answers] = WeakValueDictionary()
+        self._shape = self._shape_of(self._nodes)
+
+    def __len__(self) -> int:
+        return len(self._classes)
+
+    @property
+    def bytes(self) -> int:
+        """What the classes take at most."""
+        return self._bytes
+
+    def known(self, pod: PodInfo, tally: Tally) -> KnownClass | None:
+        """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
+        if self._shape != self._shape_of(self._nodes):
+            self.forget_all()
+        try:
+            name = self._signatures(pod)
+            if any(signature is UNSIGNABLE for signature in name):
+                return None
+            known = self._classes.pop(name, None)
+            if known is None:
+                known = self._learn(pod, name, tally)
+            self._bytes -= known.bytes
+            known.refresh(pod, self._nodes, tally)
+        except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
+            return None
+        self._keep(name, known)
+        return known
+
+    def forget_all(self) -> None:
+        """Begin anew: for changes that the table does not tell of."""
+        self._classes.clear()
+        self._answers.clear()
+        self._bytes = 0
+        self._shape = self._shape_of(self._nodes)
+
+    def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
+        """What the plugins sign, in the order of `_signers`."""
+        template = self._templates.of(pod)
+        signatures = template.signatures if template is not None else ()
+        if not signatures:
+            signatures = tuple(plugin.sign(pod) for plugin in self._by_spec)
+            if template is not None:
+                template.signatures = signatures
+        return signatures if not self._others else (*signatures, *(_signature(one, pod) for one in self._others))
+
+    # --- keeping ------------------------------------------------------------------------------------------------------
+
+    def _keep(self, name: Hashable, known: KnownClass) -> None:
+        while self._classes and self._bytes + known.bytes > self._budget_bytes:
+            self._bytes -= self._classes.pop(next(iter(self._classes))).bytes
+        self._classes[name] = known
+        self._bytes += known.bytes
+
+    @staticmethod
+    def _shape_of(nodes: NodeTable) -> tuple[int, int]:
+        """Columns have the table's capacity, and what a plugin says may hang on which resources there are."""
+        return nodes.capacity, len(nodes.resources)
+
+    # --- learning -----------------------------------------------------------------------------------------------------
+
+    def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: Tally) -> KnownClass:
+        """A class that was not known. Raises what plugins raise, and `UnkeepableError`."""
+        profile = self._profile
+        answers = {
+            plugin.name: self._answers_of(plugin, signature, pod, tally)
+            for plugin, signature in zip(self._signers, name, strict=True)
+        }
+        weighted = ((answers[one.plugin.name].score, one.weight) for one in profile.score if one.plugin.name in answers)
+        return KnownClass(
+            answers=tuple(answers.values()),
+            skipped=frozenset(plugin for plugin, one in answers.items() if one.skips_filter),
+            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in answers),
+            live_pre_score=tuple(one for one in profile.pre_score if one.name not in answers),
+            live_score=tuple(one for one in profile.score if one.plugin.name not in answers),
+            steps=_steps(profile, answers),
+            scores=tuple((column, weight) for column, weight in weighted if column is not None),
+            tells_all=self._tells_all,
+        )
+
+    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: Tally) -> Answers:
+        """Those that other classes have, or empty ones: who skips, and what was prepared. Raises like `_learn`."""
+        known = self._answers.get((plugin.name, signature))
+        if known is not None:
+            return known
+        profile, nodes, answers = self._profile, self._nodes, Answers()
+        skips_score = False
+        if plugin in profile.pre_filter:
+            result = plugin.pre_filter(answers.state, pod, nodes)
+            if result.node_names is not None:
+                raise UnkeepableError(plugin.name)
+            answers.skips_filter = _skips(plugin, result.status)
+            tally.evaluated("PreFilter", plugin.name, nodes=0 if answers.skips_filter else 1)
+        if plugin in profile.pre_score:
+            skips_score = _skips(plugin, plugin.pre_score(answers.state, pod, nodes, nodes.rows()))
+            tally.evaluated("PreScore", plugin.name, nodes=0 if skips_score else 1)
+        if plugin in profile.filter and not answers.skips_filter:
+            answers.filter = FilterColumn(plugin, answers.state, nodes)
+        if not skips_score and any(one.plugin is plugin for one in profile.score):
+            answers.score = ScoreColumn(plugin, answers.state, nodes)
+        self._answers[plugin.name, signature] = answers
+        return answers
+
+
+def _steps(profile: Profile, answers: Mapping[str, Answers]) -> tuple[Stretch | FilterPlugin, ...]:
+    steps: list[Stretch | FilterPlugin] = []
+    columns: list[FilterColumn] = []
+    for plugin in profile.filter:
+        its = answers.get(plugin.name)
+        if its is None:
+            if columns:
+                steps.append(Stretch(tuple(columns)))
+                columns.clear()
+            steps.append(plugin)
+        elif its.filter is not None:
+            columns.append(its.filter)
+    if columns:
+        steps.append(Stretch(tuple(columns)))
+    return tuple(steps)
+
+
+def _signers(profile: Profile) -> Sequence[Any]:
+    """The plugins that judge or score and whose answers can be kept."""
+    points: Sequence[Sequence[Any]] = (
+        profile.pre_filter,
+        profile.filter,
+        profile.pre_score,
+        tuple(one.plugin for one in profile.score),
+    )
+    found: dict[str, Plugin] = {plugin.name: plugin for point in points for plugin in point}
+    return [plugin for plugin in found.values() if is_keepable(plugin)]
+
+
+def _signature(plugin: Any, pod: PodInfo) -> Hashable:
+    signature: Hashable = plugin.sign(pod)
+    return signature if signature is UNSIGNABLE else (signature, pod.namespace, frozenset(pod.labels.items()))
+
+
+def _skips(plugin: Any, status: Status) -> bool:
+    if not (status.is_skip or status.is_success):
+        raise UnkeepableError(plugin.name)
+    return status.is_skip

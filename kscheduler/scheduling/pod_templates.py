@@ -1,0 +1,69 @@
+"""Pods with one spec: what was worked out for the first of them holds for the others.
+
+Pods of a Deployment or a Job are made of one template. To see that two specs are equal costs two microseconds; to add
+up requests, parse terms and sign them costs forty. So specs are remembered with what came of them, filed under what
+tells templates apart at a glance: the namespace, the owner, and the first container.
+
+Limits: pods whose status speaks of resources (a resize in flight) are left alone, and so are pods without containers.
+What depends on labels is never shared. A spec of its own (a claim's name, a node's) costs a few looks at others.
+"""
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.core import Pod, PodSpec
+from kscheduler.framework.pod_info import PodInfo
+
+_KEPT_DRAWERS: Final = 1024
+_KEPT_EACH: Final = 4
+
+
+@dataclass(slots=True, eq=False)
+class PodTemplate:
+    """A spec in a namespace, the first pod that had it, and what its pods are called by the plugins."""
+
+    spec: PodSpec
+    first: PodInfo
+    signatures: tuple[Hashable, ...] = ()
+    """By the plugins that read nothing but the spec; filled in by whoever asks them."""
+
+
+class PodTemplates:
+    """The templates seen lately."""
+
+    def __init__(self) -> None:
+        self._drawers: dict[Hashable, list[PodTemplate]] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._drawers.values()))
+
+    def of(self, pod: PodInfo) -> PodTemplate | None:
+        """The pod's template, if it has one. The pod takes over what has been worked out of it."""
+        label = _label(pod.pod)
+        if label is None:
+            return None
+        drawer = self._drawers.pop(label, None)
+        if drawer is None:
+            drawer = []
+            if len(self._drawers) >= _KEPT_DRAWERS:
+                del self._drawers[next(iter(self._drawers))]
+        self._drawers[label] = drawer
+        spec = pod.pod.spec
+        for template in drawer:
+            if template.spec == spec:
+                pod.take(template.first)
+                return template
+        template = PodTemplate(spec, pod)
+        del drawer[: len(drawer) - _KEPT_EACH + 1]
+        drawer.append(template)
+        return template
+
+
+def _label(pod: Pod) -> Hashable:
+    status, metadata = pod.status, pod.metadata
+    if not pod.spec.containers or status.container_statuses or status.init_container_statuses or status.resources:
+        return None
+    first = pod.spec.containers[0]
+    owner = metadata.owner_references[0].uid if metadata.owner_references else ""
+    return metadata.namespace, owner, first.name, first.image, tuple(first.resources.requests.items())

@@ -1,0 +1,74 @@
+"""What the constraints of like pods have in common is worked out once, and again when a node changes."""
+
+from typing import Any
+
+import pytest
+
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
+from kscheduler.state.cache import Cache
+from tests.builders import make_node, pod_info
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+}
+
+
+@pytest.fixture
+def cache() -> Cache:
+    cache = Cache()
+    for number, zone in enumerate("aab"):
+        cache.add_node(make_node(f"node-{number}", labels={"zone": zone}))
+    return cache
+
+
+def like(other: PodInfo, **fields: Any) -> PodInfo:
+    pod = pod_info("another", topologySpreadConstraints=[SPREAD], **fields)
+    pod.take(other)
+    return pod
+
+
+@pytest.fixture
+def first() -> PodInfo:
+    pod = pod_info("first", topologySpreadConstraints=[SPREAD])
+    _ = pod.spread_by_action
+    return pod
+
+
+def layout_of(layouts: Layouts, pod: PodInfo, nodes: NodeTable) -> Layout:
+    return layouts.of(pod.spread_by_action["DoNotSchedule"], pod, nodes, needs_all_keys=True)
+
+
+def test_like_pods_share_a_layout_while_pods_and_heartbeats_come(cache: Cache, first: PodInfo) -> None:
+    layouts = Layouts()
+    kept = layout_of(layouts, like(first), cache.nodes)
+    cache.assume_pod(first, "node-0")
+    cache.add_node(make_node("node-0", labels={"zone": "a"}, status={"conditions": [{"type": "Ready"}]}))
+    assert layout_of(layouts, like(first), cache.nodes) is kept
+
+
+def test_a_changed_node_makes_another_layout(cache: Cache, first: PodInfo) -> None:
+    layouts = Layouts()
+    layout_of(layouts, like(first), cache.nodes)
+    cache.add_node(make_node("node-0", labels={"zone": "c"}))
+    (domains,) = layout_of(layouts, like(first), cache.nodes).domains
+    zones = cache.nodes.label_values("zone", cache.nodes.rows())[1]
+    assert [zones[number] for number in domains.of_row[cache.nodes.rows()]] == ["c", "a", "b"]
+
+
+def test_nothing_is_kept_for_a_pod_like_no_other(cache: Cache, first: PodInfo) -> None:
+    layouts = Layouts()
+    assert layout_of(layouts, first, cache.nodes) is not layout_of(layouts, first, cache.nodes)
+
+
+def test_layouts_of_another_table_are_not_taken(cache: Cache, first: PodInfo) -> None:
+    layouts, other = Layouts(), Cache()
+    for number in range(3):
+        other.add_node(make_node(f"node-{number}", labels={"zone": "z"}))
+    assert cache.nodes.node_columns_version == other.nodes.node_columns_version
+    layout_of(layouts, like(first), cache.nodes)
+    assert layout_of(layouts, like(first), other.nodes).nodes is other.nodes

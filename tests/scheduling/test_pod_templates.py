@@ -1,0 +1,61 @@
+"""Pods with one spec take over what was worked out of the first, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.scheduling.pod_templates import PodTemplates
+from tests.builders import pod_info
+
+SPREAD = {
+    "maxSkew": 1,
+    "topologyKey": "zone",
+    "whenUnsatisfiable": "DoNotSchedule",
+    "labelSelector": {"matchLabels": {"app": "web"}},
+    "matchLabelKeys": ["version"],
+}
+RESIZED = {"containerStatuses": [{"name": "main", "resources": {"requests": {"cpu": "3"}}}]}
+
+
+def worked_out(pod: PodInfo) -> tuple[Any, ...]:
+    spec = pod.requests, pod.accounted, pod.nonzero_requests, pod.nonzero_accounted, pod.host_ports, pod.images
+    return (*spec, pod.node_selector, pod.required_node_terms, pod.affinity_terms, pod.spread_by_action)
+
+
+def test_the_second_pod_takes_over_what_the_first_has_worked_out() -> None:
+    templates = PodTemplates()
+    one, other = (pod_info(name, requests={"cpu": "1"}, nodeSelector={"disk": "ssd"}) for name in ("one", "other"))
+    template = templates.of(one)
+    told = worked_out(one)
+    assert templates.of(other) is template
+    assert all(mine is its for mine, its in zip(worked_out(other), told, strict=True) if its is not None)
+    assert (one.is_like_another, other.is_like_another) == (False, True)
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        pytest.param({"requests": {"cpu": "2"}}, id="request"),
+        pytest.param({"namespace": "other"}, id="namespace"),
+        pytest.param({"nodeSelector": {"disk": "hdd"}}, id="selector"),
+        pytest.param({"status": RESIZED}, id="resize in flight"),
+        pytest.param({"labels": {"version": "2"}}, id="label that its spread constraint reads"),
+    ],
+)
+def test_a_pod_that_differs_is_worked_out_by_itself(fields: dict[str, Any]) -> None:
+    templates = PodTemplates()
+    same: dict[str, Any] = {"labels": {"version": "1"}, "topologySpreadConstraints": [SPREAD]}
+    first = pod_info("one", **same)
+    templates.of(first)
+    worked_out(first)
+    pod = pod_info("other", **{**same, **fields})
+    templates.of(pod)
+    assert worked_out(pod) == worked_out(PodInfo(pod.pod))
+
+
+def test_specs_of_their_own_do_not_pile_up() -> None:
+    templates = PodTemplates()
+    for number in range(50):
+        templates.of(pod_info(f"pod-{number}", nodeSelector={"host": f"{number}"}))
+    assert len(templates) <= 4

@@ -1,0 +1,89 @@
+"""With the class engine and without it, the cycle says the same of every pod, whatever happens in between."""
+
+import pytest
+
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.scheduling.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.cycle import UNTIMED, schedule
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.sampling import NodeSampler
+from tests.specification import cases
+from tests.specification.engine_worlds import World
+from tests.specification.naive_decisions import decide
+
+DECISIONS = 100
+"""In each world."""
+NAIVE_EVERY = 2
+"""So many decisions of the cycle, one is made by the specification as well: it takes longer than all the others."""
+
+
+@pytest.mark.parametrize("part", range(cases.ENGINE_PARTS))
+def test_decisions_with_the_engine_equal_those_without_it(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.framework.node_table._FIRST_CAPACITY", 4)
+    for seed in range(part * cases.ENGINE_WORLDS, (part + 1) * cases.ENGINE_WORLDS):
+        live_through(seed)
+
+
+def live_through(seed: int) -> None:
+    """Decide, with changes in between, and compare each decision."""
+    world = World(seed)
+    tells_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
+    engine = ClassEngine(world.profile, world.cache, tells_all=tells_all, budget_bytes=budget)
+    samplers = NodeSampler(), NodeSampler()
+    for number in range(DECISIONS):
+        world.change()
+        pod = world.next_pod()
+        with_engine = schedule(world.profile, pod, world.cache, sampler=samplers[0], engine=engine)
+        alone = PodInfo(pod.pod)  # it takes over nothing that was worked out of another pod
+        without = schedule(world.profile, alone, world.cache, sampler=samplers[1])
+        if world.keeps_all and number % 10 == 0 and len(world.cache.nodes) and "metadata.name" not in str(pod.pod.spec):
+            assert engine.known(pod, UNTIMED) is not None, (
+                "columns are kept for every pod that is not narrowed to names"
+            )
+        assert told(with_engine, all_of_it=tells_all) == told(without, all_of_it=tells_all), (seed, number)
+        assert engine.bytes <= budget or len(engine) == 1
+        if number % NAIVE_EVERY == 0 and world.is_plain(pod):
+            assert_naive(world, without)
+        if without.node_name:
+            world.place(pod, without.node_name)
+
+
+def assert_naive(world: World, record: SchedulingRecord) -> None:
+    """The decision is that of the specification."""
+    weights = {one.plugin.name: one.weight for one in world.profile.score}
+    expected = decide(record.pod.pod, world.as_objects(), weights)
+    names = record.feasible_names()
+    assert frozenset(names) == expected.feasible
+    assert dict(zip(names, record.totals.tolist(), strict=False)) == expected.totals
+    assert record.node_name == expected.node_name
+    cases.judged("decisions")
+
+
+def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
+    """A record as plain values; who turned down whom and each plugin's points only if that is asked for."""
+    diagnosis = record.diagnosis
+    is_whole = all_of_it or not len(record.feasible)
+    return {
+        "status": record.status,
+        "node": record.node_name,
+        "message": record.message,
+        "feasible": record.feasible.tolist(),
+        "totals": record.totals.tolist(),
+        "narrowed": (record.node_names, record.narrowed_by, diagnosis.narrowed_by),
+        "pre_filter": diagnosis.pre_filter,
+        "post_filter": (record.post_filter, record.nominated_node_name),
+        "plugins": diagnosis.plugins if is_whole else None,
+        "rejections": [_rejection(one, record) for one in diagnosis.rejections] if is_whole else None,
+        "scores": [(one.plugin, one.weight, one.points.tolist()) for one in record.scores] if all_of_it else None,
+    }
+
+
+def _rejection(one: Rejection, record: SchedulingRecord) -> tuple[object, ...]:
+    """Codes are a plugin's own, and may be numbered otherwise in another cycle: what they mean is compared."""
+    statuses = {code: one.status_of(code) for code in set(one.codes.tolist())}
+    return one.plugin, [(record.diagnosis.names[row], statuses[code]) for row, code in _pairs(one)]
+
+
+def _pairs(one: Rejection) -> list[tuple[int, int]]:
+    return list(zip(one.rows.tolist(), one.codes.tolist(), strict=True))
