@@ -33,17 +33,17 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt import Scheduler, Surroundings
-from kscheduler.scheduling.concurrency import AdaptiveLimit
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.failures import FailureHandler
-from kscheduler.scheduling.infeasible import KnownInfeasible
+from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.signatures import Signatures
-from kscheduler.scheduling.status_writer import StatusWriter
-from kscheduler.scheduling.workers import Workers
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue, no_class
 from kscheduler.state.waiting_pods import WaitingPodTable

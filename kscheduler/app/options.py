@@ -6,7 +6,7 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.truth_keeping import Periods
+from kscheduler.scheduling.truth.truth_keeping import Periods
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,27 +25,27 @@ from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.scheduling.attempt import Scheduler, Surroundings
-from kscheduler.scheduling.binding import BindingWriter
-from kscheduler.scheduling.concurrency import AdaptiveLimit
-from kscheduler.scheduling.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.evictions import AsyncEvictions, EvictionSurroundings
-from kscheduler.scheduling.failures import FailureHandler
-from kscheduler.scheduling.infeasible import KnownInfeasible
-from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.binding import BindingWriter
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.signatures import Signatures
-from kscheduler.scheduling.status_writer import StatusWriter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
-from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
-from kscheduler.scheduling.truth_keeping import Periods, TruthKeeping
-from kscheduler.scheduling.victims import Victims
-from kscheduler.scheduling.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.workers import Workers
-from kscheduler.scheduling.workloads import StoredWorkloads
+from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 from kscheduler.state.cache import Cache
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.queue import ClassOf, SchedulingQueue, no_class

@@ -80,7 +80,7 @@ def _write_config(resolved: Resolved, path: str) -> int:
 
 def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     from kscheduler import app
-    from kscheduler.scheduling.truth_keeping import Periods
+    from kscheduler.scheduling.truth.truth_keeping import Periods
 
     options = app.Options(
         config=resolved.config,

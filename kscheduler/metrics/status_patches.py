@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterable
 
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
+from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Series
-from kscheduler.scheduling.status_writer import StatusStatistics
 
 PENDING = Series("kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet.")
 CLASSES = Series("kscheduler_status_classes_pending", "Classes of parked pods not told their newest condition yet.")

@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable
 from kscheduler.informers.audit import AuditStatistics
 from kscheduler.metrics.samples import Numbers, Sample, Source
 from kscheduler.scheduling.observations import LabelValues, Series
-from kscheduler.scheduling.truth_check import TruthStatistics
+from kscheduler.scheduling.truth.truth_check import TruthStatistics
 
 CHECKS = Series("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
 CACHE_DRIFT = Series(

@@ -2,7 +2,7 @@
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.informers.store import Store
-from kscheduler.scheduling.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.whatif.scenario import ClusterObjects
 
 

@@ -15,7 +15,7 @@ from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import prioritize, schedule
+from kscheduler.scheduling.cycle.schedule import prioritize, schedule
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles

@@ -5,7 +5,7 @@ from typing import TypeVar
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.informers.store import Store
-from kscheduler.scheduling.workloads import StoredWorkloads
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.whatif.scenario import ClusterObjects
 
 T = TypeVar("T", bound=KubeObject)

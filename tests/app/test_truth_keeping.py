@@ -12,7 +12,7 @@ from kscheduler.app import Options
 from kscheduler.app import service as app_module
 from kscheduler.client.connection import plain_connection
 from kscheduler.config.loader import default_configuration
-from kscheduler.scheduling.truth_keeping import Periods
+from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
 from tests.app.running import SECONDS, answer, node_of, put, running, until

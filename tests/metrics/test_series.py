@@ -22,8 +22,8 @@ from kscheduler.metrics import (
     scheduler_source,
     status_source,
 )
+from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import AttemptResult, Observations
-from kscheduler.scheduling.status_writer import StatusStatistics
 
 # (type, labels, bucket bounds as Go prints them)
 Declared = tuple[str, set[str], str]

@@ -27,8 +27,8 @@ from kscheduler.plugins.default_preemption.choice import Candidates
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
 from kscheduler.plugins.default_preemption.victims import VictimSearch
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
-from kscheduler.scheduling.cycle import schedule
-from kscheduler.scheduling.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache

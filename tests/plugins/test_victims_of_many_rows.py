@@ -19,7 +19,7 @@ from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache

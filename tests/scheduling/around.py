@@ -11,15 +11,15 @@ from kscheduler.client.events import EventRecorder
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.attempt import Announcer, Scheduler, Surroundings
-from kscheduler.scheduling.concurrency import AdaptiveLimit
-from kscheduler.scheduling.failures import FailureHandler
-from kscheduler.scheduling.infeasible import KnownInfeasible
+from kscheduler.scheduling.attempt.attempt import Announcer, Scheduler, Surroundings
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.signatures import Signatures
-from kscheduler.scheduling.workers import Workers
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.cache import Cache
 from kscheduler.state.hints import HintTable

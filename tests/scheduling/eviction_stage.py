@@ -10,10 +10,10 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, Status
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
-from kscheduler.scheduling.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.victims import Victims
 from kscheduler.state.nominator import Nominator
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.waiting_pods import WaitingPodTable

@@ -33,22 +33,22 @@ from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt import Attempt, Scheduler, Surroundings
-from kscheduler.scheduling.cycle import find_feasible
-from kscheduler.scheduling.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.evictions import AsyncEvictions, EvictionSurroundings
-from kscheduler.scheduling.failures import FailureHandler, failure_of_record
-from kscheduler.scheduling.infeasible import KnownInfeasible
-from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.attempt.attempt import Attempt, Scheduler, Surroundings
+from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.cycle.schedule import find_feasible
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.failures.failures import FailureHandler, failure_of_record
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.signatures import Signatures
-from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
-from kscheduler.scheduling.victims import Victims
-from kscheduler.scheduling.workloads import StoredWorkloads
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable

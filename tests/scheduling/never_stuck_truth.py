@@ -16,7 +16,7 @@ from kscheduler.api.kinds import PODS
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import find_feasible
+from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.scheduling.record import SchedulingRecord

@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
 from kscheduler.client.errors import Status as WireStatus
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.scheduling.binding import LONGEST_ASKED_SECONDS, BindingWriter
+from kscheduler.scheduling.attempt.binding import LONGEST_ASKED_SECONDS, BindingWriter
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_pod
 

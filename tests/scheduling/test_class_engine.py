@@ -10,8 +10,8 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.class_engine import ClassEngine
-from kscheduler.scheduling.cycle import UNTIMED, schedule
+from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, pod_info

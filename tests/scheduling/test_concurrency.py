@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.scheduling.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 
 
 def full(limit: AdaptiveLimit) -> None:

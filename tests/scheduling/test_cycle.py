@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from tests.builders import make_node, pod_info
 from tests.scheduling.plugins_for_tests import Answer, Likes, Looks, Normalizes, TurnsDown, cluster, profile

@@ -6,7 +6,7 @@ import pytest
 import structlog
 
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.dump import Dump
+from kscheduler.scheduling.truth.dump import Dump
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import TurnsDown, profile
@@ -66,8 +66,8 @@ async def test_a_pod_that_waits_is_told_with_its_queue_its_attempts_and_who_turn
 
 
 async def test_a_dump_is_bounded_and_tells_the_true_numbers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("kscheduler.scheduling.dump.MOST_NODES", 3)
-    monkeypatch.setattr("kscheduler.scheduling.dump.MOST_WAITING", 4)
+    monkeypatch.setattr("kscheduler.scheduling.truth.dump.MOST_NODES", 3)
+    monkeypatch.setattr("kscheduler.scheduling.truth.dump.MOST_WAITING", 4)
     world.see(*(make_node(f"n{number}") for number in range(9)), *(make_pod(f"p{number}") for number in range(9)))
     assert len(await lines_of(world, "Cached NodeInfo")) == 3
     assert len(await lines_of(world, "Pod in scheduling queue")) == 4

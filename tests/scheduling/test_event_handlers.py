@@ -4,8 +4,8 @@ import pytest
 
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.node_changes import node_update_event
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.state.waiting_pods import HeldPod
 from tests.builders import Tree, make_node, make_pod, pod_info
 from tests.scheduling.around import Around

@@ -30,10 +30,10 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
 from kscheduler.informers.informer import Handler
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.cache import Cache
 from kscheduler.state.hints import HintTable

@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
-from kscheduler.scheduling.evictions import LONGEST_LAG_SECONDS, PREEMPTIONS_AT_ONCE
+from kscheduler.scheduling.eviction.evictions import LONGEST_LAG_SECONDS, PREEMPTIONS_AT_ONCE
 from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction_stage import FORBIDDEN, MESSAGE, Stage, turns
 

@@ -6,8 +6,8 @@ import structlog
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status, error, unresolvable, unschedulable
-from kscheduler.scheduling.cycle import schedule
-from kscheduler.scheduling.failures import Failure, failure_of_bug, failure_of_record, failure_of_status
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.failures.failures import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.state.backoff import BackoffPolicy
 from tests.builders import make_pod, pod_info
 from tests.scheduling.around import Around

@@ -16,9 +16,9 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin, PostFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unschedulable
-from kscheduler.scheduling import infeasible
-from kscheduler.scheduling.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
-from kscheduler.scheduling.infeasible import KnownInfeasible
+from kscheduler.scheduling.failures import infeasible
+from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.around import Around

@@ -4,7 +4,7 @@ import pytest
 
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.status import Code
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.missing_rules import MISSING_RULES, held_status
 from tests.builders import Tree, pod_info
 from tests.scheduling.plugins_for_tests import cluster, profile

@@ -4,7 +4,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Namespace
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.pod_match import PodMatch
-from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile

@@ -13,8 +13,8 @@ from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, unresolvable
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import schedule
-from kscheduler.scheduling.event_handlers import PodHandler
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord

@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.scheduling.pending_patches import (
+from kscheduler.scheduling.failures.pending_patches import (
     LOOKS,
     NEWS_AT_ONCE,
     TEXTS_AT_ONCE,

@@ -12,7 +12,7 @@ from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import Plugin, PostFilterResult
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord

@@ -9,7 +9,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin, PreFlightResult
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.pre_binding import PreBindPlan, plan_of, run
+from kscheduler.scheduling.attempt.pre_binding import PreBindPlan, plan_of, run
 from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from tests.builders import pod_info
 from tests.scheduling.eviction_stage import turns

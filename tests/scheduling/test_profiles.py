@@ -16,7 +16,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.binding import BindingWriter
+from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, build_profiles, queue_policy, rules_not_built

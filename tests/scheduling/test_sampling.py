@@ -13,11 +13,11 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SUCCESS
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.sampling import NodeSampler, in_turn_by_zone, nodes_to_find
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.sampling import NodeSampler, in_turn_by_zone, nodes_to_find
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.around import Around

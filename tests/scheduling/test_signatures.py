@@ -14,9 +14,9 @@ from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Sou
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, unschedulable
 from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.classes.signatures import Signatures, signs
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
-from kscheduler.scheduling.signatures import Signatures, signs
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.decide import handle_over
 from kscheduler.whatif.scenario import ClusterObjects

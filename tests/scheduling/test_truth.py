@@ -18,10 +18,10 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.informers import Informer
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.failures import Failure, FailureHandler
-from kscheduler.scheduling.truth import UNCONFIRMED_SECONDS, Comparer, Drift, Mender, Sides, What
-from kscheduler.scheduling.truth_check import (
+from kscheduler.scheduling.failures.failures import Failure, FailureHandler
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Drift, Mender, Sides, What
+from kscheduler.scheduling.truth.truth_check import (
     CHECK_SECONDS,
     MOST_LINES,
     TruthCheck,

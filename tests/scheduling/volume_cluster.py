@@ -17,17 +17,17 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt import Scheduler, Surroundings
-from kscheduler.scheduling.binding import BindingWriter
-from kscheduler.scheduling.concurrency import AdaptiveLimit
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.failures import FailureHandler
+from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.binding import BindingWriter
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
-from kscheduler.scheduling.volume_writer import VolumeBindingWriter
-from kscheduler.scheduling.workers import Workers
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue

@@ -4,10 +4,10 @@ import pytest
 
 from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.class_engine import BUDGET_BYTES, ClassEngine
-from kscheduler.scheduling.cycle import UNTIMED, schedule
+from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.sampling import NodeSampler
 from tests.specification import cases
 from tests.specification.engine_worlds import World
 from tests.specification.naive_decisions import decide

@@ -12,7 +12,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
-from kscheduler.scheduling.cycle import find_feasible
+from kscheduler.scheduling.cycle.schedule import find_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from tests.builders import make_pod

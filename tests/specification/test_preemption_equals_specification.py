@@ -13,7 +13,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle import schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache

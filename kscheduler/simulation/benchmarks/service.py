@@ -16,23 +16,23 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.informer import Handler
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt import Scheduler, Surroundings
-from kscheduler.scheduling.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.evictions import AsyncEvictions, EvictionSurroundings
-from kscheduler.scheduling.failures import FailureHandler
-from kscheduler.scheduling.infeasible import KnownInfeasible
-from kscheduler.scheduling.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.signatures import Signatures
-from kscheduler.scheduling.status_writer import StatusWriter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
-from kscheduler.scheduling.storage_handlers import STORAGE_RESOURCES, StorageHandler
-from kscheduler.scheduling.victims import Victims
-from kscheduler.scheduling.workloads import StoredWorkloads
 from kscheduler.simulation.benchmarks.cluster import StandIn
 from kscheduler.state.cache import Cache
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind

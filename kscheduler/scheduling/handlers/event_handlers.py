@@ -18,7 +18,7 @@ from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, Resource
 from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.node_changes import node_update_event
+from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_changes import pod_update_events

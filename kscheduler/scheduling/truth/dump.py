@@ -15,7 +15,7 @@ from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.truth import PodsStored
+from kscheduler.scheduling.truth.truth import PodsStored
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 

@@ -35,8 +35,8 @@ from kscheduler.client.errors import ClientError
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.logs import get_logger
+from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.victims import Victims
 from kscheduler.state.nominator import Nominator
 
 _log = get_logger(__name__)

@@ -21,7 +21,7 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.scheduling.patch_rate import PatchRate
+from kscheduler.scheduling.failures.patch_rate import PatchRate
 
 NEWS_PER_SECOND: Final = 500.0
 NEWS_AT_ONCE: Final = 1000

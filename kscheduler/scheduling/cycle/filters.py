@@ -20,8 +20,8 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.known_class import Judged, KnownClass
-from kscheduler.scheduling.nominations import (
+from kscheduler.scheduling.classes.known_class import Judged, KnownClass
+from kscheduler.scheduling.cycle.nominations import (
     count_in,
     count_out,
     counting_plugins,

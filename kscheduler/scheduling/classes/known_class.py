@@ -26,8 +26,8 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
-from kscheduler.scheduling.class_columns import Answers, Column, FilterColumn, ScoreColumn, Tally
-from kscheduler.scheduling.points import final_points
+from kscheduler.scheduling.classes.class_columns import Answers, Column, FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.classes.points import final_points
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.failures import Failure
+from kscheduler.scheduling.failures.failures import Failure
 
 MOST_KNOWN: Final = 10_000
 """Classes: a cluster that stands still may see pods come and go for days, each a class of its own."""

@@ -25,7 +25,7 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.node_info import allocatable_amounts
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault

@@ -19,9 +19,16 @@ from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.scheduling.class_columns import Answers, FilterColumn, ScoreColumn, Tally, UnkeepableError, is_keepable
-from kscheduler.scheduling.known_class import KnownClass, Stretch
-from kscheduler.scheduling.pod_templates import PodTemplates
+from kscheduler.scheduling.classes.class_columns import (
+    Answers,
+    FilterColumn,
+    ScoreColumn,
+    Tally,
+    UnkeepableError,
+    is_keepable,
+)
+from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
+from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 

@@ -22,18 +22,18 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
-from kscheduler.scheduling.class_engine import ClassEngine
-from kscheduler.scheduling.filters import Filters
-from kscheduler.scheduling.known_class import KnownClass
+from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.classes.known_class import KnownClass
+from kscheduler.scheduling.classes.points import final_points, raw_points
+from kscheduler.scheduling.cycle.filters import Filters
+from kscheduler.scheduling.cycle.node_search import NodeSearch
+from kscheduler.scheduling.cycle.nominations import rivals
+from kscheduler.scheduling.cycle.post_filter import run_post_filter
+from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.missing_rules import held_status
-from kscheduler.scheduling.node_search import NodeSearch
-from kscheduler.scheduling.nominations import rivals
 from kscheduler.scheduling.plugin_failure import PluginFailure
-from kscheduler.scheduling.points import final_points, raw_points
-from kscheduler.scheduling.post_filter import run_post_filter
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
-from kscheduler.scheduling.sampling import NodeSampler
 from kscheduler.state.cache import Cache
 
 

@@ -29,7 +29,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.client.events import EventRecorder
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.pending_patches import PendingPatches, PodPatch
+from kscheduler.scheduling.failures.pending_patches import PendingPatches, PodPatch
 
 _log = get_logger(__name__)
 

@@ -14,8 +14,8 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.attempt import Attempt, Scheduler
-from kscheduler.scheduling.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.attempt import Attempt, Scheduler
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.state.queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)

@@ -12,10 +12,10 @@ import numpy as np
 from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.status import unresolvable
-from kscheduler.scheduling.filters import Filters
+from kscheduler.scheduling.cycle.filters import Filters
+from kscheduler.scheduling.cycle.sampling import NodeSampler, nodes_to_find
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.sampling import NodeSampler, nodes_to_find
 
 
 @dataclass(frozen=True, slots=True)

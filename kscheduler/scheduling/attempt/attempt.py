@@ -24,24 +24,24 @@ from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
-from kscheduler.scheduling import permit, pre_binding
-from kscheduler.scheduling.class_engine import BUDGET_BYTES, ClassEngine
-from kscheduler.scheduling.cycle import schedule
-from kscheduler.scheduling.failures import (
+from kscheduler.scheduling.attempt import permit, pre_binding
+from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
+from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.failures.failures import (
     Failure,
     FailureHandler,
     failure_of_bug,
     failure_of_record,
     failure_of_status,
 )
-from kscheduler.scheduling.infeasible import KnownInfeasible
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import AttemptResult, Observations
-from kscheduler.scheduling.pre_binding import PreBindPlan
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.scheduling.sampling import NodeSampler
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.cache import Cache
 from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind

@@ -15,7 +15,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.slices import Slicer
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.truth import Comparer, Drift, Mender, Subject
+from kscheduler.scheduling.truth.truth import Comparer, Drift, Mender, Subject
 
 _log = get_logger(__name__)
 

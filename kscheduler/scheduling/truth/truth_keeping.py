@@ -10,10 +10,10 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.client.rest import APIClient
 from kscheduler.informers import InformerFactory
 from kscheduler.informers.audit import AUDIT_SECONDS, StoreAudit, StoreAudits
-from kscheduler.scheduling.dump import Dump
-from kscheduler.scheduling.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.truth import Comparer, Mender, Sides
-from kscheduler.scheduling.truth_check import CHECK_SECONDS, TruthCheck
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.truth.dump import Dump
+from kscheduler.scheduling.truth.truth import Comparer, Mender, Sides
+from kscheduler.scheduling.truth.truth_check import CHECK_SECONDS, TruthCheck
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 

@@ -1,0 +1,1 @@
+"""The scheduling cycle: a function of (profile, pod, view) that awaits nothing."""

@@ -1,0 +1,1 @@
+"""What the informers say, object by object, in the words of cache, counters and queue."""
