@@ -11,7 +11,8 @@ import pytest
 
 from kscheduler.cli import explain
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.objects.resources import NODES, PODS
+from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 
@@ -103,6 +104,58 @@ async def test_judges_a_pod_of_a_live_cluster(capsys: pytest.CaptureFixture[str]
     assert tree["filter"] == {
         "node-1": {"plugin": "NodeResourcesFit", "code": "Unschedulable", "reasons": ["Insufficient cpu"]}
     }
+
+
+VOLUME_IN_ONE_ZONE = {
+    "metadata": {"name": "disk", "labels": {"topology.kubernetes.io/zone": "a"}},
+    "spec": {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"name": "data", "namespace": "default"},
+    },
+}
+CLAIM = {"metadata": {"name": "data"}, "spec": {"volumeName": "disk", "accessModes": ["ReadWriteOnce"]}}
+BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
+
+
+def create_pod_with_a_claim(server: EmbeddedAPIServer) -> None:
+    for zone in "ab":
+        node = node_tree(f"in-{zone}")
+        node["metadata"]["labels"] = {"topology.kubernetes.io/zone": zone}
+        server.registry.create(NODES, "", node)
+    server.registry.create(BY_KEY["persistentvolumes"], "", VOLUME_IN_ONE_ZONE)
+    bound = {**CLAIM, "metadata": {"name": "data", "annotations": BOUND}}
+    server.registry.create(BY_KEY["persistentvolumeclaims"], "default", bound)
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    server.registry.create(PODS, "default", pod_tree(volumes=volumes))
+
+
+async def test_volumes_are_read_from_the_cluster_too(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        create_pod_with_a_claim(server)
+        assert await run_beside("default/web", "--master", server.url, "-o", "json") == 0
+    tree = json.loads(capsys.readouterr().out)
+    assert tree["best"] == ["in-a"]
+    assert tree["filter"]["in-b"]["plugin"] == "VolumeZone"
+
+
+async def test_a_kind_that_may_not_be_read_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        create(server)
+        server.registry.create(PODS, "default", pod_tree())
+        server.faults.add(Fault("answer", path="*/csinodes", code=403))
+        assert await run_beside("default/web", "--master", server.url) == 0
+    captured = capsys.readouterr()
+    assert "default/web: goes to node-1" in captured.out
+    assert "csinodes are left out, and the answer may be wrong where they matter: 403 Forbidden" in captured.err
+
+
+async def test_without_nodes_there_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(PODS, "default", pod_tree())
+        server.faults.add(Fault("answer", path="*/nodes", code=403))
+        assert await run_beside("default/web", "--master", server.url) == 1
+    assert "403 Forbidden" in capsys.readouterr().err
 
 
 async def test_a_pod_that_has_a_node_is_judged_as_if_it_had_none(capsys: pytest.CaptureFixture[str]) -> None:
