@@ -18,172 +18,51 @@ server and etcd, so a scheduler that uses more CPU also slows those.
 
 import argparse
 import asyncio
-import json
 import os
 import signal
 import sys
-import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
-from math import ceil
+from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
-import msgspec
-
-from benchmarks.real import NAMESPACES_PATH, NODES_PATH, PODS_PATH, START, create_all, keep_log, node, session
+from benchmarks.real_clock import Clock, percentile
+from benchmarks.real_run import (
+    NAMESPACES_PATH,
+    NODES_PATH,
+    PODS_PATH,
+    START,
+    arrive,
+    control_plane,
+    create_all,
+    keep_log,
+    session,
+)
+from benchmarks.real_watch import follow
+from benchmarks.real_workloads import NAMESPACE, WORKLOADS, node
 from tests.controlplane import binaries
-from tests.controlplane.controlplane import ControlPlane, Settings
+from tests.controlplane.controlplane import ControlPlane
 from tests.controlplane.process import Process
-from tests.e2e.audit import Object, overcommitted
+from tests.e2e.audit import overcommitted
 
-ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
-APPS = 10
-"""Of each kind so many Deployments take turns: the anti-affinity of one never needs more nodes than there are."""
+MIXED = WORKLOADS["mixed"]
 FIRST_BIND_SECONDS = 60.0
 LAST_BIND_SECONDS = 30.0
 
 
-def term(key: str, app: str) -> Object:
-    return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}}
-
-
-def in_zone(zone: str) -> Object:
-    """Required node affinity."""
-    place = {"key": ZONE, "operator": "In", "values": [zone]}
-    terms = {"nodeSelectorTerms": [{"matchExpressions": [place]}]}
-    return {"affinity": {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}}
-
-
-def spread(app: str) -> Object:
-    constraint = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term(ZONE, app)}
-    return {"topologySpreadConstraints": [constraint]}
-
-
-def apart(app: str) -> Object:
-    return {"affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term(HOST, app)]}}}
-
-
-def near(app: str) -> Object:
-    weighted = {"weight": 10, "podAffinityTerm": term(ZONE, app)}
-    return {"affinity": {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [weighted]}}}
-
-
-KINDS = ("plain", "placed", "spread", "apart", "near")
-
-
-def wishes(kind: str, number: int, app: str) -> Object:
-    """What the spec of a pod of this kind says about where it wants to be."""
-    return {
-        "plain": {},
-        "placed": in_zone(f"zone-{number % 3}"),
-        "spread": spread(app),
-        "apart": apart(app),
-        "near": near(app),
-    }[kind]
-
-
-def mixed_pod(number: int, scheduler_name: str) -> Object:
-    """The pod that comes as the `number`th."""
-    kind = KINDS[number % len(KINDS)]
-    app = f"{kind}-{number // len(KINDS) % APPS}"
-    resources = {"requests": {"cpu": "100m", "memory": "256Mi"}}
-    container = {"name": "main", "image": "registry.example/app:1", "resources": resources}
-    metadata = {"name": f"pod-{number:05}", "namespace": "bench", "labels": {"app": app}}
-    spec = {"schedulerName": scheduler_name, "containers": [container], **wishes(kind, number, app)}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-class _Spec(msgspec.Struct):
-    node_name: str = msgspec.field(default="", name="nodeName")
-
-
-class _Metadata(msgspec.Struct):
-    name: str
-
-
-class _Pod(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec
-
-
-class _Event(msgspec.Struct):
-    object: _Pod
-
-
-_DECODER = msgspec.json.Decoder(_Event)
-
-
-@dataclass
-class Clock:
-    """When each pod was sent, seen first, and seen with a node, in seconds of the monotonic clock."""
-
-    sent: dict[str, float] = field(default_factory=dict)
-    added: dict[str, float] = field(default_factory=dict)
-    bound: dict[str, float] = field(default_factory=dict)
-    changed: asyncio.Event = field(default_factory=asyncio.Event)
-
-    def see(self, line: bytes, now: float) -> None:
-        """Notes what this line of the watch, which came at `now`, shows for the first time."""
-        pod = _DECODER.decode(line).object
-        self.added.setdefault(pod.metadata.name, now)
-        if pod.spec.node_name:
-            self.bound.setdefault(pod.metadata.name, now)
-            self.changed.set()
-
-    async def wait_for_binds(self, count: int, seconds: float) -> None:
-        """Returns when so many pods are bound; raises TimeoutError."""
-        async with asyncio.timeout(seconds):
-            while len(self.bound) < count:
-                self.changed.clear()
-                await self.changed.wait()
-
-
-async def follow(http: aiohttp.ClientSession, version: str, clock: Clock) -> None:
-    parameters = {"watch": "1", "resourceVersion": version}
-    async with http.get(PODS_PATH, params=parameters) as response:
-        rest = b""
-        async for chunk in response.content.iter_any():
-            now = time.monotonic()
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                clock.see(line, now)
-    raise RuntimeError("the API server ended the watch on pods")
-
-
-async def create(http: aiohttp.ClientSession, pod: Object, clock: Clock) -> None:
-    body = json.dumps(pod)
-    clock.sent[pod["metadata"]["name"]] = time.monotonic()
-    async with http.post(PODS_PATH, data=body) as response:
-        if response.status >= 400:
-            raise RuntimeError(f"POST {PODS_PATH}: {response.status} {await response.text()}")
-        await response.read()
-
-
-async def arrive(http: aiohttp.ClientSession, pods: Iterator[Object], rate: float, clock: Clock) -> None:
-    """One pod every 1/rate seconds, however long the answers take."""
-    began = time.monotonic()
-    async with asyncio.TaskGroup() as group:
-        for number, pod in enumerate(pods):
-            await asyncio.sleep(max(0.0, began + number / rate - time.monotonic()))
-            group.create_task(create(http, pod, clock))
-
-
-async def observe(plane: ControlPlane, process: Process, name: str, nodes: int, options: argparse.Namespace) -> Clock:
+async def observe(plane: ControlPlane, process: Process, nodes: int, options: argparse.Namespace) -> Clock:
     """Fills the cluster, starts the scheduler, lets pods come; returns what the clock saw."""
     clock = Clock()
     warming, measured = int(options.rate * options.warm_up), int(options.rate * options.seconds)
     async with session(plane.api) as http:
-        await create_all(http, NAMESPACES_PATH, [{"metadata": {"name": "bench"}}])
+        await create_all(http, NAMESPACES_PATH, [{"metadata": {"name": NAMESPACE}}])
         await create_all(http, NODES_PATH, (node(number) for number in range(nodes)))
         version = plane.api.get(PODS_PATH, limit="1")["metadata"]["resourceVersion"]
-        watch = asyncio.create_task(follow(http, version, clock), name="watch")
+        watch = asyncio.create_task(follow(http, PODS_PATH, version, clock.see), name="watch")
         try:
             process.start()
-            await create(http, mixed_pod(0, name), clock)
+            await arrive(http, [MIXED.pod(0)], options.rate, clock)
             await clock.wait_for_binds(1, FIRST_BIND_SECONDS)
             numbers = range(1, 1 + warming + measured)
-            await arrive(http, (mixed_pod(number, name) for number in numbers), options.rate, clock)
+            await arrive(http, (MIXED.pod(number) for number in numbers), options.rate, clock)
             await clock.wait_for_binds(1 + warming + measured, LAST_BIND_SECONDS)
         finally:
             watch.cancel()
@@ -213,20 +92,16 @@ COLUMNS = ("create p50", "p90", "p99", "watch p50", "p90", "p99", "worst", "CPU/
 HEADER = f"{'milliseconds':<16}{'nodes':>7}" + "".join(f"{name:>11}" for name in COLUMNS)
 
 
-def percentile(ordered: list[float], per_cent: float) -> float:
-    return ordered[max(0, ceil(len(ordered) * per_cent / 100) - 1)]
-
-
 def measure(name: str, nodes: int, programs: binaries.Binaries, options: argparse.Namespace) -> Figures:
-    with ControlPlane(programs, Settings(controllers=False)) as plane:
+    with control_plane(programs) as plane:
         process = START[name](plane)
         try:
-            clock = asyncio.run(observe(plane, process, name, nodes, options))
+            clock = asyncio.run(observe(plane, process, nodes, options))
             cpu = process.cpu_seconds() * 1_000 / len(clock.bound)
             excess = overcommitted(plane.api.items(NODES_PATH), plane.api.items(PODS_PATH))
         finally:
             process.stop()
-            keep_log(process, options.logs)
+            keep_log(process, options.logs, f"{name}.log")
     late = list(clock.sent)[1 + int(options.rate * options.warm_up) :]
     return Figures(
         name=name,
@@ -257,7 +132,7 @@ def main() -> int:
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     programs = binaries.find()
-    names = [options.only] if options.only else list(START)
+    names = [options.only] if options.only else ["kscheduler", "kube-scheduler"]
     print(f"mixed pods, {options.rate:.0f}/s for {options.seconds:.0f} s, {binaries.VERSION}, {os.cpu_count()} CPUs")
     print(HEADER, flush=True)
     rows = []

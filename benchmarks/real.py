@@ -1,284 +1,172 @@
-"""kscheduler and kube-scheduler side by side on a real API server with etcd: `make bench-real`.
+"""kscheduler, kube-scheduler and a client that decides nothing, on a real API server with etcd: `make bench-real`.
 
-Each scheduler gets a control plane of its own, so that neither finds the other's history in etcd or a warmer API
-server. The nodes and all pods are created first, while no scheduler runs; then the scheduler starts, and a watch on the
-pods takes the time of each bind. Settings that are the same for both: etcd does not wait for the disk,
-priority-and-fairness is off, the in-flight limits are 3,000 and 1,000, and the client may send 5,000 requests a second.
+    python -m benchmarks.real --workload spread mixed --rounds 3 --json FILE
+    python -m benchmarks.real --result FILE --markdown        the table of what was measured before
+
+The nodes and all pods of a workload (`real_workloads.py`) are created first, while no scheduler runs; then each
+scheduler starts on a copy of that cluster (`real_run.py`), and a watch on the pods takes the time of each bind. The
+scheduler that comes first changes with each workload and round. Settings that are the same for all: etcd does not wait
+for the disk, priority-and-fairness is off, the in-flight limits are 3,000 and 1,000, and kube-scheduler's client may
+send 5,000 requests a second.
 
 - pods/s: binds after the first one, over the time from the first to the last, as the watch saw them.
-- CPU ms/pod: all user and system time of the scheduler's process, its start included, over the pods. It is read when
-  the process has been quiet for a second after the last bind, so Events that are sent late are counted.
-- peak MiB: VmHWM of the process.
+- first s, its CPU: from the start of the scheduler's process to its first bind, and what the process used in that time.
+- CPU/pod: milliseconds of user and system time of the scheduler's process, its start included, over the pods. It is
+  read when the process has been quiet for a second after the last bind, so Events that are sent late are counted.
+  API CPU: the API server's in the same time.
+- MiB: the largest resident size of the process, VmHWM.
+- p50, p99: milliseconds from the request that creates a pod to its bind, of pods that arrive one by one after the
+  others are bound.
+- Events: how many the API server has when all pods are bound; a scheduler that drops some has saved their cost.
+- faults: what the audit found (`real_audit.py`). Of the floor (`floor.py`) it looks at the room on nodes only.
 
-All of it shares one machine with the API server and etcd, which take most of the CPU: the figures compare two
-schedulers on the same small machine, and say little about a scheduler that has a machine to itself.
+All of it shares one machine with the API server and etcd, which take most of the CPU: the figures compare
+schedulers on the same small machine, and say little about one that has a machine to itself.
 """
 
 import argparse
-import asyncio
-import json
 import os
 import signal
-import ssl
 import sys
-import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+import tempfile
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Final
 
-import aiohttp
 import msgspec
 
-from tests.controlplane import binaries, kscheduler_process, kube_scheduler
-from tests.controlplane.controlplane import ControlPlane, Settings
-from tests.controlplane.process import Process
-from tests.controlplane.rest import Api
-from tests.e2e.audit import Object, overcommitted
+from benchmarks import real_table, runs
+from benchmarks.real_run import START, Size, filled, measure
+from benchmarks.real_table import Figures, Run
+from benchmarks.real_workloads import WORKLOADS, Workload
+from tests.controlplane import binaries
 
-CONNECTIONS = 50
-QUIET_SECONDS = 1.0
-QUIET_CPU_SECONDS = 0.05
-QUIET_ROUNDS = 30
-NODES_PATH = "/api/v1/nodes"
-NAMESPACES_PATH = "/api/v1/namespaces"
-PODS_PATH = "/api/v1/namespaces/bench/pods"
-START = {
-    "kscheduler": lambda plane: kscheduler_process.process(plane.kscheduler_kubeconfig(), plane.folder / "logs"),
-    "kube-scheduler": lambda plane: kube_scheduler.process(
-        plane.binaries, plane.kube_scheduler_kubeconfig, plane.folder / "logs", "kube-scheduler"
-    ),
-}
+SCHEDULERS: Final = ("kscheduler", "kube-scheduler", "floor")
+QUICK_NODES: Final = 1_000
+QUICK_PODS: Final = 1_000
 
 
-class WatchedSpec(msgspec.Struct):
-    """The part of a pod's spec that a bind changes."""
-
-    node_name: str = msgspec.field(default="", name="nodeName")
-
-
-class WatchedMetadata(msgspec.Struct):
-    """Enough to tell pods of one namespace apart."""
-
-    name: str
-
-
-class WatchedPod(msgspec.Struct):
-    """A pod as the clock of the benchmark sees it."""
-
-    metadata: WatchedMetadata
-    spec: WatchedSpec
-
-
-class WatchedEvent(msgspec.Struct):
-    """One line of the watch."""
-
-    object: WatchedPod
-
-
-@dataclass
-class Binds:
-    """When each pod was first seen with a node, in seconds of the monotonic clock."""
-
-    expected: int
-    at: dict[str, float] = field(default_factory=dict)
-
-    @property
-    def complete(self) -> bool:
-        """Whether every pod has been seen with a node."""
-        return len(self.at) >= self.expected
-
-    def see(self, line: bytes) -> None:
-        """Notes the time if this line of the watch is a pod's first one with a node."""
-        pod = DECODER.decode(line).object
-        if pod.spec.node_name and pod.metadata.name not in self.at:
-            self.at[pod.metadata.name] = time.monotonic()
-
-    def per_second(self) -> float:
-        """Binds after the first one, over the seconds since the first one. Zero if there are less than two."""
-        if len(self.at) < 2:
-            return 0.0
-        seconds = max(self.at.values()) - min(self.at.values())
-        return (len(self.at) - 1) / seconds
-
-
-DECODER = msgspec.json.Decoder(WatchedEvent)
-
-
-@dataclass(frozen=True)
-class Figures:
-    """One row of the table."""
-
-    name: str
-    pods: int
-    bound: int
-    pods_per_second: float
-    first_bind_seconds: float
-    cpu_milliseconds: float
-    peak_mebibytes: float
-    overcommitted: int
-
-    def row(self) -> str:
-        """The figures under the columns of HEADER."""
-        all_bound = "yes" if self.bound == self.pods else f"{self.bound:,}"
-        return (
-            f"{self.name:<16}{self.pods_per_second:>9,.0f}{self.first_bind_seconds:>13.2f}{self.cpu_milliseconds:>12.2f}"
-            f"{self.peak_mebibytes:>10,.0f}{all_bound:>11}{self.overcommitted:>15}"
-        )
-
-
-HEADER = (
-    f"{'scheduler':<16}{'pods/s':>9}{'first bind s':>13}{'CPU ms/pod':>12}{'peak MiB':>10}{'all bound':>11}"
-    f"{'overcommitted':>15}"
-)
-
-
-def node(number: int) -> Object:
-    """A node with 32 CPUs, 128 GiB and room for 110 pods, in one of three zones."""
-    name = f"node-{number:05}"
-    capacity = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": "110"}
-    labels = {"kubernetes.io/hostname": name, "topology.kubernetes.io/zone": f"zone-{number % 3}"}
-    status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
-
-
-def pod(number: int, scheduler_name: str) -> Object:
-    """A plain pod: one container with requests, and nothing that restricts where it runs."""
-    resources = {"requests": {"cpu": "100m", "memory": "256Mi"}}
-    container = {"name": "main", "image": "registry.example/app:1", "resources": resources}
-    metadata = {"name": f"pod-{number:05}", "namespace": "bench", "labels": {"app": "bench"}}
-    spec = {"schedulerName": scheduler_name, "containers": [container]}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def session(api: Api) -> aiohttp.ClientSession:
-    connector = aiohttp.TCPConnector(ssl=ssl.create_default_context(cafile=str(api.authority)), limit=CONNECTIONS + 1)
-    timeout = aiohttp.ClientTimeout(total=None, sock_connect=10)
-    return aiohttp.ClientSession(api.url, connector=connector, headers=api.headers(), timeout=timeout)
-
-
-async def create_all(http: aiohttp.ClientSession, path: str, objects: Iterable[Object]) -> None:
-    remaining = iter(objects)
-    async with asyncio.TaskGroup() as group:
-        for _ in range(CONNECTIONS):
-            group.create_task(create_each(http, path, remaining))
-
-
-async def create_each(http: aiohttp.ClientSession, path: str, remaining: Iterator[Object]) -> None:
-    for item in remaining:
-        async with http.post(path, data=json.dumps(item)) as response:
-            if response.status >= 400:
-                raise RuntimeError(f"POST {path}: {response.status} {await response.text()}")
-
-
-async def watch_binds(http: aiohttp.ClientSession, version: str, binds: Binds) -> None:
-    """Returns when all pods are bound."""
-    parameters = {"watch": "1", "resourceVersion": version}
-    async with http.get(PODS_PATH, params=parameters) as response:
-        rest = b""
-        async for chunk in response.content.iter_any():
-            *lines, rest = (rest + chunk).split(b"\n")
-            for line in lines:
-                binds.see(line)
-            if binds.complete:
-                return
-    raise RuntimeError("the API server ended the watch on pods")
-
-
-async def fill(plane: ControlPlane, name: str, nodes: int, pods: int) -> None:
-    async with session(plane.api) as http:
-        await create_all(http, NAMESPACES_PATH, [{"metadata": {"name": "bench"}}])
-        await create_all(http, NODES_PATH, (node(number) for number in range(nodes)))
-        await create_all(http, PODS_PATH, (pod(number, name) for number in range(pods)))
-
-
-async def time_binds(plane: ControlPlane, process: Process, pods: int, seconds: float) -> tuple[Binds, float]:
-    """Starts the scheduler and waits for all binds, or for `seconds`. Returns them and the moment of the start."""
-    binds = Binds(pods)
-    version = plane.api.get(PODS_PATH, limit="1")["metadata"]["resourceVersion"]
-    async with session(plane.api) as http:
-        started = time.monotonic()
-        process.start()
-        try:
-            await asyncio.wait_for(watch_binds(http, version, binds), seconds)
-        except TimeoutError:
-            print(
-                f"{process.name}: {len(binds.at)} of {pods} bound in {seconds:.0f} s; {process.tail()}", file=sys.stderr
-            )
-    return binds, started
-
-
-def wait_quiet(process: Process) -> None:
-    """Returns when the process has used next to no CPU for a second: its late Events are sent."""
-    before = process.cpu_seconds()
-    for _ in range(QUIET_ROUNDS):
-        time.sleep(QUIET_SECONDS)
-        now = process.cpu_seconds()
-        if now - before < QUIET_CPU_SECONDS:
-            return
-        before = now
-
-
-def measure(name: str, programs: binaries.Binaries, options: argparse.Namespace) -> Figures:
-    start: Callable[[ControlPlane], Process] = START[name]
-    with ControlPlane(programs, Settings(controllers=False)) as plane:
-        asyncio.run(fill(plane, name, options.nodes, options.pods))
-        process = start(plane)
-        try:
-            binds, started = asyncio.run(time_binds(plane, process, options.pods, options.seconds))
-            wait_quiet(process)
-            return figures(name, plane.api, process, binds, started)
-        finally:
-            process.stop()
-            keep_log(process, options.logs)
-
-
-def figures(name: str, api: Api, process: Process, binds: Binds, started: float) -> Figures:
-    pods, nodes = api.items(PODS_PATH), api.items(NODES_PATH)
-    return Figures(
-        name=name,
-        pods=binds.expected,
-        bound=sum(1 for item in pods if item["spec"].get("nodeName")),
-        pods_per_second=binds.per_second(),
-        first_bind_seconds=min(binds.at.values(), default=started) - started,
-        cpu_milliseconds=process.cpu_seconds() * 1_000 / binds.expected,
-        peak_mebibytes=process.peak_mebibytes(),
-        overcommitted=len(overcommitted(nodes, pods)),
+def size_of(workload: Workload, options: argparse.Namespace) -> Size:
+    """What the options make of a workload's own size. Raises SystemExit if the pods would not fit."""
+    quick = (QUICK_NODES, QUICK_PODS) if options.quick else (None, None)
+    size = Size(
+        nodes=options.nodes or quick[0] or workload.nodes,
+        pods=options.pods or quick[1] or workload.pods,
+        arrivals=options.arrivals,
+        arrivals_per_second=options.rate,
+        patience_seconds=options.patience,
+        limit_seconds=options.seconds,
     )
+    least = workload.least_nodes(size.pods + size.arrivals)
+    if size.nodes < least:
+        raise SystemExit(f"{workload.name}: {size.pods + size.arrivals:,} pods need {least:,} nodes at least")
+    return size
 
 
-def keep_log(process: Process, folder: Path | None) -> None:
-    if folder is not None:
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / process.log.name).write_text(process.text())
+def in_turn(schedulers: Sequence[str], turn: int) -> list[str]:
+    """All of them, another one first each time."""
+    first = turn % len(schedulers)
+    return [*schedulers[first:], *schedulers[:first]]
+
+
+def play(programs: binaries.Binaries, options: argparse.Namespace) -> Iterator[Figures]:
+    """Figures as they come: all workloads, then the next round."""
+    sizes = {name: size_of(WORKLOADS[name], options) for name in options.workload}
+    for number in range(options.rounds):
+        for place, (name, size) in enumerate(sizes.items()):
+            yield from play_workload(WORKLOADS[name], size, number, number + place, programs, options)
+
+
+def play_workload(
+    workload: Workload, size: Size, number: int, turn: int, programs: binaries.Binaries, options: argparse.Namespace
+) -> Iterator[Figures]:
+    with tempfile.TemporaryDirectory(prefix="kscheduler-bench-") as folder:
+        data = filled(programs, workload, size, Path(folder))
+        for scheduler in in_turn(options.schedulers, turn):
+            figures = measure(scheduler, workload, size, programs, data, options.logs)
+            yield msgspec.structs.replace(figures, round=number)
+
+
+def run(options: argparse.Namespace) -> Run:
+    """Measures and prints. What was measured is written after each step: an interrupted run is not lost."""
+    programs = binaries.find()
+    so_far = Run(runs.machine(), binaries.VERSION)
+    print(f"Kubernetes {binaries.VERSION}, {os.cpu_count()} CPUs, load {so_far.machine.load}")
+    print(real_table.LINE_HEADER, flush=True)
+    for one in play(programs, options):
+        so_far = msgspec.structs.replace(so_far, figures=(*so_far.figures, one))
+        print(real_table.line(one), flush=True)
+        for words in (*one.faults[:3], one.stuck):
+            if words:
+                print(f"  {one.scheduler}: {words}", file=sys.stderr, flush=True)
+        if options.json:
+            real_table.write(options.json, so_far)
+    print()
+    return so_far
 
 
 def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.real", description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--nodes", type=int, default=1_000)
-    parser.add_argument("--pods", type=int, default=5_000)
-    parser.add_argument("--rounds", type=int, default=1, help="measure each scheduler so many times, in turn")
-    parser.add_argument("--only", choices=sorted(START), help="measure this scheduler alone")
-    parser.add_argument("--seconds", type=float, default=180.0, help="give up on a scheduler after so long")
-    parser.add_argument("--logs", type=Path, help="keep the schedulers' logs in this folder")
-    return parser.parse_args(arguments)
+    add = parser.add_argument
+    add("--workload", nargs="+", choices=list(WORKLOADS), default=list(WORKLOADS), metavar="NAME", help="only these")
+    add("--schedulers", nargs="+", choices=sorted(START), default=list(SCHEDULERS), metavar="NAME", help="only these")
+    add("--nodes", type=positive, help="instead of each workload's own number")
+    add("--pods", type=positive, help="instead of 5,000")
+    add("--quick", action="store_true", help=f"{QUICK_PODS:,} pods on {QUICK_NODES:,} nodes")
+    add("--rounds", type=positive, default=1, help="measure everything so many times; tables show medians")
+    add(
+        "--arrivals",
+        type=not_negative,
+        default=150,
+        metavar="PODS",
+        help="that arrive one by one, for the latency; 0: none",
+    )
+    add("--rate", type=positive, default=25, help="arrivals a second")
+    add("--patience", type=float, default=60.0, metavar="SECONDS", help="give up on a scheduler that binds nothing")
+    add("--seconds", type=float, default=300.0, help="give up on a scheduler that needs longer for all")
+    add("--json", type=Path, metavar="FILE", help="keep all figures in this file")
+    add("--result", type=Path, metavar="FILE", help="show what is in this file, and measure nothing")
+    add("--markdown", action="store_true", help="print the table for a README too")
+    add("--logs", type=Path, metavar="FOLDER", help="keep the schedulers' logs")
+    options = parser.parse_args(arguments)
+    for name in ("workload", "schedulers"):
+        setattr(options, name, list(dict.fromkeys(getattr(options, name))))
+    return options
 
 
-def main() -> int:
-    options = parse()
+def positive(text: str) -> int:
+    """A number of things. Raises ArgumentTypeError."""
+    if not text.isdigit() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a positive number")
+    return int(text)
+
+
+def not_negative(text: str) -> int:
+    """A number of things, which may be none. Raises ArgumentTypeError."""
+    return 0 if text == "0" else positive(text)
+
+
+def report(done: Run, *, with_markdown: bool) -> int:
+    """Prints the tables. Returns 1 if a scheduler failed; the floor, which breaks rules by design, must only bind."""
+    for words in real_table.table(done.figures):
+        print(words)
+    if with_markdown:
+        print()
+        for words in real_table.markdown(done.figures):
+            print(words)
+    return 0 if all(one.is_sound for one in done.figures) else 1
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = parse(arguments)
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    programs = binaries.find()
-    names = [options.only] if options.only else list(START)
-    size = f"{options.nodes:,} nodes, {options.pods:,} pending plain pods"
-    print(f"{size}, Kubernetes {binaries.VERSION}, {os.cpu_count()} CPUs")
-    print(HEADER, flush=True)
-    rows = []
-    for _ in range(options.rounds):
-        for name in names:
-            rows.append(measure(name, programs, options))
-            print(rows[-1].row(), flush=True)
-    return 0 if all(row.bound == row.pods and not row.overcommitted for row in rows) else 1
+    done = real_table.read(options.result) if options.result else run(options)
+    return report(done, with_markdown=options.markdown)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        sys.exit(130)  # what was measured so far is in the file of --json

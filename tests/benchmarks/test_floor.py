@@ -1,0 +1,136 @@
+"""The floor of `make bench-real` decides nothing, but what it sends is a scheduler's work, whole and correct."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import aiohttp
+import pytest
+
+from benchmarks import floor
+from benchmarks.floor import Server, Turns
+from benchmarks.floor_wire import BarePoster
+from benchmarks.real_run import EVENTS_PATH as EVENTS
+from benchmarks.real_run import PODS_PATH as PODS
+from benchmarks.real_run import create_all
+from benchmarks.real_workloads import NAMESPACE, SCHEDULER_NAME, WORKLOADS, node
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+
+
+def test_nodes_take_turns_until_each_is_full() -> None:
+    turns = Turns({"a": 2, "b": 1, "c": 0})
+    assert [turns.next() for _ in range(4)] == ["a", "b", "a", None]
+
+
+def test_pods_that_run_already_take_room() -> None:
+    turns = Turns({"a": 1, "b": 1})
+    turns.take("a")
+    turns.take("unknown")
+    assert [turns.next(), turns.next()] == ["b", None]
+
+
+def test_an_event_says_what_a_scheduler_says() -> None:
+    pod = floor.Metadata(name="p", namespace="ns", uid="u", resource_version="7")
+    written = json.loads(floor.event(pod, "n", "me", datetime(2026, 1, 2, 3, 4, 5, 6, UTC)))
+    assert written["note"] == "Successfully assigned ns/p to n"
+    assert written["eventTime"] == "2026-01-02T03:04:05.000006Z"
+    assert written["regarding"]["uid"] == "u"
+
+
+# --- the bare wire ----------------------------------------------------------------------------------------------------
+
+ANSWERS = {
+    "/length": b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok",
+    "/chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\no\r\n1\r\nk\r\n0\r\n\r\n",
+    "/conflict": b"HTTP/1.1 409 Conflict\r\nContent-Length: 8\r\n\r\nassigned",
+}
+
+
+@asynccontextmanager
+async def scripted_server() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Answers each path with its bytes. Yields its URL and the bodies that came."""
+    bodies: list[bytes] = []
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while head := await reader.readuntil(b"\r\n\r\n"):
+            length = int(head.lower().partition(b"content-length:")[2].partition(b"\r\n")[0])
+            bodies.append(await reader.readexactly(length))
+            writer.write(ANSWERS[head.split()[1].decode()])
+
+    async def until_closed(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError):
+            await serve(reader, writer)
+        writer.close()
+        await writer.wait_closed()
+        closed.set()
+
+    closed = asyncio.Event()
+    async with await asyncio.start_server(until_closed, "127.0.0.1", 0) as server:
+        yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}", bodies
+        await closed.wait()
+
+
+async def test_the_bare_wire_reads_each_answer_to_its_end_so_that_the_next_one_is_its_own() -> None:
+    async with scripted_server() as (url, bodies), BarePoster(url, None, {"X": "y"}) as poster:
+        await poster.post("/length", b"1")
+        await poster.post("/chunked", b"2")
+        with pytest.raises(RuntimeError, match="409 assigned"):
+            await poster.post("/conflict", b"3")
+        await poster.post("/length", b"4")
+    assert bodies == [b"1", b"2", b"3", b"4"]
+
+
+# --- all of it, on the embedded API server ----------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def running_floor(url: str, *, bare: bool) -> AsyncIterator[None]:
+    client = floor.run(Server(url, "", None), SCHEDULER_NAME, bare=bare, connections=4)
+    task = asyncio.create_task(client, name="floor")
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.wait({task})
+
+
+async def items(http: aiohttp.ClientSession, path: str) -> list[dict[str, Any]]:
+    async with http.get(path) as response:
+        found: list[dict[str, Any]] = (await response.json())["items"]
+        return found
+
+
+async def seen(http: aiohttp.ClientSession, path: str, count: int, wanted: Callable[[Any], bool]) -> None:
+    """Returns when a watch has shown so many objects as wanted."""
+    names: set[str] = set()
+    async with asyncio.timeout(20), http.get(path, params={"watch": "1"}) as response:
+        async for text in response.content:
+            thing = json.loads(text)["object"]
+            names |= {thing["metadata"]["name"]} if wanted(thing) else set()
+            if len(names) == count:
+                return
+
+
+def is_bound(pod: Any) -> bool:
+    return bool(pod["spec"].get("nodeName"))
+
+
+@pytest.mark.parametrize("bare", [False, True], ids=["aiohttp", "bare"])
+async def test_every_pod_that_waits_or_comes_is_bound_and_told_of(*, bare: bool) -> None:
+    plain = WORKLOADS["plain"]
+    async with EmbeddedAPIServer(seed=1, admin=True) as server, aiohttp.ClientSession(server.url) as http:
+        http.headers["Content-Type"] = "application/json"
+        await create_all(http, "/api/v1/namespaces", [{"metadata": {"name": NAMESPACE}}])
+        await create_all(http, "/api/v1/nodes", (node(number) for number in range(3)))
+        await create_all(http, PODS, (plain.pod(number) for number in range(6)))
+        async with running_floor(server.url, bare=bare):
+            await seen(http, PODS, 6, is_bound)
+            await create_all(http, PODS, (plain.pod(number) for number in range(6, 9)))
+            await seen(http, EVENTS, 9, lambda _: True)
+        events, pods = await items(http, EVENTS), await items(http, PODS)
+    assert sorted(pod["spec"]["nodeName"] for pod in pods) == sorted([f"node-{n:05}" for n in range(3)] * 3)
+    assert {event["regarding"]["uid"] for event in events} == {pod["metadata"]["uid"] for pod in pods}
