@@ -10,9 +10,13 @@ RUN    := $(VENV)/.run-ready
 DEV    := $(VENV)/.dev-ready
 NODES  ?= 100
 PODS   ?= 1000
+ROUNDS ?= 10
+SEED   ?= 0
+DECISIONS := tests/specification/test_decisions_equal_specification.py
 MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-real bench-latency fuzz fuzz-specification fuzz-machines clean
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-real bench-latency bench-scale fuzz fuzz-specification fuzz-machines fuzz-decisions \
+	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
 	@awk -F':.*## ' '/^[a-z0-9-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,24 +51,36 @@ bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, 
 bench-compare: $(DEV) ## Play the scenarios three times and tell what got slower than benchmarks/baseline.json
 	$(BIN)/python -m benchmarks.compare
 
-bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (half an hour, 8 GiB)
+bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (a quarter of an hour, 4 GiB)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
 	$(BIN)/python -m benchmarks.plots
 
-bench-real: $(DEV) ## Measure on a real API server, side by side with kube-scheduler
-	$(BIN)/python -m benchmarks.real --rounds 2
+bench-scale: $(DEV) ## Fill one process with 100,000 nodes and 1,000,000 pods; then the event loop's lag at full speed
+	$(BIN)/python -m benchmarks.scale
+	$(BIN)/python -m benchmarks.loop_lag
+
+bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a client that decides nothing (15 min)
+	$(BIN)/python -m benchmarks.real --markdown
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.latency
 
-fuzz: $(DEV) ## Run the property tests for long, on two cores: 100,000 cases against the specification, and machines
-	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines
+fuzz: $(DEV) ## Run the property tests for long, on two cores: 1,000,000 decisions, 100,000 cases, and machines
+	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines fuzz-decisions-first fuzz-decisions-second
 
 fuzz-specification: $(DEV)
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification
+	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/specification --ignore $(DECISIONS)
+
+fuzz-decisions: $(DEV) ## Compare 1,000,000 decisions with the specification, on two cores: about 15 minutes (SEED=)
+	$(MAKE) --jobs=2 --output-sync=target fuzz-decisions-first fuzz-decisions-second
+
+fuzz-decisions-first fuzz-decisions-second: fuzz-decisions-%: $(DEV)
+	KSCHEDULER_FUZZ=1 KSCHEDULER_FIRST_SEED=$(SEED) $(BIN)/pytest $(DECISIONS) -k $*-half
 
 fuzz-machines: $(DEV)
-	KSCHEDULER_FUZZ=1 $(BIN)/pytest tests/state $(MACHINES)
+	for round in $$(seq $(ROUNDS)); do \
+		KSCHEDULER_FUZZ=1 KSCHEDULER_EXAMPLES=2000 $(BIN)/pytest tests/state $(MACHINES) || exit 1; \
+	done
 
 clean: ## Remove what was built
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

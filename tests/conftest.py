@@ -1,4 +1,8 @@
-"""How hard the property tests try: 200 examples by default, 20,000 with KSCHEDULER_FUZZ=1 (`make fuzz`)."""
+"""How hard the property tests try: 200 examples by default, 20,000 with KSCHEDULER_FUZZ=1 (`make fuzz`).
+
+KSCHEDULER_EXAMPLES sets another number for the long run. Hypothesis keeps what every example of a run has drawn, 0.1 MB
+each for a long history: `make fuzz` runs the state machines in rounds of 2,000, each a process of its own.
+"""
 
 import os
 
@@ -16,5 +20,6 @@ settings.register_profile(
     print_blob=True,
     suppress_health_check=_PATIENT,
 )
-settings.register_profile("fuzz", settings.get_profile("default"), max_examples=20_000)
+_LONG = int(os.environ.get("KSCHEDULER_EXAMPLES", "20000"))
+settings.register_profile("fuzz", settings.get_profile("default"), max_examples=_LONG)
 settings.load_profile("fuzz" if os.environ.get("KSCHEDULER_FUZZ") == "1" else "default")

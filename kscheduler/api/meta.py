@@ -32,8 +32,8 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
     owner_references: tuple[OwnerReference, ...] = ()
 
 
-class KubeObject(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
-    """An object with an identity. Decoded objects are shared and never changed in place."""
+class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_only=True):
+    """An object with an identity. Decoded objects are shared and never changed in place; none ever holds itself."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 

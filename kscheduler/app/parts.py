@@ -25,9 +25,10 @@ from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.factory import InformerFactory
-from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.classes.signatures import Signatures
@@ -81,7 +82,11 @@ class Parts:
         self.event_client = APIClient(connection, clock=self.clock)
         pods = PodWriter(self.client, self.clock)
         self.recorder = EventRecorder(
-            self.event_client, reporting_instance=self._instance(), clock=self.clock, queue_size=QUEUED_EVENTS
+            self.event_client,
+            reporting_instance=self._instance(),
+            clock=self.clock,
+            queue_size=QUEUED_EVENTS,
+            is_busy=self._is_binding_hard,
         )
         self.reporter = Reporter(self.recorder)
         self.status_writer = StatusWriter(
@@ -89,7 +94,7 @@ class Parts:
             self.recorder,
             self._pod,
             clock=self.clock,
-            is_busy=lambda: not self.limit.has_room(),
+            is_busy=self._is_binding_hard,
         )
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
         self.evictions = self._build_evictions(pods)
@@ -107,6 +112,10 @@ class Parts:
     @property
     def _most_workers(self) -> int:
         return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
+
+    def _is_binding_hard(self) -> bool:
+        """Whether the binds use all that the API server can do: conditions and Events can wait a little."""
+        return not self.limit.has_room()
 
     def _instance(self) -> str:
         return f"{self._configuration.profiles[0].scheduler_name}-{socket.gethostname()}"

@@ -1,8 +1,9 @@
 """The API server, seen from here: connection, REST verbs, watch decoding, pod writes and Events.
 
 The problem: the generated client costs a hundred times what decoding costs, never times out and retries without end.
-The idea: kubernetes_asyncio finds the server and the credentials, and everything after that is ours: aiohttp for the
-bytes, msgspec for the objects, client-go's manners for retries, and errors that say what the caller may conclude.
+The idea: kubernetes_asyncio finds the server and the credentials, and everything after that is ours: HTTP/1.1 for
+requests and aiohttp for watches, msgspec for the objects, client-go's manners for retries, and errors that say what the
+caller may conclude.
 Nothing here knows scheduling.
 """
 

@@ -25,6 +25,7 @@ from kscheduler.client.credentials import (
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 from kscheduler.client.kubeconfig import KubeConfig, check_url, read_kubeconfig
 from kscheduler.client.tls import TLSContexts, TLSFiles
+from kscheduler.client.watch import collector_paused
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -149,9 +150,10 @@ def _refuse_what_is_not_supported(config: KubeConfig, where: str, *, allow_exec:
 
 
 async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import ConfigException
-    from kubernetes_asyncio.config.kube_config import KubeConfigLoader
+    with collector_paused():  # a thousand modules are imported
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import ConfigException
+        from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
     # The library logs each error before it raises it; ours is the one line that shall be seen.
     logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
@@ -160,9 +162,15 @@ async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
         loader = KubeConfigLoader(config.tree, active_context=config.context, config_base_path="")
         await load_with(loader, configuration)
     except (ConfigException, CredentialsError) as error:
-        message = f"{where}: {error}"
+        message = f"{where}: {_plugin_of(config)}{error}"
         raise ConfigurationError(message) from None
     return loader, configuration
+
+
+def _plugin_of(config: KubeConfig) -> str:
+    """The exec plugin's name, for errors: uvloop's "no such file" does not tell which."""
+    plugin = config.user.get("exec")
+    return f"users.exec {plugin.get('command')}: " if isinstance(plugin, dict) else ""
 
 
 def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clock) -> Credentials:
@@ -176,8 +184,9 @@ def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clo
 
 def load_service_account(environ: Mapping[str, str], clock: Clock = REAL_CLOCK, folder: str = _ACCOUNT) -> Connection:
     """The pod's own service account. Raises `ConfigurationError`."""
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+    with collector_paused():
+        from kubernetes_asyncio.client import Configuration
+        from kubernetes_asyncio.config import ConfigException, load_incluster_config
 
     token, authority = f"{folder}/token", f"{folder}/ca.crt"
     configuration = Configuration()

@@ -3,7 +3,8 @@
 The problem: a thousand pods that do not fit would send an Event per attempt, and a slow API server would make them pile
 up without bound. The idea: what repeats itself is only counted (`event_series`); `record` puts what is new into a
 bounded queue, drops and counts when it is full, and never waits or raises; a few workers send. What went well (a pod
-was bound) goes first; warnings come in floods and go at `WARNINGS_PER_SECOND`.
+was bound) goes first; warnings come in floods and go at `WARNINGS_PER_SECOND`. An Event costs the API server as much as
+a Binding: while the binds need all that it can do, few Events are sent at a time, more as the queue fills.
 Limits: Events are best effort by design; what is queued when the process is killed is lost.
 """
 
@@ -11,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -30,6 +32,8 @@ LONGEST_NOTE_BYTES = 1024
 WARNINGS_PER_SECOND = 100.0
 WARNINGS_AT_ONCE = 1000
 """kube-scheduler sends 50 Events of any kind a second, 100 at once."""
+WORKERS_BESIDE_BINDS = 2
+"""At least so many Events are sent at a time, however busy the binds are; one may be waiting for its next try."""
 _ELLIPSIS = " ..."
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
@@ -126,13 +130,15 @@ class EventRecorder:
         clock: Clock = REAL_CLOCK,
         queue_size: int = 1000,
         workers: int = 8,
+        is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`reporting_instance` is `<schedulerName>-<hostname>` in kube-scheduler."""
+        """`reporting_instance` is `<schedulerName>-<hostname>` in kube-scheduler. `is_busy`: binds need it all."""
         self._client = client
         self._instance = reporting_instance
         self._clock = clock
         self._queue_size = queue_size
         self._workers = workers
+        self._is_busy = is_busy
         self._first: deque[_NewEvent] = deque()
         self._then: deque[_NewEvent | Series] = deque()
         self._bucket = TokenBucket(WARNINGS_PER_SECOND, WARNINGS_AT_ONCE, clock)
@@ -192,8 +198,16 @@ class EventRecorder:
             self._wake()
 
     def _wake(self) -> None:
-        self._filled.set()
         self._idle.clear()
+        if self._sending < self._at_a_time():
+            self._filled.set()
+
+    def _at_a_time(self) -> int:
+        """How many Events may be under way now."""
+        if not self._is_busy():
+            return self._workers
+        by_fullness = self._workers * self._queued // self._queue_size
+        return min(self._workers, max(WORKERS_BESIDE_BINDS, by_fullness))
 
     @property
     def _queued(self) -> int:
@@ -216,10 +230,12 @@ class EventRecorder:
 
     async def _work(self) -> None:
         while True:
-            while not self._queued:
+            while not self._queued or self._sending >= self._at_a_time():
                 self._filled.clear()
                 await self._filled.wait()
             self._sending += 1
+            if self._queued > 1 and self._sending < self._at_a_time():
+                self._filled.set()  # the binds have eased off
             try:
                 await self._send_next()
             except Exception:  # the worker: one Event must not end the service, and the scheduler with it
@@ -348,4 +364,11 @@ def truncated(note: str) -> str:
 
 def micro_time(wall_seconds: float) -> str:
     """RFC 3339 with microseconds, as `MicroTime` is written."""
-    return datetime.fromtimestamp(wall_seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+    seconds, microseconds = divmod(round(wall_seconds * 1e6), 1_000_000)
+    return f"{_second(seconds)}.{microseconds:06}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    """Hundreds of Events are of the same second, and to write it costs more than the rest of an Event."""
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

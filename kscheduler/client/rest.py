@@ -3,7 +3,8 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. Limits: HTTP/1.1; a Retry-After of more than a minute is the caller's to wait for.
+never take one from a bind. Requests go over connections of our own (`http_pool`), watches and whatever needs a proxy
+over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is the caller's to wait for.
 """
 
 import asyncio
@@ -29,9 +30,18 @@ from kscheduler.client.errors import (
     parse_retry_after,
     status_of,
 )
+from kscheduler.client.http1 import MalformedResponseError, Request
+from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.lines import LineSplitter
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
-from kscheduler.client.transport import CONNECT_SECONDS, USER_AGENT, accepts_connections, open_session
+from kscheduler.client.transport import (
+    CONNECT_SECONDS,
+    USER_AGENT,
+    AiohttpTransport,
+    Transport,
+    accepts_connections,
+    open_session,
+)
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"
@@ -40,7 +50,10 @@ MERGE = "application/merge-patch+json"
 RETRIES = 10
 _LONGEST_RETRY_AFTER = 60.0
 _RECONNECT_SECONDS = 1.0
+_NEVER_SENT = (NotSentError, aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError, aiohttp.ClientSSLError)
 _LARGEST_REFUSAL = 64 * 1024
+_FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError, aiohttp.ClientError)
+"""What a transport raises when there is no answer."""
 
 
 class APIClient:
@@ -67,7 +80,7 @@ class APIClient:
         self._max_connections = max_connections
         self._places = asyncio.Semaphore(max_connections)
         self._counters = RESTCounters()
-        self._requests: aiohttp.ClientSession | None = None
+        self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
         self._basic_headers = {"User-Agent": USER_AGENT, "Accept": JSON}
 
@@ -81,10 +94,12 @@ class APIClient:
 
     async def close(self) -> None:
         """Close all connections; requests under way fail."""
-        for session in (self._requests, self._watches):
-            if session is not None:
-                await session.close()
-        self._requests = self._watches = None
+        transport, watches = self._transport, self._watches
+        self._transport = self._watches = None
+        if transport is not None:
+            await transport.close()
+        if watches is not None:
+            await watches.close()
 
     def statistics(self) -> RESTStatistics:
         """What was asked and answered since the start."""
@@ -109,7 +124,7 @@ class APIClient:
         """The body of `path` (already quoted). Raises `APIError`, `NetworkError`."""
         if params:
             path = f"{path}?{urlencode(params)}"
-        return await self._request("GET", path, b"", {"Accept": accept}, retries, timeout_seconds)
+        return await self._request(Request("GET", path, accept=accept), retries, timeout_seconds)
 
     async def post(
         self,
@@ -121,13 +136,13 @@ class APIClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
-        return await self._request("POST", path, body, {"Content-Type": content_type}, retries, timeout_seconds)
+        return await self._request(Request("POST", path, body, content_type), retries, timeout_seconds)
 
     async def put(
         self, path: str, body: bytes, *, retries: int = RETRIES, timeout_seconds: float | None = None
     ) -> bytes:
         """Replace; the body's resourceVersion is the precondition."""
-        return await self._request("PUT", path, body, {"Content-Type": JSON}, retries, timeout_seconds)
+        return await self._request(Request("PUT", path, body, JSON), retries, timeout_seconds)
 
     async def patch(
         self,
@@ -139,43 +154,37 @@ class APIClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Change in part."""
-        return await self._request("PATCH", path, body, {"Content-Type": content_type}, retries, timeout_seconds)
+        return await self._request(Request("PATCH", path, body, content_type), retries, timeout_seconds)
 
     async def delete(
         self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
     ) -> bytes:
         """Delete; the body may be DeleteOptions."""
-        return await self._request("DELETE", path, body, {"Content-Type": JSON}, retries, timeout_seconds)
+        return await self._request(Request("DELETE", path, body, JSON), retries, timeout_seconds)
 
-    async def _request(
-        self, method: str, path: str, body: bytes, extra: dict[str, str], retries: int, timeout_seconds: float | None
-    ) -> bytes:
-        url = URL(self.connection.base_url + path, encoded=True)
+    async def _request(self, request: Request, retries: int, timeout_seconds: float | None) -> bytes:
         timeout = self._timeout if timeout_seconds is None else timeout_seconds
         while True:
             try:
-                return await self._authenticated(method, url, path, body, extra, timeout)
+                return await self._authenticated(request, timeout)
             except ClientError as error:
-                delay = _worth_waiting(method, error)
+                delay = _worth_waiting(request.method, error)
                 if delay is None or not retries:
                     raise
             retries -= 1
             self._counters.retries += 1
             await self._clock.sleep(delay)
 
-    async def _authenticated(
-        self, method: str, url: URL, path: str, body: bytes, extra: dict[str, str], timeout_seconds: float
-    ) -> bytes:
+    async def _authenticated(self, request: Request, timeout_seconds: float) -> bytes:
         """One attempt, and a second one with new credentials if the server refuses the old."""
         async with self._places:
             identity = await self._admitted()
             try:
-                return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
+                return await self._attempt(request, identity, timeout_seconds)
             except APIError as error:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
-            identity = await self._admitted()
-            return await self._attempt(method, url, path, body, {**extra, **identity}, timeout_seconds)
+            return await self._attempt(request, await self._admitted(), timeout_seconds)
 
     async def _admitted(self) -> Mapping[str, str]:
         """Wait for the rate limit; the headers that authenticate."""
@@ -183,37 +192,29 @@ class APIClient:
             await self._bucket.take()
         return await self.connection.headers()
 
-    async def _attempt(
-        self, method: str, url: URL, path: str, body: bytes, headers: dict[str, str], timeout_seconds: float
-    ) -> bytes:
-        session = self._requests
-        if session is None:
-            session = self._requests = open_session(self._max_connections)
-        timeout = aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS)
+    async def _attempt(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> bytes:
+        transport = self._transport
+        if transport is None:
+            transport = self._transport = self._open_transport()
         began = time.perf_counter()
         code = 0
         try:
-            async with session.request(
-                method,
-                url,
-                data=body or None,
-                headers={**self._basic_headers, **headers},
-                timeout=timeout,
-                allow_redirects=False,
-                ssl=self.connection.ssl_context(),
-                server_hostname=self.connection.server_name,
-                proxy=self.connection.proxy,
-            ) as response:
-                answer = await response.read()
-                code = response.status
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
-            raise network_error(error, method, path) from error
+            response = await transport.send(request, identity, timeout_seconds)
+            code = response.status
+        except _FAILURES as error:
+            raise network_error(error, request.method, request.target) from error
         finally:
-            self._counters.count(code, method, time.perf_counter() - began)
+            self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
-            return answer
-        retry_after = parse_retry_after(response.headers.get("Retry-After"))
-        raise APIError(status_of(code, answer), method=method, path=path, retry_after_seconds=retry_after)
+            return response.body
+        retry_after = parse_retry_after(response.headers.get("retry-after"))
+        status = status_of(code, response.body)
+        raise APIError(status, method=request.method, path=request.target, retry_after_seconds=retry_after)
+
+    def _open_transport(self) -> Transport:
+        if HTTPPool.can_serve(self.connection):
+            return HTTPPool(self.connection)
+        return AiohttpTransport(self.connection, self._max_connections)
 
     @asynccontextmanager
     async def stream(
@@ -245,7 +246,7 @@ class APIClient:
             return response
         try:
             answer = await response.content.read(_LARGEST_REFUSAL)
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _FAILURES as error:
             raise network_error(error, "GET", path) from error
         finally:
             response.close()
@@ -268,7 +269,7 @@ class APIClient:
                 proxy=self.connection.proxy,
             )
             code = response.status
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _FAILURES as error:
             raise network_error(error, "GET", path) from error
         finally:
             self._counters.count(code, "GET", time.perf_counter() - began)
@@ -299,7 +300,7 @@ class LineStream:
     async def _read(self, content: aiohttp.StreamReader) -> bytes:
         try:
             return await content.readany()
-        except (aiohttp.ClientError, OSError, TimeoutError) as error:
+        except _FAILURES as error:
             raise network_error(error, "GET", self._path) from error
 
 
@@ -317,7 +318,7 @@ def network_error(error: BaseException, method: str, path: str) -> NetworkError:
     """What a failure of the transport means for the request."""
     text = str(error) or type(error).__name__
     where = f"{method} {path.partition('?')[0]}: {text}"
-    if isinstance(error, aiohttp.ClientConnectorError | aiohttp.ConnectionTimeoutError | aiohttp.ClientSSLError):
+    if isinstance(error, _NEVER_SENT):
         return NotSentError(where)
     if method not in ("GET", "HEAD"):
         return UnknownOutcomeError(where)

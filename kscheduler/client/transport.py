@@ -1,12 +1,19 @@
-"""aiohttp sessions as this client wants them: nothing added that is not asked for, dead peers noticed."""
+"""aiohttp sessions as this client wants them: nothing added that is not asked for, dead peers noticed.
+
+Watches are read with aiohttp, and so is everything where a proxy is in between; the rest goes over `http_pool`.
+"""
 
 import asyncio
 import socket
-from typing import Any
+from collections.abc import Mapping
+from typing import Any, Protocol
 
 import aiohttp
+from yarl import URL
 
 from kscheduler import __version__
+from kscheduler.client.connection import Connection
+from kscheduler.client.http1 import Request, Response
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
@@ -17,7 +24,7 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
     """A session that reads no environment, keeps no cookies and sends no header of its own invention."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=_open_socket
+            limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=open_socket
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
         skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
@@ -28,6 +35,51 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
     # repeated is ours to decide. It has a name in aiohttp's own test client only.
     session._retry_connection = False
     return session
+
+
+class Transport(Protocol):
+    """What carries a request to the server and brings the answer."""
+
+    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """The answer, whatever its status. `identity`: the headers that authenticate."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class AiohttpTransport:
+    """Requests over aiohttp: through proxies, and with whatever else is rare."""
+
+    def __init__(self, connection: Connection, max_connections: int) -> None:
+        """Must be made while the loop runs."""
+        self._connection = connection
+        self._session = open_session(max_connections)
+
+    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`."""
+        headers = {"User-Agent": USER_AGENT, "Accept": request.accept, **identity}
+        if request.content_type:
+            headers["Content-Type"] = request.content_type
+        async with self._session.request(
+            request.method,
+            URL(self._connection.base_url + request.target, encoded=True),
+            data=request.body or None,
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS),
+            allow_redirects=False,
+            ssl=self._connection.ssl_context(),
+            server_hostname=self._connection.server_name,
+            proxy=self._connection.proxy,
+        ) as response:
+            body = await response.read()
+            named = {name.lower(): value for name, value in response.headers.items()}
+            return Response(response.status, named, body, keep_alive=True)
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail."""
+        await self._session.close()
 
 
 _TCP_OPTIONS = (
@@ -49,7 +101,8 @@ def keep_watch_on(connection: socket.socket) -> None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
 
 
-def _open_socket(address: tuple[Any, ...]) -> socket.socket:
+def open_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A socket for an address as `getaddrinfo` gives it, not blocking."""
     family, kind, protocol, *_ = address
     opened = socket.socket(family=family, type=kind, proto=protocol)
     opened.settimeout(0)

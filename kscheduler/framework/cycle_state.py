@@ -1,5 +1,6 @@
 """What a plugin keeps from one extension point of a cycle to the next."""
 
+from collections.abc import Iterable
 from typing import TypeVar
 
 T = TypeVar("T")
@@ -31,9 +32,11 @@ class CycleState:
         value = self._values.get(kind)
         return value if isinstance(value, kind) else None
 
-    def take(self, other: "CycleState") -> None:
-        """Hold what the other holds, too (values are shared)."""
-        self._values.update(other._values)
+    def take(self, others: Iterable["CycleState"]) -> None:
+        """Hold what the others hold, too (values are shared)."""
+        for other in others:
+            if other._values:
+                self._values.update(other._values)
 
     def copy(self) -> "CycleState":
         """A state whose entries can be replaced without touching this one (values are shared)."""

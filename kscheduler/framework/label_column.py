@@ -4,7 +4,7 @@ A label key that some pod asks about gets a column: each row holds the number of
 missing. A requirement is then decided once per *distinct value* and spread over the rows by one lookup.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,15 @@ class LabelColumn:
         self.values: list[str | None] = [None]
         self._id_of: dict[str | None, int] = {None: 0}
         self._tables: dict[Requirement, Mask] = {}
+
+    @classmethod
+    def of(cls, values: Sequence[str | None]) -> "LabelColumn":
+        """A column with a value for each row."""
+        column = cls(0)
+        column.values = list(dict.fromkeys((None, *values)))
+        column._id_of = {value: number for number, value in enumerate(column.values)}
+        column.ids = np.fromiter(map(column._id_of.__getitem__, values), dtype=np.int32, count=len(values))
+        return column
 
     def set(self, row: int, value: str | None) -> None:
         """Give a row its value."""

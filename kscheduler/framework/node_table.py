@@ -49,6 +49,8 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
+_ASKED_ABOUT_SOON = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+"""Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
 _KEPT_AMOUNTS = 1024
 
 
@@ -103,8 +105,9 @@ class NodeTable:
         self._feature_set_of: dict[frozenset[str], int] = {frozenset(): 0}
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
-        self._labels: dict[str, LabelColumn] = {}
+        self._labels = {key: LabelColumn(self.capacity) for key in _ASKED_ABOUT_SOON}
         self._rows: Rows | None = None
+        self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
 
     # --- reading ------------------------------------------------------------------------------------------------------
@@ -115,7 +118,7 @@ class NodeTable:
     def rows(self) -> Rows:
         """All live rows, ascending. Shared: do not write."""
         if self._rows is None:
-            self._rows = np.array(sorted(self._row_of.values()), dtype=np.intp)
+            self._rows = np.flatnonzero(self.is_live)
         return self._rows
 
     def row_of(self, name: str) -> int:
@@ -140,7 +143,7 @@ class NodeTable:
     def names(self) -> tuple[str, ...]:
         """Names by row, empty for free rows: a frozen copy, shared until a node comes or goes."""
         if self._names is None:
-            self._names = tuple("" if info is None else info.name for info in self.infos)
+            self._names = tuple(self._name_at)
         return self._names
 
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
@@ -230,6 +233,7 @@ class NodeTable:
         row = self._free.pop()
         self.infos[row] = info
         self._row_of[info.name] = row
+        self._name_at[row] = info.name
         self.is_live[row] = True
         self._rows = self._names = None
         self._set_node_columns(row, info)
@@ -252,6 +256,7 @@ class NodeTable:
         for pod in info.pods.values():
             self.ports.remove(row, pod.host_ports)
         del self._row_of[info.name]
+        self._name_at[row] = ""
         self.infos[row] = None
         self.is_live[row] = False
         self.allowed_pods[row] = 0
@@ -357,9 +362,8 @@ class NodeTable:
         if column is None:
             if len(self._labels) >= _KEPT_LABEL_COLUMNS:
                 del self._labels[next(iter(self._labels))]
-            column = self._labels[key] = LabelColumn(self.capacity)
-            for row in self._row_of.values():
-                column.set(row, self.info(row).labels.get(key))
+            labels = [() if one is None or one.node is None else one.node.metadata.labels for one in self.infos]
+            column = self._labels[key] = LabelColumn.of([one.get(key) if one else None for one in labels])
         return column
 
     def _add_resource(self, name: str) -> None:
@@ -378,6 +382,7 @@ class NodeTable:
         for column in self._labels.values():
             column.grow(self.capacity)
         self.infos.extend([None] * old)
+        self._name_at.extend([""] * old)
         self._free.extend(range(self.capacity - 1, old - 1, -1))
 
 

@@ -35,7 +35,7 @@ class PodKind:
     """One of them; the others have its required anti-affinity and its claims, too."""
 
 
-_Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
+Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
 """Namespace, labels (in another order they make another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
@@ -144,7 +144,7 @@ class OccupantColumns:
         self._has_ports = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
         self._kind = np.zeros(_FIRST_LENGTH, dtype=np.intp)
         self._kinds: list[PodKind] = []
-        self._number_of: dict[_Kind, int] = {}
+        self._number_of: dict[Kind, int] = {}
 
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
         if len(self._sums) != len(nodes.requested) + 2 or self._waste > len(self._pods) // 2 + 1024:
@@ -170,8 +170,7 @@ class OccupantColumns:
             self._any_ports = True
 
     def _number(self, pod: PodInfo) -> int:
-        terms, meta = pod.affinity_terms.required_anti_affinity, pod.pod.metadata
-        key = meta.namespace, tuple(meta.labels.items()), terms, _claims(pod) if pod.pod.spec.volumes else ()
+        key = kind_of(pod)
         number = self._number_of.get(key)
         if number is None:
             number = self._number_of[key] = len(self._kinds)
@@ -213,6 +212,12 @@ def _seconds(text: str) -> float:
         return datetime.fromisoformat(text).timestamp()
     except ValueError:
         return inf
+
+
+def kind_of(pod: PodInfo) -> Kind:
+    """What it has in common with the other pods of its kind."""
+    terms, meta = pod.affinity_terms.required_anti_affinity, pod.pod.metadata
+    return meta.namespace, tuple(meta.labels.items()), terms, _claims(pod) if pod.pod.spec.volumes else ()
 
 
 def _claims(pod: PodInfo) -> tuple[str, ...]:

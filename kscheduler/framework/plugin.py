@@ -28,7 +28,7 @@ from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Code, Status
+from kscheduler.framework.status import SKIP, Code, Status
 
 MAX_NODE_SCORE: Final = 100
 MIN_NODE_SCORE: Final = 0
@@ -126,6 +126,10 @@ class PreFilterResult:
     status: Status
     node_names: frozenset[str] | None = None
     """Only these nodes can fit; `None` is no restriction."""
+
+
+SKIPPED: Final = PreFilterResult(SKIP)
+"""What PreFilter answers where Filter has nothing to judge: one for all, because nearly every pod gets it."""
 
 
 @dataclass(frozen=True, slots=True)

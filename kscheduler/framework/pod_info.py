@@ -6,6 +6,7 @@ that runs twice does not parse twice.
 
 from collections.abc import Hashable
 from functools import cached_property
+from typing import Final
 
 import msgspec
 
@@ -20,6 +21,8 @@ HostPort = tuple[str, int, str]
 """Protocol, port, host IP (`0.0.0.0` stands for all)."""
 
 ALL_INTERFACES = "0.0.0.0"
+_NO_PORTS: Final[frozenset[HostPort]] = frozenset()
+"""Python makes a new empty set each time, and most pods have one."""
 
 _OF_SPEC = (
     "requests",
@@ -33,6 +36,9 @@ _OF_SPEC = (
     "images",
 )
 """What follows from a pod's spec and namespace, as long as its status says nothing of resources."""
+
+_SUMS: Final = ("accounted", "nonzero_accounted", "host_ports")
+"""What a pod takes of the node that it is on."""
 
 
 class PodInfo:
@@ -68,6 +74,17 @@ class PodInfo:
                 if name in its:
                     mine[name] = its[name]
         self.is_like_another = True
+
+    def take_sums(self, other: "PodInfo") -> None:
+        """Take over what another version of the pod takes of its node, where nothing that it hangs on has changed."""
+        mine, its = self.pod.spec, other.pod.spec
+        if _tells_of_resources(self.pod) or _tells_of_resources(other.pod):
+            return
+        same = mine.containers == its.containers and mine.init_containers == its.init_containers
+        if same and mine.overhead == its.overhead and mine.resources == its.resources:
+            for name in _SUMS:
+                if name in other.__dict__:
+                    self.__dict__[name] = other.__dict__[name]
 
     @property
     def key(self) -> str:
@@ -122,8 +139,7 @@ class PodInfo:
     @cached_property
     def nonzero_accounted(self) -> tuple[int, int]:
         """(cpu in thousandths, memory in bytes) that scoring presumes it takes from its node."""
-        presumed = requests.nonzero_requests(self.pod, use_status=True, pod_level=True)
-        return presumed.get(requests.CPU, 0), presumed.get(requests.MEMORY, 0)
+        return requests.nonzero_accounted(self.pod)
 
     @cached_property
     def nonzero_requests(self) -> Requests:
@@ -135,9 +151,10 @@ class PodInfo:
         """Host ports of containers and sidecars; ordinary init containers' are not counted (Q32)."""
         spec = self.pod.spec
         if not any(container.ports for container in (*spec.containers, *spec.init_containers)):
-            return frozenset()
+            return _NO_PORTS
         sidecars = (container for container in spec.init_containers if container.restart_policy == "Always")
-        return frozenset(port for container in (*spec.containers, *sidecars) for port in _host_ports(container))
+        ports = [port for container in (*spec.containers, *sidecars) for port in _host_ports(container)]
+        return frozenset(ports) if ports else _NO_PORTS
 
     @property
     def node_affinity(self) -> NodeAffinity | None:
@@ -185,6 +202,12 @@ class PodInfo:
         names = [container.image for container in (*spec.init_containers, *spec.containers)]
         names.extend(volume.image.reference for volume in spec.volumes if volume.image is not None)
         return tuple(normalized_image_name(name) for name in names)
+
+
+def _tells_of_resources(pod: Pod) -> bool:
+    """Whether the kubelet has said what containers have got: a resize may be in flight."""
+    status = pod.status
+    return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
 
 
 def _host_ports(container: Container) -> list[HostPort]:

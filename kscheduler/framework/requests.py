@@ -9,8 +9,10 @@ Sums are exact in billionths and rounded up once at the end, as Go's Quantity do
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from types import MappingProxyType
+from typing import Final
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
@@ -31,8 +33,15 @@ def incoming_requests(pod: Pod) -> Requests:
 
 
 def accounted_requests(pod: Pod) -> Requests:
-    """What a pod takes from the node it is on, resizes in flight included."""
-    return _rounded(_pod_nanos(pod, use_status=True))
+    """What a pod takes from the node it is on, resizes in flight included. Shared by like pods: do not change."""
+    sums = _sums_of_like(pod)
+    return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, use_status=True))
+
+
+def nonzero_accounted(pod: Pod) -> tuple[int, int]:
+    """(cpu in thousandths, memory in bytes) that scoring presumes a pod takes from its node."""
+    sums = _sums_of_like(pod)
+    return sums.nonzero if sums is not None else _nonzero(pod)
 
 
 def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests:
@@ -45,6 +54,47 @@ def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests
         plain = _pod_nanos(pod, use_status=use_status)
         defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
     return _rounded(_pod_nanos(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
+
+
+def _nonzero(pod: Pod) -> tuple[int, int]:
+    presumed = nonzero_requests(pod, use_status=True, pod_level=True)
+    return presumed.get(CPU, 0), presumed.get(MEMORY, 0)
+
+
+# --- pods that share their containers ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Sums:
+    """What pods with these very containers and statuses take. Holding them keeps their identities from being reused."""
+
+    containers: tuple[Container, ...]
+    statuses: tuple[ContainerStatus, ...]
+    accounted: Requests
+    nonzero: tuple[int, int]
+
+
+_KEPT_SUMS: Final = 16_384
+_sums: dict[tuple[int, int], _Sums] = {}
+"""By the identity of both: informers make the containers of like pods one value."""
+
+
+def _sums_of_like(pod: Pod) -> _Sums | None:
+    """The sums, worked out for the first of the pods that are like this one; `None` for pods that have more to say."""
+    spec, status = pod.spec, pod.status
+    if spec.init_containers or spec.resources is not None or spec.overhead or status.init_container_statuses:
+        return None
+    if status.container_statuses and _resize_is_infeasible(pod):
+        return None
+    key = id(spec.containers), id(status.container_statuses)
+    sums = _sums.get(key)
+    if sums is None:
+        accounted = _rounded(_pod_nanos(pod, use_status=True))
+        sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod))
+        if len(_sums) >= _KEPT_SUMS:
+            _sums.clear()
+        _sums[key] = sums
+    return sums
 
 
 @lru_cache(maxsize=4096)

@@ -1,6 +1,6 @@
 """What an extension point answers: a value, never an exception."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntEnum
 
 
@@ -65,15 +65,14 @@ class Status:
     fault: Fault = Fault.PASSING
     """Of an Error only."""
 
-    @property
-    def is_success(self) -> bool:
-        """Whether the cycle may go on."""
-        return self.code is Code.SUCCESS
+    is_success: bool = field(init=False, repr=False, compare=False)
+    """Whether the cycle may go on. Asked some thirty times for each pod, so it is no property."""
+    is_skip: bool = field(init=False, repr=False, compare=False)
+    """Whether the coupled extension point is to be left out."""
 
-    @property
-    def is_skip(self) -> bool:
-        """Whether the coupled extension point is to be left out."""
-        return self.code is Code.SKIP
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "is_success", self.code is Code.SUCCESS)
+        object.__setattr__(self, "is_skip", self.code is Code.SKIP)
 
     @property
     def is_rejected(self) -> bool:
@@ -87,7 +86,7 @@ class Status:
 
     def by(self, plugin: str) -> "Status":
         """The same status, attributed to a plugin."""
-        return Status(self.code, self.reasons, plugin, self.fault)
+        return self if plugin == self.plugin else Status(self.code, self.reasons, plugin, self.fault)
 
 
 SUCCESS = Status()

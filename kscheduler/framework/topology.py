@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
+from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.pod_match import PodMatch
 
@@ -36,11 +37,31 @@ class HeldTerm:
     """Whom it selects; with key and weight it tells terms apart."""
 
 
+@dataclass(frozen=True, slots=True)
+class DomainSums:
+    """A column summed over the values of a label, and kept so while pods come and go. Not to be written by readers."""
+
+    numbers: NDArray[np.int32]
+    """Per row the number of its domain; 0 is "no such label". A view of the table's own."""
+    sums: NDArray[np.int64]
+    """Per domain, no label included."""
+
+    def count(self, row: int, change: int) -> None:
+        """The owner's: so many more on the row."""
+        number = self.numbers.item(row)
+        if number < len(self.sums):  # if not, a node has got another label, and the sums will be made anew
+            self.sums[number] += change
+
+
 class TopologyCounters(Protocol):
     """The counts. A question that is asked for the first time is answered by a walk, and from then on kept."""
 
     def matching(self, match: PodMatch) -> CountColumn:
         """How many pods on each row match."""
+        ...
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """One of the counters' columns summed over a label of the nodes; `None` where they do not know the column."""
         ...
 
     def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
@@ -64,4 +85,4 @@ class TopologyCounters(Protocol):
         ...
 
 
-__all__ = ["CountColumn", "HeldTerm", "PodMatch", "TopologyCounters"]
+__all__ = ["CountColumn", "DomainSums", "HeldTerm", "PodMatch", "TopologyCounters"]

@@ -84,7 +84,7 @@ class TrialTable(NodeTable):
         """Bring pods back, one for each of some rows. Returns what `undo` needs."""
         pods, rows = self._pods, self._pods.row_of[items]
         before = Before(items, rows, self._sums.take(rows, axis=1))
-        self._sums[:, rows] = _saturating(before.sums + pods.sums.take(items, axis=1))
+        self._sums[:, rows] = saturating(before.sums + pods.sums.take(items, axis=1))
         self.pod_count[rows] += 1
         self.is_out[items] = False
         for item in self._having_ports(items):
@@ -143,6 +143,6 @@ class TrialTable(NodeTable):
         self.pods_version[rows] += 1
 
 
-def _saturating(sums: NDArray[np.int64]) -> NDArray[np.int64]:
+def saturating(sums: NDArray[np.int64]) -> NDArray[np.int64]:
     """Sums of two amounts, each in 0..2^63 - 1: those that wrapped become the most there can be."""
     return np.where(sums < 0, MAX_INT64, sums) if (sums < 0).any() else sums

@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from kscheduler.aio import Clock, finishes_within
+from kscheduler.aio import Clock, Slicer, finishes_within
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
@@ -95,8 +95,8 @@ class Difference:
 class Listing:
     """The comparison while the pages come."""
 
-    unseen: set[str]
-    """Keys that the store had before the list began, and that no page has named yet."""
+    seen: set[str] = field(default_factory=set)
+    """Keys that some page has named."""
     version: str = ""
     differences: dict[str, Difference] = field(default_factory=dict)
 
@@ -172,13 +172,17 @@ class StoreAudit:
     # --- the list -----------------------------------------------------------------------------------------------------
 
     async def _list(self, touched: set[str]) -> Listing:
-        listing = Listing(set(self._informer.store.keys()))
+        listing = Listing()
         async for page in self._pages():
             listing.version = listing.version or page.metadata.resource_version
             for item in page.items or ():
                 self._compare(listing, item.metadata)
-        for key in listing.unseen - touched:
-            listing.differences[key] = Difference(key, Identity(), self._stored(key))
+        slicer, known = Slicer(), self._informer.store.keys()
+        for key in known:
+            if key not in listing.seen and key not in touched:
+                listing.differences[key] = Difference(key, Identity(), self._stored(key))
+            if slicer.used_up():
+                await slicer.turn()
         return listing
 
     async def _pages(self) -> AsyncIterator[_Page]:
@@ -196,7 +200,7 @@ class StoreAudit:
 
     def _compare(self, listing: Listing, metadata: _Metadata) -> None:
         key = f"{metadata.namespace}/{metadata.name}" if metadata.namespace else metadata.name
-        listing.unseen.discard(key)
+        listing.seen.add(key)
         stored = self._informer.store.get(key)
         if stored is not None:
             its = stored.metadata

@@ -127,29 +127,40 @@ class Informer(Generic[T]):
 
     # --- changes ------------------------------------------------------------------------------------------------------
 
+    def prepare(self, obj: T) -> None:
+        """Trim a decoded object. Those of a list are trimmed page by page: else the list is there untrimmed, whole."""
+        self._transform(obj)
+
     async def replace(self, objects: Iterable[T], unreadable: Sequence[Undecodable]) -> None:
-        """The state of the server is exactly this. Works in slices of 5 ms.
+        """The state of the server is exactly this; the objects are prepared. Works in slices of 5 ms.
 
         Additions come before deletions: between two slices a node must look fuller than it is, never emptier.
         """
         initial = not self._synced.is_set()
-        vanished = set(self.store.keys())
+        seen: set[str] | None = set() if len(self.store) else None  # nothing vanishes from an empty store
         listed_bad = {bad.key for bad in unreadable}
         self._undecodable = {key: bad for key, bad in self._undecodable.items() if key in listed_bad}
         slicer = Slicer()
         for obj in objects:
-            vanished.discard(obj.key)
+            if seen is not None:
+                seen.add(obj.key)
             self._upsert(obj, initial=initial)
             if slicer.used_up():
                 await slicer.turn()
         for bad in unreadable:
-            vanished.discard(bad.key)
             self.apply_undecodable(bad)
-        for key in vanished:
-            self._delete(key)
+        if seen is not None:
+            seen.update(listed_bad)
+            await self._delete_others(seen, slicer)
+        self._synced.set()
+
+    async def _delete_others(self, kept: set[str], slicer: Slicer) -> None:
+        known = self.store.keys()
+        for key in known:
+            if key not in kept:
+                self._delete(key)
             if slicer.used_up():
                 await slicer.turn()
-        self._synced.set()
 
     def apply(self, event: WatchEvent[T]) -> None:
         """One event of the watch."""
@@ -158,6 +169,7 @@ class Informer(Generic[T]):
             self._undecodable.pop(key, None)
             self._delete(key)
         else:
+            self._transform(event.object)
             self._upsert(event.object, initial=False)
 
     def apply_undecodable(self, bad: Undecodable) -> None:
@@ -193,7 +205,6 @@ class Informer(Generic[T]):
             return
         if old is not None:
             self._delete(key)
-        self._transform(obj)
         self.store.put(key, obj)
         self._tell(lambda handler: handler.on_add(obj, initial), obj)
 
@@ -201,7 +212,6 @@ class Informer(Generic[T]):
         version = obj.metadata.resource_version
         if version and version == old.metadata.resource_version:
             return
-        self._transform(obj)
         self.store.put(key, obj)
         self._tell(lambda handler: handler.on_update(old, obj), obj)
 

@@ -8,6 +8,7 @@ refuses connections, a probe each second looks whether it is back, so that a lon
 
 import asyncio
 import random
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
@@ -161,7 +162,7 @@ class Reflector(Generic[T]):
         """Add the page's items; its version and continue token."""
         if len(body) <= _LARGE_PAGE_BYTES:
             page = self._lists.decode(body)
-            objects += page.items
+            self._take(page.items, objects)
             unreadable += page.undecodable
             return page.resource_version, page.continue_token
         unread = self._lists.split(body)
@@ -173,10 +174,15 @@ class Reflector(Generic[T]):
     def _read_slice(self, items: list[msgspec.Raw], objects: list[T], unreadable: list[Undecodable]) -> None:
         with collector_paused():
             good, bad = self._lists.decode_items(items)
-        objects += good
+        self._take(good, objects)
         unreadable += bad
 
-    async def _replace(self, objects: list[T], unreadable: list[Undecodable], version: str) -> None:
+    def _take(self, page: list[T], objects: list[T]) -> None:
+        for obj in page:
+            self._informer.prepare(obj)
+        objects += page
+
+    async def _replace(self, objects: Iterable[T], unreadable: list[Undecodable], version: str) -> None:
         relists = self._informer.relists
         relists[self.progress.list_reason] = relists.get(self.progress.list_reason, 0) + 1
         await self._informer.replace(objects, unreadable)
@@ -246,11 +252,14 @@ class Reflector(Generic[T]):
         """The same while the initial events come: nobody sees them before the bookmark that ends them."""
         assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
         match event:
-            case WatchEvent() | Undecodable():
+            case WatchEvent():
+                self._informer.prepare(event.object)
+                watch.initial.take(event)
+            case Undecodable():
                 watch.initial.take(event)
             case Bookmark(initial_events_end=True):
                 initial, watch.initial = watch.initial, None
-                await self._replace([*initial.objects.values()], [*initial.unreadable.values()], event.resource_version)
+                await self._replace(initial.objects.values(), [*initial.unreadable.values()], event.resource_version)
             case Bookmark():
                 return self.progress.watch_list_ignored()
             case WatchError():

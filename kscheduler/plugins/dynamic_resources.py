@@ -13,9 +13,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import Plugin, PostFilterResult, PreFilterResult, Signature
+from kscheduler.framework.plugin import SKIPPED, Plugin, PostFilterResult, PreFilterResult, Signature
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, error, unschedulable
+from kscheduler.framework.status import error, unschedulable
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,6 @@ class _NoClaims:
 
 
 _NO_CLAIMS = _NoClaims()
-_SKIPPED = PreFilterResult(SKIP)
 
 
 class DynamicResources(Plugin):
@@ -47,7 +46,7 @@ class DynamicResources(Plugin):
         """Nothing to judge without claims."""
         del pod, nodes
         cycle.write(_NO_CLAIMS)
-        return _SKIPPED
+        return SKIPPED
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Nothing to give up. Where another plugin ended PreFilter before it, it fails, as upstream."""

@@ -12,9 +12,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import PASS_ALL, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import PASS_ALL, SKIPPED, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS
+from kscheduler.framework.status import SUCCESS
 
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
 USER_NAMESPACES_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
@@ -67,7 +67,7 @@ class NodeDeclaredFeatures(Plugin):
         del nodes
         features = required_features(pod.pod)
         if not features:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         cycle.write(_Required(features))
         return PreFilterResult(SUCCESS)
 

@@ -6,24 +6,33 @@ shares with a pod of the node costs nothing.
 """
 
 import math
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from kscheduler.framework import csi_migration
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.events import (
+    NODE_ADD,
+    ActionType,
+    ClusterEvent,
+    ClusterEventWithHint,
+    QueueingHint,
+    Resource,
+)
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import PASS_ALL, SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kscheduler.framework.resource_scoring import compact, values_at
+from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.framework.volumes import (
     NOTHING_KNOWN,
     AttachableVolume,
@@ -56,10 +65,12 @@ class NodeVolumeLimits(Plugin):
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Room on a node: a new or higher limit or none, a pod or an attachment that goes. Or a claim that was missing.
 
-        Not asked for upstream: a CSINode goes, and its limits with it; a claim, a volume or a class goes or is
-        exchanged, so that what pods of the node have attached is less, or something else.
+        Not asked for upstream: a node comes after its CSINode, or has none; a CSINode goes, and its limits with it; a
+        claim, a volume or a class goes or is exchanged, so that what pods of the node have attached is less, or
+        something else.
         """
         return (
+            ClusterEventWithHint(NODE_ADD),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD | ActionType.DELETE)),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE), _after_csi_node_update),
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
@@ -77,7 +88,7 @@ class NodeVolumeLimits(Plugin):
         """Skip for pods that need nothing attached."""
         del cycle, nodes
         if not pod.pod.spec.volumes or not _may_attach(pod.pod):
-            return PreFilterResult(SKIP)
+            return SKIPPED
         return PreFilterResult(NOTHING_KNOWN if self._handle.volumes is None else SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
@@ -103,22 +114,20 @@ class NodeVolumeLimits(Plugin):
     def _filter_rows(
         self, wanted: Iterable[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
     ) -> Codes | None:
-        needed: dict[str, dict[str, Mask]] = {}
+        needed: dict[str, dict[str, Mask | None]] = {}
         for volume in wanted:
-            counts = _where_it_counts(volume, volumes, rows)
+            counts = _where_it_counts(volume, volumes, nodes, rows)
             masks = needed.setdefault(volume.driver, {})
-            masks[volume.unique_name] = masks.get(volume.unique_name, False) | counts
-        exceeded = np.zeros(len(rows), dtype=np.bool_)
-        asks = np.zeros(len(rows), dtype=np.bool_)
+            earlier = masks.get(volume.unique_name, counts)
+            masks[volume.unique_name] = None if counts is None or earlier is None else earlier | counts
+        if volumes.uncountable():
+            _raise_where_uncountable(volumes, nodes, _asking(needed, rows))
+        exceeded: Mask | None = None
         for driver, masks in needed.items():
-            new = np.zeros(len(rows), dtype=np.int64)
-            for unique_name, counts in masks.items():
-                asks |= counts
-                new += counts & ~np.isin(rows, volumes.rows_using(unique_name))
-            limits = volumes.attach_limits(driver)[rows]
-            exceeded |= (limits >= 0) & (new > 0) & (volumes.attached(driver)[rows] + new > limits)
-        _raise_where_uncountable(volumes, nodes, rows[asks])
-        return np.where(exceeded, self.TOO_MANY, 0) if exceeded.any() else PASS_ALL
+            too_many = _too_many(driver, masks, volumes, rows)
+            if too_many is not None:
+                exceeded = too_many if exceeded is None else exceeded | too_many
+        return PASS_ALL if exceeded is None else np.where(exceeded, self.TOO_MANY, 0)
 
     def _filter_fork(
         self, wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
@@ -137,14 +146,58 @@ def _may_attach(pod: Pod) -> bool:
     )
 
 
-def _where_it_counts(volume: AttachableVolume, volumes: Volumes, rows: Rows) -> Mask:
-    """All rows, or those where its in-tree plugin is migrated. Raises `ValueError` where it should and cannot."""
+def _where_it_counts(volume: AttachableVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask | None:
+    """All rows (`None`), or those where its in-tree plugin is migrated.
+
+    Raises `ValueError` where it should count and cannot.
+    """
     if not volume.migrated_from:
-        return np.ones(len(rows), dtype=np.bool_)
-    counts = np.isin(rows, volumes.migrated_rows(volume.migrated_from))
+        return None
+    migrated = volumes.migrated_rows(volume.migrated_from)
+    if migrated is nodes.rows() and not volume.problem:
+        return None
+    counts = _among(migrated, nodes, rows)
     if volume.problem and counts.any():
         raise ValueError(volume.problem)
     return counts & (not volume.problem)
+
+
+def _among(some: Rows, nodes: NodeTable, rows: Rows) -> Mask:
+    found = np.zeros(nodes.capacity, dtype=np.bool_)
+    found[some] = True
+    return found.take(rows)
+
+
+def _asking(needed: Mapping[str, Mapping[str, Mask | None]], rows: Rows) -> Rows:
+    """The rows where something counts."""
+    masks = [mask for of_driver in needed.values() for mask in of_driver.values()]
+    if not masks:
+        return rows[:0]
+    given = [mask for mask in masks if mask is not None]
+    return rows[np.logical_or.reduce(given)] if len(given) == len(masks) else rows
+
+
+def _too_many(driver: str, masks: Mapping[str, Mask | None], volumes: Volumes, rows: Rows) -> Mask | None:
+    """The rows where the driver's limit would be exceeded; `None` where there are none."""
+    where = compact(rows)
+    limits = values_at(volumes.attach_limits(driver), where)
+    is_limited = limits >= 0
+    if not np.count_nonzero(is_limited):
+        return None
+    new: NDArray[np.int64] | int = 0
+    for unique_name, counts in masks.items():
+        users = volumes.rows_using(unique_name)
+        if not len(users):
+            new = new + (1 if counts is None else counts)
+        else:
+            is_new = ~np.isin(rows, users)
+            new = new + (is_new if counts is None else counts & is_new)
+    too_many: Mask = values_at(volumes.attached(driver), where) + new > limits
+    too_many &= is_limited
+    if not np.count_nonzero(too_many):
+        return None
+    too_many &= np.asarray(new) > 0
+    return too_many if np.count_nonzero(too_many) else None
 
 
 def _raise_where_uncountable(volumes: Volumes, nodes: NodeTable, rows: Rows) -> None:

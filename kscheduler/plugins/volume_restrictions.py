@@ -27,9 +27,9 @@ from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import PASS_ALL, SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS, unresolvable
+from kscheduler.framework.status import SUCCESS, unresolvable
 from kscheduler.framework.volumes import NOTHING_KNOWN, Disk, Volumes, claim_not_found, disks_of
 
 
@@ -97,7 +97,7 @@ class VolumeRestrictions(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods without such disks whose claims nobody else uses."""
         if not pod.pod.spec.volumes:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         disks, volumes = _disks(pod.pod), self._handle.volumes
         if volumes is None:
             return PreFilterResult(NOTHING_KNOWN)
@@ -109,7 +109,7 @@ class VolumeRestrictions(Plugin):
         exclusive = frozenset(name for name, claim in found.items() if claim is not None and _is_exclusive(claim))
         users = sum(_is_used(volumes, nodes, pod.namespace, name) for name in exclusive)
         if not disks and not users:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         cycle.write(_Wanted(disks, exclusive, users))
         return PreFilterResult(SUCCESS)
 

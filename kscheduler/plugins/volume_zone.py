@@ -24,9 +24,9 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS, Status, unresolvable
+from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.framework.volumes import NOTHING_KNOWN, Volumes, claim_not_found
 
 _KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
@@ -72,7 +72,7 @@ class VolumeZone(Plugin):
         del nodes
         claims = _claims(pod) if pod.pod.spec.volumes else []
         if not claims:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         if self._volumes is None:
             return PreFilterResult(NOTHING_KNOWN)
         requirements: list[Requirement] = []
@@ -83,7 +83,7 @@ class VolumeZone(Plugin):
             if found is not None:
                 requirements.extend(_topologies(found))
         if not requirements:
-            return PreFilterResult(SKIP)
+            return SKIPPED
         cycle.write(_Topologies(tuple(requirements)))
         return PreFilterResult(SUCCESS)
 

@@ -63,7 +63,9 @@ class Profile:
 
         It is the one that gates the pod: asking it again first is what upstream does, and mostly the end of it.
         """
-        plugins = sorted(self.pre_enqueue, key=lambda one: one.name != first) if first else self.pre_enqueue
+        plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
+        if first and plugins and plugins[0].name != first:
+            plugins = sorted(plugins, key=lambda one: one.name != first)
         for plugin in plugins:
             try:
                 status = plugin.pre_enqueue(pod)

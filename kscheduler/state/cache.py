@@ -21,6 +21,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.state.nominated_columns import NominatedColumns
 from kscheduler.state.nominator import Nominator
 from kscheduler.state.topology import TopologyCounts
 from kscheduler.state.volumes import VolumeTable
@@ -57,6 +58,8 @@ class Cache:
         """Storage. It hears of pods and nodes from here, of volumes and claims from whoever watches them."""
         self.nominator = Nominator()
         """Pods that are expected on a node; one that counts on a node is expected nowhere."""
+        self.nominated = NominatedColumns(self.nodes, self.nominator)
+        """The same by row, for those who must leave room for them."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
         self._assumed = 0
@@ -194,7 +197,10 @@ class Cache:
         Raises `QuantityError`, changing nothing, where its requests cannot be read.
         """
         state = self._pods.get(pod.metadata.uid or pod.key)
-        new = _readable(PodInfo(pod))
+        new = PodInfo(pod)
+        if state is not None:
+            new.take_sums(state.pod)
+        _readable(new)
         if state is None:
             self._count_in(_PodState(new, new.node_name, assumed=False))
             return ""

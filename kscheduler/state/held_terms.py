@@ -12,7 +12,7 @@ import numpy as np
 from kscheduler.framework.affinity_terms import NO_TERMS, AffinityTerm
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.topology import CountColumn, HeldTerm
+from kscheduler.framework.topology import CountColumn, DomainSums, HeldTerm
 from kscheduler.state.topology_columns import RecentColumns
 from kscheduler.state.topology_index import MatchIndex
 
@@ -39,6 +39,10 @@ class HeldTerms:
         self.required_affinity.count(row, terms.required_affinity, change)
         self.preferred.count(row, terms.preferred_affinity, change)
         self.preferred.count(row, (replace(one, weight=-one.weight) for one in terms.preferred_anti_affinity), change)
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """A column of holders summed over a label of the nodes; `None` for another column."""
+        return self._columns.by_domain(column, key, nodes)
 
     def clear(self, row: int) -> None:
         """No pod is on the row. Looks at every term there is: for repairs."""

@@ -12,12 +12,13 @@ take it meanwhile, so the cycle judges a node with its nominated pods as if they
 Limits: a pod that waits for scheduling gates has no claim to any node.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable
+from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.pod_info import PodInfo
 
-_NOBODY: Mapping[str, tuple[PodInfo, ...]] = {}
+_KEPT_TOUCHED: Final = 4096
 
 
 class Nominator:
@@ -26,8 +27,8 @@ class Nominator:
     def __init__(self) -> None:
         self._node_of: dict[str, str] = {}
         self._pods: dict[str, dict[str, PodInfo]] = {}
-        self._highest: int | None = None
-        """No nominated pod's priority is higher; `None` when it must be worked out anew."""
+        self._touched: dict[str, None] | None = None
+        """UIDs whose nomination has been made or has ended since somebody asked; `None`: all of them may have."""
         self.changes = 0
         """Moves with every nomination that is made or ends."""
 
@@ -44,21 +45,22 @@ class Nominator:
         """The pods nominated to a node, in the order in which they were."""
         return tuple(self._pods.get(node_name, {}).values())
 
-    def before(self, pod: PodInfo) -> Mapping[str, tuple[PodInfo, ...]]:
-        """Whom the pod must leave room for, by node: nominated pods of equal or higher priority, never itself."""
-        if not self._node_of or pod.priority > self._highest_priority():
-            return _NOBODY
-        found: dict[str, tuple[PodInfo, ...]] = {}
-        for node_name, pods in self._pods.items():
-            first = tuple(one for one in pods.values() if one.priority >= pod.priority and one.uid != pod.uid)
-            if first:
-                found[node_name] = first
-        return found
+    def nomination(self, uid: str) -> tuple[str, PodInfo] | None:
+        """Where a pod is expected, and its version that is; `None` where it is not."""
+        node_name = self._node_of.get(uid, "")
+        return (node_name, self._pods[node_name][uid]) if node_name else None
 
-    def _highest_priority(self) -> int:
-        if self._highest is None:
-            self._highest = max(pod.priority for pods in self._pods.values() for pod in pods.values())
-        return self._highest
+    def nominated(self) -> Iterable[str]:
+        """The UIDs of all nominated pods, in the order in which they were."""
+        return self._node_of.keys()
+
+    def take_touched(self) -> dict[str, None] | None:
+        """The UIDs whose nomination has been made or has ended since the last call, the latest last.
+
+        `None` where there are too many to tell. For one asker only: `nominated_columns`.
+        """
+        touched, self._touched = self._touched, {}
+        return touched
 
     # --- changing -----------------------------------------------------------------------------------------------------
 
@@ -81,8 +83,7 @@ class Nominator:
             _ = pod.accounted, pod.nonzero_accounted, pod.host_ports
             self._node_of[pod.uid] = node_name
             self._pods.setdefault(node_name, {})[pod.uid] = pod
-            self._highest = None
-            self.changes += 1
+            self._touch(pod.uid)
 
     def remove(self, uid: str) -> None:
         """Expect the pod nowhere. Unknown pods are passed over."""
@@ -91,5 +92,12 @@ class Nominator:
             del self._pods[node_name][uid]
             if not self._pods[node_name]:
                 del self._pods[node_name]
-            self._highest = None
-            self.changes += 1
+            self._touch(uid)
+
+    def _touch(self, uid: str) -> None:
+        self.changes += 1
+        if self._touched is not None:
+            self._touched.pop(uid, None)
+            self._touched[uid] = None
+            if len(self._touched) > _KEPT_TOUCHED:
+                self._touched = None

@@ -22,7 +22,7 @@ from kscheduler.api.core import Namespace, Pod
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.pod_match import PodMatch
-from kscheduler.framework.topology import CountColumn, HeldTerm
+from kscheduler.framework.topology import CountColumn, DomainSums, HeldTerm
 from kscheduler.state.held_terms import HeldTerms, TermsOfOneKind
 from kscheduler.state.namespaces import NamespaceLabels
 from kscheduler.state.topology_columns import BUDGET_BYTES, RecentColumns
@@ -72,6 +72,12 @@ class TopologyCounts:
             self._index.add(match, match)
         return column
 
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """One of the columns summed over a label of the nodes; `None` for another table, or another column."""
+        if nodes is not self._nodes:
+            return None
+        return self._columns.by_domain(column, key, nodes) or self._held.by_domain(column, key, nodes)
+
     def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
         """Whether this pod is one of the set, wherever it is; `held`: that of a term that a pod on a node holds."""
         namespace = pod.metadata.namespace
@@ -104,6 +110,8 @@ class TopologyCounts:
 
     def _selecting(self, held: TermsOfOneKind, pod: PodInfo) -> Sequence[HeldTerm]:
         """Towards a newcomer, a namespace that nobody knows (yet) is one without labels, as upstream."""
+        if not len(held):
+            return ()
         self._fit()
         return held.selecting(pod, self._namespaces.of(pod.namespace) or _NO_LABELS)
 
@@ -154,6 +162,8 @@ class TopologyCounts:
         self._fit()
         self.changes += 1
         self._held.count(row, pod, change)
+        if not len(self._columns):
+            return
         of_namespace = self._namespaces.of(pod.namespace)
         for match, _ in self._index.selecting(pod.namespace, pod.labels, of_namespace):
             if match.counts_terminating or not pod.is_terminating:

@@ -5,17 +5,31 @@ and the sparse counts are kept elsewhere: a column can be dropped at any time an
 """
 
 from collections.abc import Callable, Iterator
-from typing import Generic, TypeVar
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
-from kscheduler.framework.topology import CountColumn
+from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.topology import CountColumn, DomainSums
 
 T = TypeVar("T")
+_ALL: Final = slice(None)
 
 BUDGET_BYTES = 256 * 2**20
 """For one collection of columns; at 20,000 nodes room for a thousand."""
 _ENTRY_BYTES = 8
+_MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
+"""Entries of all sums by domain together; beyond, they begin anew."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """A column's sums by one label, and the state of the nodes that they hold for."""
+
+    version: int
+    told: DomainSums
 
 
 class RecentColumns(Generic[T]):
@@ -25,6 +39,9 @@ class RecentColumns(Generic[T]):
         self._columns: dict[T, CountColumn] = {}
         self._on_dropped = on_dropped
         self._budget_bytes = budget_bytes
+        self._sums: dict[int, dict[str, _Sums]] = {}
+        """By a column's id and topology key; an empty entry for a column that nobody has asked sums of."""
+        self._entries = 0
 
     def __len__(self) -> int:
         return len(self._columns)
@@ -45,10 +62,33 @@ class RecentColumns(Generic[T]):
         while len(self._columns) >= most:
             self.drop(next(iter(self._columns)))
         self._columns[owner] = column
+        self._sums[id(column)] = {}
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """A column's sums over the values of a label; `None` for a column that is not of this collection."""
+        by_key = self._sums.get(id(column))
+        if by_key is None:
+            return None
+        numbers, values = nodes.label_values(key, _ALL)
+        known = by_key.get(key)
+        if known is None or known.version != nodes.node_columns_version or known.told.numbers.base is not numbers.base:
+            known = by_key[key] = _Sums(nodes.node_columns_version, _summed(column, numbers, len(values)))
+            self._entries += len(values)
+            if self._entries > _MOST_SUMS:
+                self._forget_sums()
+        return known.told
+
+    def _forget_sums(self) -> None:
+        self._entries = 0
+        self._sums = {id(column): {} for column in self._columns.values()}
 
     def drop(self, owner: T) -> None:
         """Forget a column, if there is one."""
-        if self._columns.pop(owner, None) is not None and self._on_dropped is not None:
+        column = self._columns.pop(owner, None)
+        if column is None:
+            return
+        del self._sums[id(column)]
+        if self._on_dropped is not None:
             self._on_dropped(owner)
 
     def count(self, owner: T, row: int, change: int) -> None:
@@ -56,13 +96,24 @@ class RecentColumns(Generic[T]):
         column = self._columns.get(owner)
         if column is not None:
             column[row] += change
+            for sums in self._sums[id(column)].values():
+                sums.told.count(row, change)
 
     def clear(self, row: int) -> None:
         """Nothing is counted on the row."""
         for column in self._columns.values():
             column[row] = 0
+        self._forget_sums()
 
     def grow(self, capacity: int) -> None:
         """The table has more rows now."""
         for owner, column in self._columns.items():
             self._columns[owner] = np.pad(column, (0, capacity - len(column)))
+        self._forget_sums()
+
+
+def _summed(column: CountColumn, numbers: NDArray[np.int32], size: int) -> DomainSums:
+    sums = np.zeros(size, dtype=np.int64)
+    counted = np.flatnonzero(column)
+    np.add.at(sums, numbers.take(counted), column.take(counted))
+    return DomainSums(numbers, sums)

@@ -23,10 +23,8 @@ from kscheduler.framework.volumes import AttachableVolume, BrokenClaimError, Cou
 from kscheduler.state.assume_cache import AssumeCache
 from kscheduler.state.attachable import attachable_volumes
 from kscheduler.state.attached_volumes import AttachedVolumes, NodeAttachments
+from kscheduler.state.name_index import Names, file, unfile
 from kscheduler.state.volume_use import VolumeUse
-
-Names = dict[str, dict[str, None]]
-"""An index: value to object names, in order of arrival."""
 
 
 class VolumeTable:
@@ -53,6 +51,8 @@ class VolumeTable:
         """Volume name to attachments."""
         self._migrated: Names = {}
         """In-tree plugin to nodes where it is migrated."""
+        self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
+        """The same as rows, and all rows as they were then."""
         self._use = VolumeUse()
         self._attached = AttachedVolumes(nodes, self._count_node)
         self._listeners: list[Callable[[], None]] = []
@@ -129,9 +129,9 @@ class VolumeTable:
         self._volumes.put(volume)
         owner = volume.spec.claim_ref
         if owner is None:
-            _file(self._free, volume.storage_class, volume.key)
+            file(self._free, volume.storage_class, volume.key)
         else:
-            _file(self._owned, f"{owner.namespace}/{owner.name}", volume.key)
+            file(self._owned, f"{owner.namespace}/{owner.name}", volume.key)
         self._volume_changed(volume.key)
 
     def _remove_volume(self, name: str) -> None:
@@ -145,9 +145,9 @@ class VolumeTable:
             return
         owner = before.spec.claim_ref
         if owner is None:
-            _unfile(self._free, before.storage_class, name)
+            unfile(self._free, before.storage_class, name)
         else:
-            _unfile(self._owned, f"{owner.namespace}/{owner.name}", name)
+            unfile(self._owned, f"{owner.namespace}/{owner.name}", name)
 
     def _volume_changed(self, name: str) -> None:
         for key in self._claims_of.get(name, ()):
@@ -160,7 +160,7 @@ class VolumeTable:
         self._unfile_claim(claim.key)
         self._claims.put(claim)
         if claim.spec.volume_name:
-            _file(self._claims_of, claim.spec.volume_name, claim.key)
+            file(self._claims_of, claim.spec.volume_name, claim.key)
         self._mark_users(claim.key)
         self._tell()
 
@@ -173,19 +173,21 @@ class VolumeTable:
     def _unfile_claim(self, key: str) -> None:
         before = self._claims.confirmed(key)
         if before is not None and before.spec.volume_name:
-            _unfile(self._claims_of, before.spec.volume_name, key)
+            unfile(self._claims_of, before.spec.volume_name, key)
 
     def _put_csi_node(self, node: CSINode) -> None:
         self._remove_csi_node(node.key)
         self._csi_nodes[node.key] = node
+        self._migrated_rows.clear()
         for plugin in node.migrated_plugins:
-            _file(self._migrated, plugin, node.key)
+            file(self._migrated, plugin, node.key)
 
     def _remove_csi_node(self, name: str) -> None:
         before = self._csi_nodes.pop(name, None)
         if before is not None:
+            self._migrated_rows.clear()
             for plugin in before.migrated_plugins:
-                _unfile(self._migrated, plugin, name)
+                unfile(self._migrated, plugin, name)
         self._attached.mark(name)
 
     def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
@@ -200,15 +202,15 @@ class VolumeTable:
     def _put_attachment(self, attachment: VolumeAttachment) -> None:
         self._remove_attachment(attachment.key)
         self._attachments[attachment.key] = attachment
-        _file(self._attached_on, attachment.spec.node_name, attachment.key)
-        _file(self._attached_by, attachment.spec.source.persistent_volume_name or "", attachment.key)
+        file(self._attached_on, attachment.spec.node_name, attachment.key)
+        file(self._attached_by, attachment.spec.source.persistent_volume_name or "", attachment.key)
         self._attached.mark(attachment.spec.node_name)
 
     def _remove_attachment(self, name: str) -> None:
         before = self._attachments.pop(name, None)
         if before is not None:
-            _unfile(self._attached_on, before.spec.node_name, name)
-            _unfile(self._attached_by, before.spec.source.persistent_volume_name or "", name)
+            unfile(self._attached_on, before.spec.node_name, name)
+            unfile(self._attached_by, before.spec.source.persistent_volume_name or "", name)
             self._attached.mark(before.spec.node_name)
 
     def _mark_users(self, claim_key: str) -> None:
@@ -307,8 +309,15 @@ class VolumeTable:
         return self._nodes.rows_of(users.of(disk))
 
     def migrated_rows(self, plugin: str) -> Rows:
-        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver."""
-        return self._nodes.rows_of(self._migrated.get(plugin, ()))
+        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver.
+
+        The table's own `rows()` where they are all of them.
+        """
+        live, known = self._nodes.rows(), self._migrated_rows.get(plugin)
+        if known is None or known[0] is not live:
+            rows = self._nodes.rows_of(self._migrated.get(plugin, ()))
+            known = self._migrated_rows[plugin] = live, live if len(rows) == len(live) else rows
+        return known[1]
 
     def is_migrated(self, node_name: str, plugin: str) -> bool:
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
@@ -379,15 +388,3 @@ def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim, storage_c
     """Of the class, and nobody else's."""
     owner = volume.spec.claim_ref
     return volume.storage_class == storage_class and (owner is None or is_bound_to(volume, claim))
-
-
-def _file(index: Names, value: str, name: str) -> None:
-    index.setdefault(value, {})[name] = None
-
-
-def _unfile(index: Names, value: str, name: str) -> None:
-    names = index.get(value)
-    if names is not None:
-        names.pop(name, None)
-        if not names:
-            del index[value]

@@ -2,11 +2,14 @@
 
 import asyncio
 import json
+import re
 import tracemalloc
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 
 import pytest
+from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,7 +18,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
 from kscheduler.client.event_series import Series, SeriesBook
-from kscheduler.client.events import WARNINGS_AT_ONCE, truncated
+from kscheduler.client.events import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
 from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
 
 
@@ -42,11 +45,13 @@ def bound(recorder: EventRecorder, of: Pod) -> None:
 
 @asynccontextmanager
 async def recording(
-    *answers: Answer, queue_size: int = 1000
+    *answers: Answer, queue_size: int = 1000, is_busy: Callable[[], bool] = lambda: False
 ) -> AsyncIterator[tuple[EventRecorder, ScriptedServer, VirtualClock]]:
     clock = VirtualClock()
     async with scripted_server(*answers) as server, APIClient(plain_connection(server.url)) as client:
-        recorder = EventRecorder(client, reporting_instance="kscheduler-host", clock=clock, queue_size=queue_size)
+        recorder = EventRecorder(
+            client, reporting_instance="kscheduler-host", clock=clock, queue_size=queue_size, is_busy=is_busy
+        )
         async with running(Service("events", recorder.run)):
             yield recorder, server, clock
 
@@ -149,13 +154,66 @@ async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() ->
         flushing = asyncio.create_task(recorder.flush(3600.0))
         assert await clock.next_sleep(within_seconds=1.0) > 0
         await clock.advance(0.0)
-        assert json.loads(server.asked[0].body)["reason"] == "Scheduled"
+        at_first = [json.loads(asked.body)["reason"] for asked in server.asked[:8]]
+        assert "Scheduled" in at_first, "of eight that are sent at once, any may arrive first"
         began, most = clock.monotonic(), 0.0
         while not flushing.done():
             await clock.advance(0.01)
             most = max(most, recorder.statistics().sent - WARNINGS_AT_ONCE - 9 - (clock.monotonic() - began) * 100)
         assert most <= 1
         assert recorder.statistics().sent == WARNINGS_AT_ONCE + 301
+
+
+class Together:
+    """Answers once so many requests are there at a time; remembers the most that ever were."""
+
+    def __init__(self, expected: int) -> None:
+        self.expected = expected
+        self.here = self.most = 0
+        self.enough = asyncio.Event()
+
+    async def __call__(self, request: web.Request) -> web.StreamResponse:
+        self.here += 1
+        self.most = max(self.most, self.here)
+        if self.here >= self.expected:
+            self.enough.set()
+        await self.enough.wait()
+        await asyncio.sleep(0)
+        self.here -= 1
+        return web.Response(status=201, body=b"{}")
+
+
+@pytest.mark.parametrize(
+    ("is_busy", "queue_size", "at_a_time"),
+    [
+        pytest.param(False, 1000, 8, id="nothing-to-bind"),
+        pytest.param(True, 1000, WORKERS_BESIDE_BINDS, id="binding"),
+        pytest.param(True, 40, 4, id="binding-and-half-full"),
+    ],
+)
+async def test_while_the_binds_need_the_server_few_events_are_sent_at_a_time(
+    is_busy: bool, queue_size: int, at_a_time: int
+) -> None:
+    together = Together(at_a_time)
+    async with recording(together, queue_size=queue_size, is_busy=lambda: is_busy) as (recorder, _, _clock):
+        for number in range(24):
+            bound(recorder, pod(str(number)))
+        await sent(recorder)
+        assert recorder.statistics().sent == 24
+    assert together.most == at_a_time
+
+
+async def test_events_that_had_to_wait_are_sent_when_the_binds_are_done() -> None:
+    busy, together = [True], Together(2)
+    async with recording(together, is_busy=lambda: bool(busy)) as (recorder, _, _clock):
+        for number in range(100):
+            bound(recorder, pod(str(number)))
+        await together.enough.wait()
+        together.expected, together.enough = 8, asyncio.Event()
+        busy.clear()
+        await sent(recorder)
+        assert recorder.statistics().sent == 100
+    assert together.most == 8
 
 
 async def test_failing_pods_cost_bounded_memory_however_many() -> None:
@@ -270,3 +328,10 @@ def test_a_series_ends_after_six_silent_minutes(silent: float) -> None:
     book, key = SeriesBook(), ("u", "", "", "", "", "", 0)
     book.begin(key, Series("ns", "n", 7, 0.0, 0.0, 0.0))
     assert len(list(book.finish(silent))) == (1 if silent > 360 else 0)
+
+
+@given(st.floats(0.0, 4e9))
+def test_a_moment_is_written_to_the_microsecond(wall_seconds: float) -> None:
+    written = datetime.fromisoformat(micro_time(wall_seconds))
+    assert abs(written - datetime.fromtimestamp(wall_seconds, UTC)) <= timedelta(microseconds=1)
+    assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}Z", micro_time(wall_seconds))

@@ -287,6 +287,7 @@ async def test_the_kind_that_does_not_sync_is_named_with_its_problem() -> None:
     answers = by_path(pods=list_or_watch(pod_list()), nodes=refusal(403, "Forbidden"))
     async with running_factory(answers, PODS, NODES) as (factory, clock):
         await factory[PODS].wait_until_synced()
+        await clock.next_sleep()  # the nodes have been refused, and are waited for
         waiting = asyncio.create_task(factory.wait_for_sync(5))
         while not waiting.done():
             await clock.run_to_next()

@@ -1,5 +1,6 @@
 """What the constraints of like pods have in common is worked out once, and again when a node changes."""
 
+from functools import partial
 from typing import Any
 
 import pytest
@@ -40,7 +41,8 @@ def first() -> PodInfo:
 
 
 def layout_of(layouts: Layouts, pod: PodInfo, nodes: NodeTable) -> Layout:
-    return layouts.of(pod.spread_by_action["DoNotSchedule"], pod, nodes, needs_all_keys=True)
+    constraints = pod.spread_by_action["DoNotSchedule"]
+    return layouts.of(constraints, pod, nodes, needs_all_keys=True, is_shared=pod.is_like_another)
 
 
 def test_like_pods_share_a_layout_while_pods_and_heartbeats_come(cache: Cache, first: PodInfo) -> None:
@@ -72,3 +74,11 @@ def test_layouts_of_another_table_are_not_taken(cache: Cache, first: PodInfo) ->
     assert cache.nodes.node_columns_version == other.nodes.node_columns_version
     layout_of(layouts, like(first), cache.nodes)
     assert layout_of(layouts, like(first), other.nodes).nodes is other.nodes
+
+
+def test_pods_that_go_to_other_nodes_have_layouts_of_their_own_for_one_list(cache: Cache, first: PodInfo) -> None:
+    layouts, constraints = Layouts(), first.spread_by_action["DoNotSchedule"]
+    cache.add_node(make_node("node-0", labels={"zone": "a", "disk": "ssd"}))
+    of = partial(layouts.of, constraints, nodes=cache.nodes, needs_all_keys=True, is_shared=True)
+    choosy = pod_info("choosy", nodeSelector={"disk": "ssd"})
+    assert [len(of(pod=pod).domains[0].counting) for pod in (first, choosy, pod_info("second"))] == [3, 1, 3]

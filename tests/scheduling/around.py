@@ -11,8 +11,9 @@ from kscheduler.client.events import EventRecorder
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.attempt.attempt import Announcer, Scheduler, Surroundings
+from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.surroundings import Announcer, Surroundings
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.failures.failures import FailureHandler

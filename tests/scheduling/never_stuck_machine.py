@@ -1,13 +1,16 @@
 """Random events upon a small cluster and a real scheduler, with rests in between at which everything must be right.
 
 A run is *calm* or wild. In a calm one the scheduler comes to rest after each event, so that a pod that is parked waits
-for exactly one: a hint that misses it shows at once, in a short story. In a wild one streams lag behind, pods are taken
-out of the queue and held, Bindings wait for their answers, watches break, and rest comes late.
+for exactly one: a hint that misses it shows at once, in a short story. Only where a pod is being tried or bound, one
+thing more happens before that rest. In a wild one streams lag behind, pods are taken out of the queue and held,
+Bindings wait for their answers, watches break, and rest comes late.
 """
 
 from collections.abc import Callable
+from random import Random
 from typing import Any, Final
 
+from hypothesis import note
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
@@ -19,6 +22,8 @@ from kscheduler.api.kinds import (
     SERVICES,
 )
 from tests.scheduling import never_stuck_words as words
+from tests.scheduling.never_stuck_beginnings import Described, beginnings, node_traits, running, waiting
+from tests.scheduling.never_stuck_help import helpful_event
 from tests.scheduling.never_stuck_server import WATCHED, Server, Tree, key_of
 from tests.scheduling.never_stuck_service import Service
 from tests.scheduling.never_stuck_truth import problems
@@ -27,45 +32,6 @@ from tests.scheduling.never_stuck_words import Theme
 
 MOST_ROUNDS: Final = 100
 """Of trying everybody, each 11 s: more than the 600 s that a pod may wait for its volumes."""
-
-Described = tuple[str, str, str, list[str], str]
-"""Name, namespace, app, traits and node of a pod."""
-
-
-def _node_traits(theme: Theme) -> st.SearchStrategy[list[str]]:
-    return st.lists(st.sampled_from(theme.node_traits), max_size=1)
-
-
-def _pods(theme: Theme, names: list[str], nodes: list[str]) -> st.SearchStrategy[Described]:
-    traits = st.lists(st.sampled_from(theme.pod_traits), min_size=1, max_size=2, unique=True)
-    apps = st.sampled_from(theme.apps)
-    return st.tuples(st.sampled_from(names), st.sampled_from(theme.namespaces), apps, traits, st.sampled_from(nodes))
-
-
-def _name(described: Described) -> str:
-    return described[0]
-
-
-def _waiting(theme: Theme) -> st.SearchStrategy[Described]:
-    return _pods(theme, words.POD_NAMES, [""])
-
-
-def _running(theme: Theme) -> st.SearchStrategy[Described]:
-    return _pods(theme, words.OTHER_NAMES, words.NODE_NAMES[:2])
-
-
-def _beginnings(name: str) -> st.SearchStrategy[Any]:
-    """Who is there at first: the theme, nodes with their traits, pods, storage."""
-    theme = words.THEMES[name]
-    return st.tuples(
-        st.just(name),
-        st.lists(_node_traits(theme), min_size=1, max_size=3),
-        st.lists(_waiting(theme), min_size=2, max_size=4, unique_by=_name),
-        st.lists(_running(theme), min_size=2, max_size=4, unique_by=_name),
-        st.lists(st.sampled_from(words.STORAGE_STATES), max_size=6, unique_by=lambda one: one[:2])
-        if theme.has_storage
-        else st.just([]),
-    )
 
 
 def _of_theme(strategy: Callable[[Theme], st.SearchStrategy[Any]]) -> st.SearchStrategy[Any]:
@@ -78,7 +44,10 @@ existing_nodes = st.runner().flatmap(lambda machine: st.sampled_from([*machine.s
 kinds = st.sampled_from([kind.plural for kind in WATCHED])
 has_pods = precondition(lambda self: self.server.objects[PODS])
 has_nodes = precondition(lambda self: self.server.objects[NODES])
+is_calm = precondition(lambda self: self.is_calm)
 is_wild = precondition(lambda self: not self.is_calm)
+has_parked_pods = precondition(lambda self: any(self.service.queue.parked()))
+seeds = st.integers(0, 99)
 has_storage = precondition(lambda self: self.theme.has_storage)
 has_namespaces = precondition(lambda self: len(self.theme.namespaces) > 1)
 
@@ -90,15 +59,18 @@ class NeverStuck(RuleBasedStateMachine):
         super().__init__()
         self.service = Service()
         self.is_calm = False
+        self._is_under_way = False
+        """Somebody is being tried or bound: in a calm run one more thing happens before the rest."""
+        self._rested_at: tuple[Any, ...] = ()
         self.theme = words.THEMES["everything"]
-        self._node_traits: dict[str, list[str]] = {}
+        self.node_traits: dict[str, list[str]] = {}
         self._volume_controller = VolumeController(self.server)
 
     @property
     def server(self) -> Server:
         return self.service.server
 
-    @initialize(calm=st.booleans(), there=st.sampled_from(words.THEMES_OF_RUNS).flatmap(_beginnings))
+    @initialize(calm=st.booleans(), there=st.sampled_from([*words.THEMES]).flatmap(beginnings))
     def begin(self, calm: bool, there: Any) -> None:
         self.is_calm = calm
         theme, traits, waiting, running, storage = there
@@ -115,7 +87,7 @@ class NeverStuck(RuleBasedStateMachine):
 
     # --- nodes --------------------------------------------------------------------------------------------------------
 
-    @rule(name=node_names, traits=_of_theme(_node_traits))
+    @rule(name=node_names, traits=_of_theme(node_traits))
     def node_comes(self, name: str, traits: list[str]) -> None:
         self.server.delete(NODES, name)
         self._put_node(name, [words.ZONE_OF[name], *traits])
@@ -129,20 +101,20 @@ class NeverStuck(RuleBasedStateMachine):
     @rule(name=existing_nodes, trait=_of_theme(lambda theme: st.sampled_from(theme.node_traits)))
     def node_gets_or_loses(self, name: str, trait: str) -> None:
         if self.server.get(NODES, name) is not None:
-            traits = self._node_traits[name]
+            traits = self.node_traits[name]
             self._put_node(name, [one for one in traits if one != trait] if trait in traits else [*traits, trait])
 
     def _put_node(self, name: str, traits: list[str]) -> None:
-        self._node_traits[name] = traits
+        self.node_traits[name] = traits
         self.server.put(NODES, words.node_tree(name, traits))
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
-    @rule(described=_of_theme(_waiting))
+    @rule(described=_of_theme(waiting))
     def pod_comes(self, described: Described) -> None:
         self._put_pod(words.pod_tree(*described))
 
-    @rule(described=_of_theme(_running))
+    @rule(described=_of_theme(running))
     def running_pod_comes(self, described: Described) -> None:
         self._put_pod(words.pod_tree(*described))
 
@@ -265,6 +237,39 @@ class NeverStuck(RuleBasedStateMachine):
     def pod_is_held_in_flight(self, judged: bool) -> None:
         self.service.hold(judged=judged)
 
+    @is_calm
+    @has_parked_pods
+    @rule(seed=seeds)
+    def something_helps(self, seed: int) -> None:
+        """A parked pod is let through by one thing."""
+        self._help(Random(seed), meanwhile=False)
+
+    @is_calm
+    @has_parked_pods
+    @rule(seed=seeds)
+    def something_helps_meanwhile(self, seed: int) -> None:
+        """Likewise, while the pod is in flight, as if something else had just had it tried again."""
+        self._help(Random(seed), meanwhile=True)
+
+    def _help(self, random: Random, *, meanwhile: bool) -> None:
+        parked = sorted(pod.key for pod in self.service.queue.parked())
+        key = random.choice(parked) if parked else ""
+        event = helpful_event(self, key, random) if key else None
+        if event is not None:
+            note(f"{key} is helped by {event[0]}")
+            if meanwhile:
+                self.service.queue.activate([key], self.service.clock.time())
+                self.service.hold(judged=True)
+            event[1]()
+
+    @is_calm
+    @rule(described=_of_theme(waiting))
+    def pod_comes_and_is_not_bound_yet(self, described: Described) -> None:
+        self._put_pod(words.pod_tree(*described))
+        self.server.deliver_all()
+        while self.service.try_next():
+            self._is_under_way = True
+
     @precondition(lambda self: self.service.held)
     @rule()
     def held_pod_goes_on(self) -> None:
@@ -298,17 +303,24 @@ class NeverStuck(RuleBasedStateMachine):
 
     @invariant()
     def rests_after_each_event(self) -> None:
-        if self.is_calm:
+        if self.is_calm and not self._is_under_way:
             self.come_to_rest()
+        self._is_under_way = False
 
     def teardown(self) -> None:
+        """Whoever is parked at the end of a calm run is helped, too."""
         try:
             self.come_to_rest()
+            for meanwhile in (False, True) if self.is_calm else ():
+                self._help(Random(self.server.version), meanwhile=meanwhile)
+                self.come_to_rest()
         finally:
             self.service.close()
 
     def come_to_rest(self) -> None:
         """Try everybody until nothing moves any more; then everything must be right."""
+        if self.is_calm and self._rested_at == self._position() and not self.service.held:
+            return
         self.service.volume_writes_fail = False
         for _ in range(MOST_ROUNDS):
             before = self._position()
@@ -320,6 +332,7 @@ class NeverStuck(RuleBasedStateMachine):
         wrong = problems(self.service)
         if wrong:
             raise AssertionError("; ".join(wrong))
+        self._rested_at = self._position()
 
     def _position(self) -> tuple[Any, ...]:
         parked = sorted((pod.key, pod.pod.uid) for pod in self.service.queue.parked())

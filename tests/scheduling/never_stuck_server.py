@@ -35,6 +35,13 @@ class Server:
         self.version = 0
         """Of the newest change: resource versions and UIDs are made of it."""
 
+    def fork(self) -> "Server":
+        """Another one with the same objects, which nobody watches. Objects are never changed in place."""
+        fork = Server({})
+        fork.objects = {kind: dict(objects) for kind, objects in self.objects.items()}
+        fork.version = self.version
+        return fork
+
     # --- what clients do ----------------------------------------------------------------------------------------------
 
     def get(self, kind: Kind, key: str) -> Tree | None:

@@ -7,7 +7,7 @@ happens meanwhile happens while it is in flight.
 
 import asyncio
 from collections.abc import Collection, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 import msgspec
@@ -33,9 +33,10 @@ from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.informers.informer import Informer
 from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Attempt, Scheduler, Surroundings
+from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.signatures import Signatures
-from kscheduler.scheduling.cycle.schedule import find_feasible
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
 from kscheduler.scheduling.eviction.victims import Victims
@@ -99,7 +100,10 @@ class Service:
         self.evictions = self._evictions()
         self.profiles = build_profiles(CONFIG.configuration, registry(), self._handle())
         class_of = Signatures(self.profiles, self.cache.nominator).class_of
-        self.queue = SchedulingQueue(queue_policy(self.profiles, CONFIG.configuration, lambda *_: None, class_of))
+        self.hints: set[tuple[str, str, str]] = set()
+        """What plugins have answered: plugin, event, answer."""
+        policy = queue_policy(self.profiles, CONFIG.configuration, lambda *_: None, class_of, self._hear)
+        self.queue = SchedulingQueue(policy)
         store = self.informers[PODS].store
         self.failures = FailureHandler(self.queue, self.cache.nominator, store.get, self._conditions)
         self.scheduler = Scheduler(
@@ -157,6 +161,9 @@ class Service:
         for kind, resource in STORAGE_RESOURCES.items():
             self.informers[kind].add_handler(StorageHandler(resource, self.cache.volumes, self.queue, *seen))
 
+    def _hear(self, plugin: str, event: str, answer: str, _seconds: float) -> None:
+        self.hints.add((plugin, event, answer))
+
     def close(self) -> None:
         """Nothing of it is left."""
         for task in self._tasks:
@@ -186,8 +193,11 @@ class Service:
         """Take a pod out of the queue and leave it there; `judged`: after its cycle, before anybody acts on that."""
         queued = self.pop()
         if queued is not None:
-            profile = replace(self.profiles[queued.pod.pod.spec.scheduler_name], post_filter=())
-            self.held.append(Held(queued, find_feasible(profile, queued.pod, self.cache) if judged else None))
+            self.held.append(Held(queued, self.loop.run_until_complete(self._judge(queued)) if judged else None))
+
+    async def _judge(self, queued: QueuedPodInfo) -> SchedulingRecord:
+        """With PostFilter, as it belongs to the cycle: victims that it chooses begin to go meanwhile."""
+        return schedule(self.profiles[queued.pod.pod.spec.scheduler_name], queued.pod, self.cache)
 
     def release(self) -> None:
         """Go on with the pod that was taken out first."""

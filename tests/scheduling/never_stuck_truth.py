@@ -2,21 +2,26 @@
 
 Everything is judged on a cluster made afresh from the true objects: a new cache, new profiles, nothing of the state
 that the events have built. A pod that the live queue has parked must fit nowhere there, and the live cache must say of
-each pod what the new one says. Whether a parked pod could make room for itself by now is not asked: an event wakes whom
-it may let through, as in kube-scheduler.
+each pod what the new one says. Nor may it be able to make room for itself by preemption, unless it waits for room that
+is being made. The last is asked in long runs alone: a hint tells of events that let a pod through, here as in
+kube-scheduler, and that nearly all of them tell of new victims too is their generosity, not their duty.
 """
 
-from collections.abc import Iterator
+import os
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Final
+
+import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle.schedule import find_feasible
+from kscheduler.scheduling.cycle.schedule import find_feasible, schedule
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -27,17 +32,35 @@ from kscheduler.whatif.scenario import ClusterObjects
 from tests.scheduling.never_stuck_service import CONFIG, Service
 
 _NOBODY = Pod()
+_IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
+
+
+class Begun:
+    """Remembers who is to be evicted. Implements `framework.preemption.Evictions`."""
+
+    def __init__(self) -> None:
+        self.victims: tuple[PodInfo, ...] = ()
+
+    def begin(self, preemption: Preemption) -> None:
+        self.victims = tuple(preemption.victims)
+
+    def is_under_way(self, uid: str) -> bool:
+        del uid
+        return False
 
 
 class Afresh:
     """The true cluster, built from its objects alone."""
 
     def __init__(self, objects: ClusterObjects) -> None:
+        self._objects = objects
         self.view = cluster_view(objects, _NOBODY)
-        self.waiting = [pod for pod in objects.pods if _wants_a_node(pod)]
+        self.waiting = [pod for pod in objects.pods if wants_a_node(pod)]
         for pod in self.waiting:
             self.view.nominator.add(PodInfo(pod))
-        self._handle = handle_over(self.view, objects)
+        self._begun = Begun()
+        self._handle = replace(handle_over(self.view, objects), evictions=self._begun)
+        self._records: dict[str, SchedulingRecord] = {}
 
     @cached_property
     def profiles(self) -> Profiles:
@@ -45,8 +68,33 @@ class Afresh:
         return build_profiles(CONFIG.configuration, registry(), self._handle)
 
     def judge(self, pod: Pod) -> SchedulingRecord:
-        """Where the pod fits."""
-        return _judged(self.profiles[pod.spec.scheduler_name], pod, self.view)
+        """Where the pod fits; worked out once."""
+        record = self._records.get(pod.metadata.uid)
+        if record is None:
+            profile = self.profiles[pod.spec.scheduler_name]
+            record = self._records[pod.metadata.uid] = _judged(profile, pod, self.view)
+        return record
+
+    def victims_of(self, pod: Pod) -> list[str]:
+        """Whose going would let the pod through, by key; none where it waits for somebody who is going already."""
+        victims = self._chosen_for(PodInfo(pod))
+        if all(one.is_terminating for one in victims) or self._waits_for_room(PodInfo(pod)):
+            return []
+        keys = [one.key for one in victims]
+        without = tuple(one for one in self._objects.pods if one.key not in keys)
+        # Of pods with one host port on one node, which no kubelet lets in, preemption evicts one in vain: as upstream.
+        fits = Afresh(msgspec.structs.replace(self._objects, pods=without)).judge(pod).status.is_success
+        return keys if fits else []
+
+    def _chosen_for(self, pod: PodInfo) -> Sequence[PodInfo]:
+        self._begun.victims = ()
+        schedule(self.profiles[pod.pod.spec.scheduler_name], pod, self.view)
+        return self._begun.victims
+
+    def _waits_for_room(self, pod: PodInfo) -> bool:
+        row = self.view.nodes.row_of(pod.pod.status.nominated_node_name)
+        there = self.view.nodes.info(row).pods.values() if row >= 0 else ()
+        return any(one.is_terminating and one.priority < pod.priority for one in there)
 
 
 def _judged(profile: Profile, pod: Pod, view: Cache) -> SchedulingRecord:
@@ -54,7 +102,8 @@ def _judged(profile: Profile, pod: Pod, view: Cache) -> SchedulingRecord:
     return find_feasible(replace(profile, post_filter=()), PodInfo(pod), view)
 
 
-def _wants_a_node(pod: Pod) -> bool:
+def wants_a_node(pod: Pod) -> bool:
+    """Whether it is ours to schedule."""
     return not pod.spec.node_name and not pod.is_terminal and pod.spec.scheduler_name == "kscheduler"
 
 
@@ -101,6 +150,8 @@ def _misjudged(pod: Pod, queue: str, afresh: Afresh) -> Iterator[str]:
     is_error = record.status.code is Code.ERROR or not len(afresh.view.nodes)
     if queue == UNSCHEDULABLE and record.status.is_success:
         yield f"{pod.key} is parked and fits on {sorted(record.feasible_names())}"
+    if queue == UNSCHEDULABLE and _IS_LONG and (victims := afresh.victims_of(pod)):
+        yield f"{pod.key} is parked and could preempt {victims}"
     if queue == BACKOFF and not is_error:
         yield f"{pod.key} backs off after an error that is none: {record.message or record.feasible_names()}"
 

@@ -383,6 +383,3 @@ THEMES: dict[str, Theme] = {
         Theme("everything", [*NODE_TRAITS], [*POD_TRAITS], [*POD_CHANGES], _TWO, has_storage=True),
     )
 }
-
-THEMES_OF_RUNS = [*THEMES, "even", "together", "flock", "flock"]
-"""Where most hints have something to say, most runs are."""

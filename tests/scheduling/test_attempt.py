@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.framework.plugin import PermitResult
 from kscheduler.framework.status import SKIP, Code, Status, error, unschedulable
-from kscheduler.scheduling.attempt.attempt import Attempt
+from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.state.waiting_pods import HeldPod
 from tests.builders import make_pod
 from tests.scheduling.around import Around

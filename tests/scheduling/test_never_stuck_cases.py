@@ -333,3 +333,24 @@ def test_a_volume_that_is_none_any_more_is_not_attached(state: NeverStuck, goes:
     parked(state)
     state.storage_goes(what=("persistentvolumeclaims", "c1") if goes == "claim" else ("persistentvolumes", "v1"))
     bound(state, "n0")
+
+
+@pytest.mark.parametrize("meanwhile", [False, True], ids=["parked", "in flight"])
+def test_the_end_of_its_victims_wakes_a_preemptor(state: NeverStuck, meanwhile: bool) -> None:
+    """They go while it is parked, or even before anybody acts on the cycle that chose them."""
+    node(state, "n0")
+    pod(state, "", "cpu 2", name="o0", node="n0")
+    pod(state, "", "cpu 2", "urgent")
+    state.server.deliver_all()
+    if meanwhile:
+        state.service.hold(judged=True)
+    else:
+        assert state.service.try_next()
+    state.service.turn()
+    state.server.deliver_all()
+    state.victims_go()
+    state.server.deliver_all()
+    assert "default/o0" not in state.server.objects[PODS]
+    state.service.release()
+    assert state.where(P) in ("active", "backoff")
+    bound(state, "n0")

@@ -153,6 +153,8 @@ def _unqueue(world: World, uid: str, _: str) -> bool:
     pod = next((one for one in world.pods.store.list() if one.metadata.uid == uid), None)
     if pod is None or pod.spec.node_name or world.queue.find(pod.key) is None:
         return False
+    if pod.metadata.deletion_timestamp is not None:  # it need not be queued
+        return False
     world.queue.delete(pod.key)
     return True
 

@@ -17,9 +17,10 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.failures.failures import FailureHandler

@@ -20,6 +20,13 @@ GOAL = 100_000 if IS_LONG else 1_000
 ENGINE_PARTS, ENGINE_WORLDS = (100, 100) if IS_LONG else (10, 10)
 """Tests, and worlds in each, of a hundred decisions that the cycle makes with the class engine and without it."""
 
+DECISIONS_GOAL = 1_000_000 if IS_LONG else 10_000
+"""Whole decisions, each compared with the specification's; they are counted apart from the cases."""
+DECISION_PARTS, HISTORIES = (100, 5_000) if IS_LONG else (10, 50)
+"""Tests, and histories in all of them together."""
+FIRST_SEED = int(os.environ.get("KSCHEDULER_FIRST_SEED", "0"))
+"""Of the histories, which are the same in each run: another one shows other histories."""
+
 
 @dataclass(frozen=True)
 class Share:
@@ -38,6 +45,8 @@ SHARES = {
     "preemption": Share(100, 6_000),
 }
 judged_cases: Counter[str] = Counter()
+judged_decisions: Counter[int] = Counter()
+"""By part."""
 
 
 def examples(file: str) -> settings:
@@ -54,9 +63,16 @@ def judged(file: str, cases: int = 1) -> None:
 def summary() -> str:
     """What was counted, in words."""
     shares = ", ".join(f"{name} {count:,}" for name, count in sorted(judged_cases.items()))
-    return f"{judged_cases.total():,} cases judged by columns and specification ({shares})"
+    told = [f"{judged_cases.total():,} cases judged by columns and specification ({shares})"] if judged_cases else []
+    if judged_decisions:
+        told.append(f"{judged_decisions.total():,} decisions of scheduler and specification compared")
+    return "\n".join(told)
 
 
-def is_short_of_goal() -> bool:
-    """Whether every file of the table ran, and too little came of it."""
-    return judged_cases.keys() >= SHARES.keys() and judged_cases.total() < GOAL
+def shortage() -> str:
+    """Which goal was missed though all that leads to it ran; empty where none was."""
+    if judged_cases.keys() >= SHARES.keys() and judged_cases.total() < GOAL:
+        return f"The goal is {GOAL:,} cases: the shares in tests/specification/cases.py are too small."
+    if judged_decisions.total() * DECISION_PARTS < DECISIONS_GOAL * len(judged_decisions):
+        return f"The goal is {DECISIONS_GOAL:,} decisions: there are too few histories in tests/specification/cases.py."
+    return ""

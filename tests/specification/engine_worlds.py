@@ -23,7 +23,6 @@ from kscheduler.whatif.decide import handle_over
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 from tests.specification.engine_plugins import Balks, BalksToo, ByItself, Fragile, Rates
-from tests.specification.naive_decisions import NaiveCluster
 
 NAME = "kscheduler"
 ZONE, HOST = "topology.kubernetes.io/zone", "kubernetes.io/hostname"
@@ -127,16 +126,6 @@ class World:
         self.pods[pod.uid] = convert(tree, Pod)
         if self.random.random() < 0.7:
             self.cache.add_pod(self.pods[pod.uid])
-
-    def is_plain(self, pod: PodInfo) -> bool:
-        """Whether the naive specification can decide."""
-        nominated = len(self.cache.nominator) or pod.pod.status.nominated_node_name
-        return self.keeps_all and not nominated and not pod.pod.spec.volumes
-
-    def as_objects(self) -> NaiveCluster:
-        """The cluster without anything that was derived of it."""
-        sizes = {name: image["sizeBytes"] for image in IMAGES for name in image["names"]}
-        return NaiveCluster(self._nodes, self.pods, self._namespaces, (SERVICE,), sizes)
 
     # --- changes ------------------------------------------------------------------------------------------------------
 

@@ -1,6 +1,6 @@
 """InterPodAffinity for one pod and one node, by walks over all pods: the executable specification."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from kscheduler.api.core import LabelSelector, Node, Pod, PodAffinity, PodAffinityTerm
@@ -81,39 +81,78 @@ def same_domain(key: str, one: Labels, other: Labels) -> bool:
     return key in one and key in other and one[key] == other[key]
 
 
+@dataclass(frozen=True)
+class Neighbours:
+    """Who matters to a pod: topology keys, and the labels of the nodes where they are."""
+
+    friends: list[Labels]
+    """Where pods are that all of its required affinity means."""
+    avoided: list[tuple[str, Labels]]
+    """By its required anti-affinity."""
+    repelling: list[tuple[str, Labels]]
+    """By theirs."""
+    is_a_friend: bool
+    """Whether the pod itself is what it wants to be near."""
+
+    @property
+    def anybody_repels(self) -> bool:
+        return any(key in there for key, there in self.repelling)
+
+
+def neighbours(pod: Pod, world: World) -> Neighbours:
+    """A walk over all pods."""
+    wanted, unwanted, placed = required(near(pod)), required(far(pod)), list(world.placed())
+    return Neighbours(
+        [there for other, there in placed if wanted and all(world.wants(pod, term, other) for term in wanted)],
+        [(term.topology_key, there) for other, there in placed for term in unwanted if world.wants(pod, term, other)],
+        [
+            (term.topology_key, there)
+            for other, there in placed
+            for term in required(far(other))
+            if world.meets(other, term, pod)
+        ],
+        bool(wanted) and all(world.wants(pod, term, pod) for term in wanted),
+    )
+
+
 def verdict(pod: Pod, node: Node, world: World) -> Verdict:
     """May the pod come to the node?"""
+    return verdict_among(pod, node, neighbours(pod, world))
+
+
+def verdict_among(pod: Pod, node: Node, others: Neighbours) -> Verdict:
+    """The same with those who matter found already."""
     here = node.metadata.labels
-    if not _affinity_holds(pod, here, world):
+    if not _affinity_holds(pod, here, others):
         return False, frozenset(("node(s) didn't match pod affinity rules",))
-    for other, there in world.placed():
-        for term in required(far(pod)):
-            if same_domain(term.topology_key, here, there) and world.wants(pod, term, other):
-                return True, frozenset(("node(s) didn't match pod anti-affinity rules",))
-    for other, there in world.placed():
-        for term in required(far(other)):
-            if same_domain(term.topology_key, here, there) and world.meets(other, term, pod):
-                return True, frozenset(("node(s) didn't satisfy existing pods anti-affinity rules",))
+    if any(same_domain(key, here, there) for key, there in others.avoided):
+        return True, frozenset(("node(s) didn't match pod anti-affinity rules",))
+    if any(same_domain(key, here, there) for key, there in others.repelling):
+        return True, frozenset(("node(s) didn't satisfy existing pods anti-affinity rules",))
     return None
 
 
-def _affinity_holds(pod: Pod, here: Labels, world: World) -> bool:
+def _affinity_holds(pod: Pod, here: Labels, others: Neighbours) -> bool:
     terms = required(near(pod))
     if not terms:
         return True
     if any(term.topology_key not in here for term in terms):
         return False
-    friends = [there for other, there in world.placed() if all(world.wants(pod, term, other) for term in terms)]
-    if all(any(same_domain(term.topology_key, here, there) for there in friends) for term in terms):
+    if all(any(same_domain(term.topology_key, here, there) for there in others.friends) for term in terms):
         return True
-    somebody_is_in_a_domain = any(term.topology_key in there for there in friends for term in terms)
-    return not somebody_is_in_a_domain and all(world.wants(pod, term, pod) for term in terms)
+    somebody_is_in_a_domain = any(term.topology_key in there for there in others.friends for term in terms)
+    return not somebody_is_in_a_domain and others.is_a_friend
 
 
 def points(pod: Pod, node: Node, world: World, hard_weight: int) -> int:
     """What the node's neighbourhood is worth."""
+    return worth_of(node, contributions(pod, world, hard_weight))
+
+
+def worth_of(node: Node, found: Iterable[tuple[str, Labels, int]]) -> int:
+    """The same with the contributions found already."""
     here = node.metadata.labels
-    return sum(worth for key, there, worth in contributions(pod, world, hard_weight) if same_domain(key, here, there))
+    return sum(worth for key, there, worth in found if same_domain(key, here, there))
 
 
 def contributions(pod: Pod, world: World, hard_weight: int) -> Iterator[tuple[str, Labels, int]]:

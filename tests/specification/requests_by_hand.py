@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
+from functools import lru_cache
 from math import ceil
 
 from kscheduler.api.core import Container, Node, Pod, ResourceRequirements
@@ -17,6 +18,13 @@ PRESUMED = {"cpu": Fraction(1, 10), "memory": Fraction(200 * 2**20)}
 SUPPORTED_FOR_WHOLE_PODS = ("cpu", "memory", "hugepages-2Mi")
 
 
+_KNOWN: dict[tuple[object, ...], tuple[tuple[object, ...], int]] = {}
+"""What was worked out of parts of a pod, by their identity, which lasts as long as the parts are kept: fractions are
+slow, and objects are never changed in place."""
+_KEPT = 20_000
+
+
+@lru_cache(maxsize=4096)
 def quantity(text: str) -> Fraction:
     """The number that a quantity stands for."""
     for suffix, factor in SUFFIXES.items():
@@ -77,6 +85,19 @@ def _of_containers(pod: Pod, resource: str, *, presume: bool, running: bool) -> 
 
 def request_of(pod: Pod, resource: str, *, presume: bool = False, pod_level: bool = True, running: bool = False) -> int:
     """What the pod asks for; with `presume`, what scoring takes it to ask for; `running`, what it takes on its node."""
+    spec = pod.spec
+    parts = (spec.containers, spec.init_containers, spec.resources, spec.overhead, pod.status)
+    key = (*map(id, parts), resource, presume, pod_level, running)
+    known = _KNOWN.get(key)
+    if known is None:
+        if len(_KNOWN) >= _KEPT:
+            _KNOWN.clear()
+        amount = _request_of(pod, resource, presume=presume, pod_level=pod_level, running=running)
+        known = _KNOWN[key] = parts, amount
+    return known[1]
+
+
+def _request_of(pod: Pod, resource: str, *, presume: bool, pod_level: bool, running: bool) -> int:
     whole = pod.spec.resources.requests if pod.spec.resources is not None and pod_level else {}
     says_something = any(name in SUPPORTED_FOR_WHOLE_PODS for name in whole)
     if resource in whole and resource in SUPPORTED_FOR_WHOLE_PODS:
@@ -101,4 +122,9 @@ def requested_on(pods: Iterable[Pod], resource: str, *, presume: bool = False) -
 
 def allocatable_of(node: Node, resource: str) -> int:
     """What the node has."""
-    return rounded(quantity(str(node.status.allocatable.get(resource, "0"))), resource)
+    return _amount(str(node.status.allocatable.get(resource, "0")), resource)
+
+
+@lru_cache(maxsize=4096)
+def _amount(text: str, resource: str) -> int:
+    return rounded(quantity(text), resource)

@@ -5,6 +5,7 @@ A verdict is `None` where the node passes, else whether preemption could help an
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from string import ascii_letters, digits
 
 from kscheduler.api.core import (
@@ -103,13 +104,14 @@ def term_matches(term: NodeSelectorTerm, node: Node) -> bool:
 
 def is_sound(term: NodeSelectorTerm) -> bool:
     """Whether every value is one that a label can have, and the bounds of Gt and Lt are numbers besides."""
-    for one in term.match_expressions:
-        for text in one.values:
-            if len(text) > 63 or set(text) - {*ascii_letters, *digits, *"-_."} or text != text.strip("-_."):
-                return False
-            if one.operator in ("Gt", "Lt") and not (text.isdigit() and int(text) < 2**63):
-                return False
-    return True
+    return all(_is_sound_value(text, one.operator) for one in term.match_expressions for text in one.values)
+
+
+@lru_cache(maxsize=1024)
+def _is_sound_value(text: str, operator: str) -> bool:
+    if len(text) > 63 or set(text) - {*ascii_letters, *digits, *"-_."} or text != text.strip("-_."):
+        return False
+    return operator not in ("Gt", "Lt") or (text.isdigit() and int(text) < 2**63)
 
 
 def requirement_holds(one: NodeSelectorRequirement, value: str | None) -> bool:

@@ -51,7 +51,7 @@ def preferred_by(pod: Pod) -> tuple[PreferredSchedulingTerm, ...]:
 
 
 def image_locality(nodes: Iterable[Node], sizes: Mapping[str, int]) -> Score:
-    everywhere = list(nodes)
+    everywhere = [_names(node) for node in nodes]
 
     def score(pod: Pod, place: Place) -> int:
         containers = (*pod.spec.init_containers, *pod.spec.containers)
@@ -60,7 +60,7 @@ def image_locality(nodes: Iterable[Node], sizes: Mapping[str, int]) -> Score:
         for image in [*(container.image for container in containers), *volumes]:
             name = image if ":" in image else f"{image}:latest"
             if name in _names(place.node):
-                share = sum(name in _names(node) for node in everywhere) / len(everywhere)
+                share = sum(name in names for names in everywhere) / len(everywhere)
                 total += int(sizes[name] * share)
         least, most = 23 * MIB, 1000 * MIB * len(containers)
         total = least if total < least else min(total, most)

@@ -140,28 +140,51 @@ def _owner(pod: Pod, workloads: Workloads) -> ReplicationController | ReplicaSet
 # --- verdicts ---------------------------------------------------------------------------------------------------------
 
 
+Domains = Sequence[Mapping[str, int]]
+"""Per constraint the pods by domain."""
+
+
 def verdicts(
     pod: Pod, constraints: Sequence[Wanted], places: Mapping[int, Place], added: Mapping[int, Sequence[Pod]]
 ) -> dict[int, Verdict]:
     """Per row, with some more pods `added` on rows, as if they were there: these count by the selector alone."""
+    domains = pods_by_domain(pod, constraints, list(places.values()))
+    for row, pods in added.items():
+        domains = moved(pod, constraints, domains, places[row].node, pods, 1)
+    return {row: verdict(place.node, pod, constraints, domains) for row, place in places.items()}
+
+
+def pods_by_domain(pod: Pod, constraints: Sequence[Wanted], places: Iterable[Place]) -> Domains:
     domains: list[dict[str, int]] = []
+    counted = [place for place in places if _has_all_keys(place.node, constraints)]
     for one in constraints:
         domain: dict[str, int] = {}
-        for row, place in places.items():
-            labels = place.node.metadata.labels
-            if _has_all_keys(place.node, constraints) and one.includes(pod, place.node):
-                more = [extra for extra in added.get(row, ()) if extra.metadata.namespace == pod.metadata.namespace]
-                count = one.count(pod, place) + sum(one.matches(extra.metadata.labels) for extra in more)
-                domain[labels[one.key]] = domain.get(labels[one.key], 0) + count
+        for place in counted:
+            if one.includes(pod, place.node):
+                value = place.node.metadata.labels[one.key]
+                domain[value] = domain.get(value, 0) + one.count(pod, place)
         domains.append(domain)
-    return {row: _verdict(pod, place.node, constraints, domains) for row, place in places.items()}
+    return domains
+
+
+def moved(
+    pod: Pod, constraints: Sequence[Wanted], domains: Domains, node: Node, others: Iterable[Pod], by: int
+) -> Domains:
+    """As if others came to a node, or went: they count by the selector alone, were they terminating."""
+    near = [other for other in others if other.metadata.namespace == pod.metadata.namespace]
+    found = [dict(domain) for domain in domains]
+    for one, domain in zip(constraints, found, strict=True):
+        if _has_all_keys(node, constraints) and one.includes(pod, node):
+            domain[node.metadata.labels[one.key]] += by * sum(one.matches(other.metadata.labels) for other in near)
+    return found
 
 
 def _has_all_keys(node: Node, constraints: Iterable[Wanted]) -> bool:
     return all(one.key in node.metadata.labels for one in constraints)
 
 
-def _verdict(pod: Pod, node: Node, constraints: Sequence[Wanted], domains: Sequence[Mapping[str, int]]) -> Verdict:
+def verdict(node: Node, pod: Pod, constraints: Sequence[Wanted], domains: Domains) -> Verdict:
+    """Of one node."""
     for one, domain in zip(constraints, domains, strict=True):
         if one.key not in node.metadata.labels:
             return hopeless(f"{REASON} (missing required label)")
@@ -180,35 +203,35 @@ def raw_points(
     pod: Pod, constraints: Sequence[Wanted], places: Mapping[int, Place], feasible: Sequence[int], *, needs_keys: bool
 ) -> list[int | None]:
     """Per feasible row; `None` for a row that is ignored because it lacks a key."""
-    scored = [row for row in feasible if not needs_keys or _has_all_keys(places[row].node, constraints)]
-    points: list[int | None] = []
-    for row in feasible:
-        if row not in scored:
-            points.append(None)
-            continue
-        total = 0.0
-        for one in constraints:
+
+    def has_keys(place: Place) -> bool:
+        return not needs_keys or _has_all_keys(place.node, constraints)
+
+    scored = [places[row] for row in feasible if has_keys(places[row])]
+    totals = dict.fromkeys(feasible, 0.0)
+    for one in constraints:
+        counted = [place for place in places.values() if has_keys(place) and one.includes(pod, place.node)]
+        worth = _worth(pod, one, counted, scored)
+        for row in feasible:
             if one.key in places[row].node.metadata.labels:
-                counted = [
-                    place
-                    for place in places.values()
-                    if (not needs_keys or _has_all_keys(place.node, constraints)) and one.includes(pod, place.node)
-                ]
-                total += _points_of(pod, one, places[row], counted, [places[other] for other in scored])
-        points.append(int(total) + (total - int(total) >= 0.5))
-    return points
+                totals[row] += worth(places[row])
+    rounded = {row: int(total) + (total - int(total) >= 0.5) for row, total in totals.items()}
+    return [rounded[row] if has_keys(places[row]) else None for row in feasible]
 
 
-def _points_of(pod: Pod, one: Wanted, place: Place, counted: Iterable[Place], scored: Sequence[Place]) -> float:
+def _worth(pod: Pod, one: Wanted, counted: Iterable[Place], scored: Sequence[Place]) -> Callable[[Place], float]:
+    """The more pods in a place's domain, the larger."""
+
     def value(other: Place) -> str:
         return other.node.metadata.labels.get(one.key, "")
 
     if one.key == HOSTNAME:
-        size, pods = len(scored), one.count(pod, place)
-    else:
-        size = len({value(other) for other in scored})
-        pods = sum(one.count(pod, other) for other in counted if value(other) == value(place))
-    return pods * math.log(size + 2) + float(one.constraint.max_skew - 1)
+        return lambda place: one.count(pod, place) * math.log(len(scored) + 2) + float(one.constraint.max_skew - 1)
+    size = len({value(other) for other in scored})
+    pods: dict[str, int] = {}
+    for other in counted:
+        pods[value(other)] = pods.get(value(other), 0) + one.count(pod, other)
+    return lambda place: pods.get(value(place), 0) * math.log(size + 2) + float(one.constraint.max_skew - 1)
 
 
 def normal_points(raw: Sequence[int | None]) -> list[int]:

@@ -89,18 +89,47 @@ def restrictions_problem(pod: Pod, world: World) -> str:
 
 
 def restrictions(pod: Pod, node: Node, world: World) -> Verdict:
+    return disk_taken(pod, node, world) or claim_taken(claims_taken(pod, world))
+
+
+def disk_taken(pod: Pod, node: Node, world: World) -> Verdict:
     for mine in pod.spec.volumes:
         for other in world.pods_on(node):
             if any(conflict(mine, theirs) for theirs in other.spec.volumes):
                 return True, frozenset(("node(s) had no available disk",))
-    for volume in pod.spec.volumes:
-        if volume.persistent_volume_claim is None:
-            continue
-        claim = world.claim(pod, volume)
-        if claim is not None and "ReadWriteOncePod" in claim.spec.access_modes and is_in_use(claim, world):
-            text = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
-            return True, frozenset((f"node(s) unavailable due to {text}",))
     return None
+
+
+def claims_taken(pod: Pod, world: World) -> int:
+    """How many of its claims for one pod only are in use anywhere."""
+    return sum(is_in_use(claim, world) for claim in exclusive_claims(pod, world))
+
+
+def claim_taken(number: int) -> Verdict:
+    if number <= 0:
+        return None
+    text = "PersistentVolumeClaim with ReadWriteOncePod access mode already in-use by another pod"
+    return True, frozenset((f"node(s) unavailable due to {text}",))
+
+
+def exclusive_claims(pod: Pod, world: World) -> list[PersistentVolumeClaim]:
+    """Each once."""
+    wanted = {claim_key(pod, volume): volume for volume in pod.spec.volumes if volume.persistent_volume_claim}
+    claims = [world.claim(pod, volume) for volume in wanted.values()]
+    return [claim for claim in claims if claim is not None and "ReadWriteOncePod" in claim.spec.access_modes]
+
+
+def uses(other: Pod, claims: list[PersistentVolumeClaim]) -> int:
+    """How often a pod names one of the claims."""
+    names = {claim.key for claim in claims}
+    return sum(claim_key(other, one) in names for one in other.spec.volumes if one.persistent_volume_claim)
+
+
+def has_disks(pod: Pod) -> bool:
+    """Whether it has any that may be in use."""
+    return any(
+        one.gce_persistent_disk or one.aws_elastic_block_store or one.iscsi or one.rbd for one in pod.spec.volumes
+    )
 
 
 def conflict(one: Volume, other: Volume) -> bool:

@@ -89,28 +89,28 @@ def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candi
 
 def choose(found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> Candidate:
     """The best of them all (at least one)."""
-    owner = np.repeat(np.arange(len(found)), [len(one) for one in found])
-    place = np.concatenate([np.arange(len(one)) for one in found])
     criteria = (
-        np.concatenate([one.broken_budgets for one in found]),
-        np.concatenate([one.highest_priority for one in found]),
-        np.concatenate([one.sum_of_priorities for one in found]),
-        np.concatenate([one.victims for one in found]),
-        -np.concatenate([one.started for one in found]),
+        [one.broken_budgets for one in found],
+        [one.highest_priority for one in found],
+        [one.sum_of_priorities for one in found],
+        [one.victims for one in found],
+        [-one.started for one in found],
     )
-    left = np.arange(len(owner))
+    left = np.arange(sum(map(len, found)))
     for criterion in criteria:
         if len(left) == 1:
             break
-        values = criterion[left]
-        left = left[values == values.min()]
-    best = int(left[0]) if len(left) == 1 else _among_equals(left, found, owner, place, nodes, preemptor)
-    return found[int(owner[best])].at(int(place[best]), nodes)
+        values = np.concatenate(criterion).take(left)
+        left = left.take(np.flatnonzero(values == values[values.argmin()]))
+    best = int(left[0]) if len(left) == 1 else _among_equals(left, found, nodes, preemptor)
+    for one in found:
+        if best < len(one):
+            return one.at(best, nodes)
+        best -= len(one)
+    raise IndexError(best)
 
 
-def _among_equals(
-    left: Items, found: Sequence[Candidates], owner: Items, place: Items, nodes: NodeTable, preemptor: PodInfo
-) -> int:
-    rows = np.array([found[int(owner[one])].rows[int(place[one])] for one in left.tolist()], dtype=np.intp)
-    mixed = mix(nodes.name_hash[rows], stable_hash(preemptor.uid))
+def _among_equals(left: Items, found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> int:
+    rows = np.concatenate([one.rows for one in found]).take(left)
+    mixed = mix(nodes.name_hash.take(rows), stable_hash(preemptor.uid))
     return int(left[mixed.argmax()])

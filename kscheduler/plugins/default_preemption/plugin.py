@@ -8,7 +8,7 @@ import numpy as np
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis, FitError
+from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
@@ -24,6 +24,8 @@ from kscheduler.plugins.default_preemption.shortlist import Shortlist
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
+WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
+"""Asked of each waiting preemptor with each victim that goes."""
 _SMALLEST_BATCH: Final = 32
 
 
@@ -38,6 +40,8 @@ class DefaultPreemption(Plugin):
         self._handle = handle
         self._occupants = OccupantColumns()
         self._budgets = BudgetRules(handle.budgets)
+        self._share = 1.0
+        """How many of the nodes that were tried out last were candidates: how many to begin the next search with."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A pod that goes may end a preemption, but whether it helps is for the plugin to say that lacked the room."""
@@ -51,7 +55,7 @@ class DefaultPreemption(Plugin):
         """A preemptor waits until its victims are on their way: it would find them still there, and choose others."""
         evictions = self._handle.evictions
         if evictions is not None and evictions.is_under_way(pod.uid):
-            return unresolvable("waiting for the preemption for this pod to be finished", plugin=self.name)
+            return WAITING
         return SUCCESS
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
@@ -89,16 +93,18 @@ class DefaultPreemption(Plugin):
         tried = Tried()
         if not len(potential):
             return tried
-        shortlist = Shortlist(self._number_of_candidates(len(potential)))
+        shortlist = Shortlist(self._number_of_candidates(len(potential)), self._share)
         ring = np.roll(potential, -(stable_hash(search.pod.uid) % len(potential)))
-        at = 0
+        at = candidates = 0
         while at < len(ring) and not shortlist.is_full:
             batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
             one = search.on(np.sort(batch))
+            candidates += sum(map(len, one.found))
             tried.found += shortlist.take(batch, one.found)
             tried.rejections += one.rejections
             tried.errors += one.errors
+        self._share = candidates / at
         return tried
 
     def _number_of_candidates(self, nodes: int) -> int:
@@ -128,8 +134,15 @@ def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
     if diagnosis.pre_filter.is_rejected:
         is_hopeless = diagnosis.pre_filter.code is not Code.UNSCHEDULABLE
         return nodes.rows()[:0] if is_hopeless else nodes.rows()
-    rows = [one.rows[one.codes > 0] for one in diagnosis.rejections]
+    rows = [_liftable(one) for one in diagnosis.rejections]
+    if len(rows) == 1:
+        return rows[0]
     return np.sort(np.concatenate(rows)) if rows else nodes.rows()[:0]
+
+
+def _liftable(rejected: Rejection) -> Rows:
+    is_liftable = rejected.codes > 0
+    return rejected.rows if is_liftable.all() else rejected.rows.take(np.flatnonzero(is_liftable))
 
 
 def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows) -> str:

@@ -4,19 +4,26 @@ Nodes are tried in batches, and what counts is their order in the ring: candidat
 left out, so that the size of a batch decides nothing.
 """
 
+import math
 from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 
 from kscheduler.framework.node_table import Rows
 from kscheduler.plugins.default_preemption.choice import Candidates
 
+_LEAST_SHARE: Final = 0.25
+"""A search begins with no more than about four times the nodes that would do if all were candidates."""
+
 
 class Shortlist:
     """Counts the candidates of one search."""
 
-    def __init__(self, wanted: int) -> None:
+    def __init__(self, wanted: int, share: float = 1.0) -> None:
+        """`share`: how many of the nodes that were tried out in the last search were candidates."""
         self._wanted = wanted
+        self._share = share
         self._clean = 0
         """Candidates that break no budget."""
         self._breaking = 0
@@ -33,7 +40,11 @@ class Shortlist:
         """
         found = self._clean + self._breaking
         if not tried:
-            return self.missing
+            return (
+                self.missing
+                if self._share == 1.0
+                else math.ceil(self.missing / max(self._share, _LEAST_SHARE) * 17 / 16)
+            )
         return -(-self.missing * tried * 9 // (found * 8)) if found and self.missing else tried
 
     @property
@@ -48,18 +59,22 @@ class Shortlist:
         rows = np.concatenate([one.rows for one in found])
         is_clean = np.concatenate([one.broken_budgets for one in found]) == 0
         order = _places(batch, rows).argsort()
-        rows, is_clean = rows[order], is_clean[order]
+        is_clean = is_clean.take(order)
         clean, breaking = self._clean + is_clean.cumsum(), self._breaking + (~is_clean).cumsum()
         enough = np.flatnonzero((clean > 0) & (clean + breaking >= self._wanted))
         stop = int(enough[0]) + 1 if len(enough) else len(rows)
-        in_time = rows[:stop][is_clean[:stop] | (breaking[:stop] <= self._wanted)]
+        in_time = order[:stop][is_clean[:stop] | (breaking[:stop] <= self._wanted)]
         self._clean, self._breaking = int(clean[stop - 1]), min(int(breaking[stop - 1]), self._wanted)
         if len(in_time) == len(rows):
             return list(found)
-        return [one.kept(np.isin(one.rows, in_time)) for one in found]
+        is_kept = np.zeros(len(rows), dtype=np.bool_)
+        is_kept[in_time] = True
+        ends = np.cumsum([len(one) for one in found])
+        return [one.kept(is_kept[end - len(one) : end]) for one, end in zip(found, ends.tolist(), strict=True)]
 
 
 def _places(batch: Rows, rows: Rows) -> Rows:
     """Where in the batch each of the rows stands."""
-    sorter = batch.argsort()
-    return sorter[np.searchsorted(batch, rows, sorter=sorter)]
+    places = np.zeros(int(batch.max()) + 1, dtype=np.intp)
+    places[batch] = np.arange(len(batch))
+    return places.take(rows)

@@ -55,8 +55,8 @@ class VictimSearch:
         """Try the rows out (ascending)."""
         tried = Tried()
         pods = self.occupants.below(self.nodes, rows, self.pod.priority)
-        without = np.setdiff1d(rows, pods.rows, assume_unique=True)
-        if len(without):
+        if len(pods.rows) < len(rows):
+            without = np.setdiff1d(rows, pods.rows, assume_unique=True)
             tried.rejections.append(rejection(without, NO_VICTIMS))
         if len(pods.rows):
             self._judge(pods, tried)
@@ -76,8 +76,9 @@ class VictimSearch:
         found = candidates(pods, trial.table.is_out, broken, fits)
         if len(found):
             tried.found.append(found)
-        for row in np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True).tolist():
-            tried.errors.append(f'expected at least one victim pod on node "{self.nodes.name_of(row)}"')
+        if len(found) < np.count_nonzero(fits):
+            for row in np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True).tolist():
+                tried.errors.append(f'expected at least one victim pod on node "{self.nodes.name_of(row)}"')
         for row in again:
             self._alone(row, tried)
 

@@ -4,34 +4,65 @@ Upstream's helper DefaultSelector: the labels that all matching services ask for
 ReplicationController, ReplicaSet or StatefulSet that owns the pod. A pod that nothing selects is not spread.
 """
 
+import operator
+from dataclasses import dataclass
+from typing import Final
+
 from kscheduler.api.core import LabelSelector
 from kscheduler.api.meta import OwnerReference
 from kscheduler.api.selectors import EVERYTHING, Selector, parse_label_selector
+from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.framework.listers import WorkloadListers
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.spread_constraint import merged
 
+_UNKNOWN_SET: Final = ReplicaSet()
+"""Adds nothing, as one whose selector cannot be parsed."""
 
-def default_selector(pod: PodInfo, workloads: WorkloadListers) -> Selector:
-    """The deduced selector; an empty one where nothing selects the pod."""
-    labels: dict[str, str] = {}
-    if pod.labels:
-        for service in workloads.services_selecting(pod.namespace, pod.labels):
+Controller = ReplicationController | ReplicaSet | StatefulSet
+
+
+@dataclass(frozen=True, slots=True)
+class Selecting:
+    """Who selects a pod."""
+
+    services: tuple[Service, ...]
+    controller: Controller | None
+
+    def selector(self) -> Selector:
+        """The deduced selector; an empty one where nothing selects the pod."""
+        labels: dict[str, str] = {}
+        for service in self.services:
             labels.update(service.spec.selector)
+        if self.controller is None:
+            return _of_labels(labels)
+        if isinstance(self.controller, ReplicationController):
+            return _of_labels({**labels, **self.controller.spec.selector})
+        return merged(_of_labels(labels), parse_label_selector(self.controller.spec.selector).requirements)
+
+    def is_made_of(self, other: "Selecting") -> bool:
+        """Whether both name the very same objects."""
+        its = other.services
+        same = len(self.services) == len(its) and all(map(operator.is_, self.services, its))
+        return same and self.controller is other.controller
+
+
+def selecting(pod: PodInfo, workloads: WorkloadListers) -> Selecting:
+    """The services that select the pod, and the controller that owns it, where it is one that selects pods."""
+    services = tuple(workloads.services_selecting(pod.namespace, pod.labels)) if pod.labels else ()
     owner = _controller(pod)
-    if owner is None:
-        return _of_labels(labels)
+    return Selecting(services, None if owner is None else _found(owner, pod.namespace, workloads))
+
+
+def _found(owner: OwnerReference, namespace: str, workloads: WorkloadListers) -> Controller | None:
     match owner.api_version, owner.kind:
         case "v1", "ReplicationController":
-            controller = workloads.replication_controller(pod.namespace, owner.name)
-            return _of_labels({**labels, **(controller.spec.selector if controller is not None else {})})
+            return workloads.replication_controller(namespace, owner.name)
         case "apps/v1", "ReplicaSet":
-            replica_set = workloads.replica_set(pod.namespace, owner.name)
-            return _with(labels, replica_set.spec.selector if replica_set is not None else None)
+            return workloads.replica_set(namespace, owner.name) or _UNKNOWN_SET
         case "apps/v1", "StatefulSet":
-            stateful_set = workloads.stateful_set(pod.namespace, owner.name)
-            return _with(labels, stateful_set.spec.selector if stateful_set is not None else None)
-    return _of_labels(labels)
+            return workloads.stateful_set(namespace, owner.name) or _UNKNOWN_SET
+    return None
 
 
 def _controller(pod: PodInfo) -> OwnerReference | None:
@@ -40,8 +71,3 @@ def _controller(pod: PodInfo) -> OwnerReference | None:
 
 def _of_labels(labels: dict[str, str]) -> Selector:
     return parse_label_selector(LabelSelector(labels)) if labels else EVERYTHING
-
-
-def _with(labels: dict[str, str], selector: LabelSelector | None) -> Selector:
-    """Both together; a selector that is missing or cannot be parsed adds nothing."""
-    return merged(_of_labels(labels), parse_label_selector(selector).requirements)

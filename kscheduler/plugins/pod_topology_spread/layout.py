@@ -5,15 +5,15 @@ pods has changed since the last one. The idea: domains and counting rows are wor
 kept until a node comes, goes or changes; pods of one template share their parsed constraints, so they find them by the
 list itself. What is left for a cycle is one pass that adds up pods.
 
-Limit: nothing is kept for a pod that has taken over nothing from another, nor found for lists that are made anew for
-each pod (a profile's default constraints).
+Limit: nothing is kept for a list that is one pod's own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
@@ -29,6 +29,7 @@ from kscheduler.plugins.pod_topology_spread.domains import (
     rows_with_all_keys,
 )
 
+_ALL: Final = slice(None)
 _BUDGET_BYTES: Final = 64 * 2**20
 
 
@@ -49,9 +50,17 @@ class Domains:
     """Their domains."""
     empty_value: int
     """The number of the empty value; 0 where no node has it."""
+    nodes: NodeTable
+    label: NDArray[np.int32] | None
+    """The table's column of the label, where the pods of all rows count."""
 
     def pods(self, counters: TopologyCounters | None) -> Counts:
-        """Per domain the pods that count."""
+        """Per domain the pods that count: an array of the caller's own."""
+        if self.label is not None and counters is not None and self.constraint.counted is not None:
+            column = counters.matching(self.constraint.counted)
+            told = counters.by_domain(column, self.constraint.topology_key, self.nodes)
+            if told is not None and told.numbers.base is self.label:
+                return told.sums.copy()
         sums = np.zeros(self.size, dtype=np.int64)
         np.add.at(sums, self.of_counting, counts_at(self.constraint, counters, self.counting))
         return sums
@@ -82,16 +91,25 @@ class Layouts:
     """The layouts used lately, of one plugin."""
 
     def __init__(self) -> None:
-        self._layouts: dict[tuple[int, bool], Layout] = {}
+        self._layouts: dict[Hashable, Layout] = {}
         self._bytes = 0
 
     def of(
-        self, constraints: tuple[SpreadConstraint, ...], pod: PodInfo, nodes: NodeTable, *, needs_all_keys: bool
+        self,
+        constraints: tuple[SpreadConstraint, ...],
+        pod: PodInfo,
+        nodes: NodeTable,
+        *,
+        needs_all_keys: bool,
+        is_shared: bool,
     ) -> Layout:
-        """The layout of these constraints (at least one) of this pod, as nodes are now."""
-        if not pod.is_like_another:
+        """The layout of these constraints (at least one) of this pod, as nodes are now.
+
+        `is_shared`: the very same list is that of other pods, too.
+        """
+        if not is_shared:
             return _layout(constraints, pod, nodes, needs_all_keys=needs_all_keys)
-        key = id(constraints), needs_all_keys
+        key = id(constraints), needs_all_keys, *_places(constraints, pod)
         layout = self._layouts.pop(key, None)
         if layout is not None:
             self._bytes -= layout.bytes
@@ -102,6 +120,12 @@ class Layouts:
         while self._bytes > _BUDGET_BYTES and len(self._layouts) > 1:
             self._bytes -= self._layouts.pop(next(iter(self._layouts))).bytes
         return layout
+
+
+def _places(constraints: tuple[SpreadConstraint, ...], pod: PodInfo) -> tuple[Hashable, ...]:
+    """What of the pod decides which rows count."""
+    wanted = (pod.node_selector, pod.required_node_terms) if any(one.honors_affinity for one in constraints) else ()
+    return (*wanted, pod.tolerations) if any(one.honors_taints for one in constraints) else wanted
 
 
 def _layout(
@@ -138,4 +162,6 @@ def _domains(
         counting,
         of_counting.astype(np.intp),
         values.index("") if "" in values else 0,
+        nodes,
+        nodes.label_values(constraint.topology_key, _ALL)[0].base if mask is None else None,
     )

@@ -1,7 +1,6 @@
 """The plugin: constraints chosen, extension points in cycle order."""
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from typing import ClassVar, Final
 
 from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
@@ -13,20 +12,19 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import NO_WORKLOADS
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
+from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.spread_constraint import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     SpreadConstraint,
-    counted_by,
     parse_spread_constraint,
 )
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import hints
-from kscheduler.plugins.pod_topology_spread.default_selector import default_selector
+from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
-from kscheduler.plugins.pod_topology_spread.layout import Layouts
+from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.plugins.pod_topology_spread.scoring import (
     HOSTNAME,
     SoftSpread,
@@ -45,7 +43,6 @@ SYSTEM_CONSTRAINTS: Final = (
 """What pods without constraints get that a service or a controller selects, unless the profile says otherwise."""
 
 _REASON = "node(s) didn't match pod topology spread constraints"
-_SKIPPED: Final = PreFilterResult(SKIP)
 _PREPARED: Final = PreFilterResult(SUCCESS)
 
 
@@ -62,6 +59,7 @@ class PodTopologySpread(Plugin):
         defaults = SYSTEM_CONSTRAINTS if self._is_system else args.default_constraints
         self._defaults = tuple(parse_spread_constraint(one, "", {}) for one in defaults)
         self._default_actions = frozenset(one.action for one in self._defaults)
+        self._deduced = DeducedConstraints(self._defaults)
         self._layouts = Layouts()
         self._counters = handle.counters
         self._workloads = handle.workloads
@@ -103,10 +101,10 @@ class PodTopologySpread(Plugin):
         """Skip where nothing is forbidden; else count all nodes' pods by domain."""
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         if not constraints:
-            return _SKIPPED
+            return SKIPPED
         if not all(one.is_readable for one in constraints):
             return PreFilterResult(self._unreadable())
-        layout = self._layouts.of(constraints, pod, nodes, needs_all_keys=True)
+        layout = self._layout(constraints, pod, nodes, needs_all_keys=True)
         cycle.write(hard_spread(layout, pod, self._counters))
         return _PREPARED
 
@@ -137,7 +135,7 @@ class PodTopologySpread(Plugin):
             return SKIP
         if not all(one.is_readable for one in constraints):
             return self._unreadable()
-        layout = self._layouts.of(constraints, pod, nodes, needs_all_keys=self._needs_all_keys(pod))
+        layout = self._layout(constraints, pod, nodes, needs_all_keys=self._needs_all_keys(pod))
         cycle.write(soft_spread(layout, rows, self._counters))
         return SUCCESS
 
@@ -158,11 +156,11 @@ class PodTopologySpread(Plugin):
         return self._default_constraints(pod, action) if action in self._default_actions else ()
 
     def _default_constraints(self, pod: PodInfo, action: str) -> Constraints:
-        selector = default_selector(pod, self._workloads)
-        if selector.is_empty:
-            return ()
-        counted = counted_by(selector, pod.namespace)
-        return tuple(replace(one, selector=selector, counted=counted) for one in self._defaults if one.action == action)
+        return self._deduced.of(pod, self._workloads).get(action, ())
+
+    def _layout(self, constraints: Constraints, pod: PodInfo, nodes: NodeTable, *, needs_all_keys: bool) -> Layout:
+        is_shared = pod.is_like_another or not pod.pod.spec.topology_spread_constraints
+        return self._layouts.of(constraints, pod, nodes, needs_all_keys=needs_all_keys, is_shared=is_shared)
 
     def _needs_all_keys(self, pod: PodInfo) -> bool:
         return bool(pod.pod.spec.topology_spread_constraints) or not self._is_system

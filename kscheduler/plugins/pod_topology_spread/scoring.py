@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Rows, Scores
+from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
@@ -29,6 +30,8 @@ from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _MOST: Final = 100
+_EXACT_AS_FLOAT: Final = 2**46
+"""As in `resource_scoring`: below, a hundred times the amount is an integer that float64 holds exactly."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +49,8 @@ class _Own:
 
     numbers: DomainNumbers
     """Their domains."""
-    size: int
-    """How many domains the scored rows are in."""
+    weight: float
+    """The logarithm of how many domains the scored rows are in (and 2)."""
     lacking: Mask | None
     """The rows without the label; `None` where all have it."""
 
@@ -64,21 +67,32 @@ class _Feasible:
 def soft_spread(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -> SoftSpread:
     """Raw scores of the feasible rows for the constraints."""
     known = _of_feasible(layout, feasible)
-    total = np.zeros(len(feasible), dtype=np.float64)
+    total: NDArray[np.float64] | None = None
     for domains, own in zip(layout.domains, known.own, strict=True):
         constraint = domains.constraint
-        if constraint.topology_key == HOSTNAME:
-            counts = counts_at(constraint, counters, feasible)
-        else:
-            counts = _by_domain(domains, counters).take(own.numbers)
         # One float64 multiplication and two additions per row, in the order of the constraints, as in Go.
-        points = counts * go_log(own.size + 2) + float(constraint.max_skew - 1)
+        if constraint.topology_key == HOSTNAME:
+            points = _worth(counts_at(constraint, counters, feasible), own, constraint)
+        else:
+            points = _worth(_by_domain(domains, counters), own, constraint).take(own.numbers)
         if own.lacking is not None:
             points[own.lacking] = 0.0
-        total += points
+        if total is None:
+            total = points
+        else:
+            total += points
+    if total is None:
+        total = np.zeros(len(feasible), dtype=np.float64)
     if known.scored is not None:
         total[~known.scored] = 0.0
     return SoftSpread(_rounded(total), known.scored)
+
+
+def _worth(counts: Counts, own: _Own, constraint: SpreadConstraint) -> NDArray[np.float64]:
+    points = counts.astype(np.float64)
+    points *= own.weight
+    points += float(constraint.max_skew - 1)
+    return points
 
 
 def _by_domain(domains: Domains, counters: TopologyCounters | None) -> Counts:
@@ -108,7 +122,7 @@ def _own(domains: Domains, numbers: DomainNumbers, scored: Mask | None) -> _Own:
     else:
         merged = np.where(numbers == domains.empty_value, 0, numbers)
         size = np.count_nonzero(existing_domains(merged, domains.size, scored))
-    return _Own(numbers, int(size), lacking if lacking.any() else None)
+    return _Own(numbers, go_log(int(size) + 2), lacking if lacking.any() else None)
 
 
 def _rounded(points: NDArray[np.float64]) -> Scores:
@@ -116,7 +130,8 @@ def _rounded(points: NDArray[np.float64]) -> Scores:
     whole = points.astype(np.int64)
     rest = points - whole
     whole += rest >= 0.5
-    whole -= rest <= -0.5
+    if points.min(initial=0.0) < 0:
+        whole -= rest <= -0.5
     return whole
 
 
@@ -124,7 +139,14 @@ def normalized(raw: Scores, scored: Mask | None) -> Scores:
     """The fewest pods are the best: 100 (largest + smallest - raw) / largest, over the rows that are not ignored."""
     counted = raw if scored is None else raw[scored]
     largest = int(counted.max(initial=0))
-    points = np.full_like(raw, _MOST) if not largest else _MOST * (largest + int(counted.min()) - raw) // largest
+    points = np.full_like(raw, _MOST) if not largest else _shares(largest + int(counted.min()) - raw, largest)
     if scored is not None:
         points[~scored] = 0
     return points
+
+
+def _shares(parts: Scores, whole: int) -> Scores:
+    """`100 * part // whole`. As floats where they hold a hundredfold exactly and the quotient is cut off downwards."""
+    if whole < _EXACT_AS_FLOAT and int(parts.min(initial=0)) >= 0 and int(parts.max(initial=0)) < _EXACT_AS_FLOAT:
+        return (parts * float(_MOST) / whole).astype(np.int64)
+    return _MOST * parts // whole

@@ -85,16 +85,19 @@ def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits, Placem
     wrong = _bound_elsewhere(claims.bound, storage, rows)
     if not claims.delayed:
         return wrong, Placement(rows)
-    here = _selected_here(claims.delayed, storage.nodes, rows)
-    wrong[~here] |= BIND_CONFLICT
     given = tuple(claim for claim in claims.delayed if selected_node(claim) is not None)
     open_claims = [claim for claim in claims.delayed if selected_node(claim) is None]
-    choices = tuple(_matched(open_claims, storage, rows[here]))
-    everywhere = np.ones(int(here.sum()), dtype=np.bool_)
-    to_be_made = [(claim, everywhere) for claim in given]
-    to_be_made.extend((choice.claim, choice.chosen == _NONE) for choice in choices)
-    wrong[here] |= _not_to_be_made(to_be_made, storage, rows[here])
-    return wrong, Placement(rows[here], given, choices)
+    here = _selected_here(given, storage.nodes, rows) if given else None
+    inside = rows if here is None else rows[here]
+    choices = tuple(_matched(open_claims, storage, inside))
+    to_be_made: list[tuple[PersistentVolumeClaim, Mask | None]] = [(claim, None) for claim in given]
+    to_be_made.extend((choice.claim, choice.chosen == _NONE if choice.candidates else None) for choice in choices)
+    lacking = _not_to_be_made(to_be_made, storage, inside)
+    if here is None:
+        return wrong | lacking, Placement(rows, given, choices)
+    wrong[~here] |= BIND_CONFLICT
+    wrong[here] |= lacking
+    return wrong, Placement(inside, given, choices)
 
 
 # --- bound claims -----------------------------------------------------------------------------------------------------
@@ -109,7 +112,8 @@ def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, 
             wrong[wrong == 0] = VOLUME_MISSING
             break
         fits = reachable_as_migrated(volume, storage.volumes, storage.nodes, rows)
-        wrong[(wrong == 0) & ~fits] = NODE_CONFLICT
+        if np.count_nonzero(fits) < len(fits):
+            wrong[(wrong == 0) & ~fits] = NODE_CONFLICT
     return wrong
 
 
@@ -180,20 +184,24 @@ def _capacity(volume: PersistentVolume) -> int:
 # --- volumes to be made -----------------------------------------------------------------------------------------------
 
 
-def _not_to_be_made(needs: Iterable[tuple[PersistentVolumeClaim, Mask]], storage: Storage, rows: Rows) -> Bits:
-    """The first claim that fails decides about a row."""
+def _not_to_be_made(needs: Iterable[tuple[PersistentVolumeClaim, Mask | None]], storage: Storage, rows: Rows) -> Bits:
+    """The first claim that fails decides about a row. `None`: the claim's volume is to be made for all of them."""
     wrong = np.zeros(len(rows), dtype=np.int64)
     for claim, needed in needs:
-        asked = needed & (wrong == 0)
-        if not asked.any():
+        asked = wrong == 0 if needed is None else needed & (wrong == 0)
+        if not np.count_nonzero(asked):
             continue
         storage_class = _class_of(claim, storage.volumes)
         if storage_class.provisioner in ("", NO_PROVISIONER):
             wrong[asked] = BIND_CONFLICT
             continue
-        allowed = in_topology(storage_class.allowed_topologies, storage.nodes, rows)
-        wrong[asked & ~allowed] = BIND_CONFLICT
-        wrong[asked & allowed & ~_has_room(claim, storage_class, storage, rows)] = NOT_ENOUGH_SPACE
+        if storage_class.allowed_topologies:
+            allowed = in_topology(storage_class.allowed_topologies, storage.nodes, rows)
+            wrong[asked & ~allowed] = BIND_CONFLICT
+            asked &= allowed
+        has_room = _has_room(claim, storage_class, storage, rows)
+        if has_room is not None:
+            wrong[asked & ~has_room] = NOT_ENOUGH_SPACE
     return wrong
 
 
@@ -207,12 +215,12 @@ def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
     return found
 
 
-def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask:
-    """Rows that reach enough free storage; all of them where the driver does not tell, or no size is asked for."""
+def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask | None:
+    """Rows that reach enough free storage; `None` (all) where the driver does not tell, or no size is asked for."""
     request = claim.spec.resources.requests.get(STORAGE)
     driver = storage.volumes.csi_driver(storage_class.provisioner)
     if request is None or driver is None or not driver.spec.storage_capacity:
-        return np.ones(len(rows), dtype=np.bool_)
+        return None
     size = value(request)
     mask = np.zeros(len(rows), dtype=np.bool_)
     for capacity in storage.volumes.capacities(storage_class.metadata.name):

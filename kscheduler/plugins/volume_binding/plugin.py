@@ -32,6 +32,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import (
     PASS_ALL,
+    SKIPPED,
     UNSIGNABLE,
     Plugin,
     PreFilterResult,
@@ -99,7 +100,7 @@ class VolumeBinding(Plugin):
         """Skip for pods without claims."""
         del nodes
         if not pod.pod.spec.volumes or not any(True for _ in claim_names(pod.pod)):
-            return PreFilterResult(SKIP)
+            return SKIPPED
         volumes = self._handle.volumes
         if volumes is None:
             return PreFilterResult(NOTHING_KNOWN)

@@ -25,13 +25,17 @@ def reachable(volume: PersistentVolume, nodes: NodeTable, rows: Rows) -> Mask:
 
 def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask:
     """The same, with an in-tree volume seen as its CSI driver's where its plugin is migrated. Raises `ValueError`."""
-    mask = reachable(volume, nodes, rows)
     plugin = csi_migration.plugin_of(volume.spec)
     if plugin:
-        migrated = np.isin(rows, volumes.migrated_rows(plugin))
+        at = volumes.migrated_rows(plugin)
+        if at is nodes.rows() and len(rows):
+            return _admitted(_translated(volume), nodes, rows)
+        migrated = np.isin(rows, at)
         if migrated.any():
+            mask = reachable(volume, nodes, rows)
             mask[migrated] = _admitted(_translated(volume), nodes, rows[migrated])
-    return mask
+            return mask
+    return reachable(volume, nodes, rows)
 
 
 def in_topology(terms: Iterable[TopologySelectorTerm], nodes: NodeTable, rows: Rows) -> Mask:

@@ -11,12 +11,8 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
     bind            Bind -> PostBind                                                                   (likewise)
 """
 
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from typing import Final
 
-from kscheduler.aio.clock import Clock
-from kscheduler.api.core import Pod
-from kscheduler.api.meta import Condition
 from kscheduler.client.errors import ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
@@ -26,86 +22,26 @@ from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
+from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import (
     Failure,
-    FailureHandler,
     failure_of_bug,
     failure_of_record,
     failure_of_status,
 )
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
-from kscheduler.scheduling.observations import AttemptResult, Observations
+from kscheduler.scheduling.observations import AttemptResult, Histogram
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.state.cache import Cache
-from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.waiting_pods import HeldPod
 
 _log = get_logger(__name__)
 
 LEVEL_DECISIONS: Final = 3
 """Verbosity from which every decision is logged."""
-
-
-@dataclass(slots=True)
-class Attempt:
-    """A pod that has a node and is not bound yet."""
-
-    queued: QueuedPodInfo
-    profile: Profile
-    record: SchedulingRecord
-    started: float
-    """Monotonic seconds."""
-    held: HeldPod | None = None
-    plan: PreBindPlan | None = None
-    """Whose PreBind has something to do; `None` until they were asked."""
-    entry: PodInPreBind | None = None
-    """Where preemption can call it back, once PreBind has begun."""
-    is_pre_bound: bool = False
-    is_bound: bool = False
-    """The API server has it so: from here on nothing may give the node back."""
-
-    @property
-    def node_name(self) -> str:
-        """The node it is meant for."""
-        return self.record.node_name
-
-
-class Announcer(Protocol):
-    """Tells the world where a pod will be: `status_writer.StatusWriter`."""
-
-    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What an attempt works on."""
-
-    cache: Cache
-    queue: SchedulingQueue
-    waiting: WaitingPodTable
-    profiles: Profiles
-    failures: FailureHandler
-    reporter: Reporter
-    observations: Observations
-    clock: Clock
-    announcer: Announcer | None = None
-    """`None` where the feature gate NominatedNodeNameForExpectation is off."""
-    in_pre_bind: PodsInPreBind | None = None
-    """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
-    infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
-    """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
-    keeps_classes: bool = True
-    """Whether what a cycle works out is kept for the next pods that plugins judge alike."""
 
 
 class Scheduler:
@@ -123,6 +59,8 @@ class Scheduler:
             if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
+        self._histograms: dict[tuple[str, Code, str], Histogram] = {}
+        """Of extension points, by what they are asked for with: six for each pod."""
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
@@ -203,7 +141,12 @@ class Scheduler:
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
         """Count what an extension point took since `began`; the moment at which it ended, monotonic."""
         now = self._around.clock.monotonic()
-        self._around.observations.extension_point(point, code.label, attempt.profile.name, now - began)
+        key = point, code, attempt.profile.name
+        histogram = self._histograms.get(key)
+        if histogram is None:
+            told = point, code.label, attempt.profile.name
+            histogram = self._histograms[key] = self._around.observations.extension_points[told]
+        histogram.observe(now - began)
         return now
 
     def _reserve(self, attempt: Attempt) -> Status:

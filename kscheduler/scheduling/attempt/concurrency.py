@@ -1,19 +1,42 @@
 """How many requests the workers keep on the wire.
 
 Too few leave the API server idle; too many queue up inside it, and a decision taken early is a decision taken on old
-state. So the limit follows what the server does: it creeps up while requests are answered about as fast as the fastest
-seen lately and all places are in use, creeps down when they slow to several times that, and halves when the server says
-429. Additive increase, multiplicative decrease; pure arithmetic, so it is tested without a server.
+state. So the limit follows what the server does, round by round (a round is as many answers as there are places):
+
+    answers come within a quarter of a second        one more, if all places were in use; a quarter more, to begin with
+    later, and more places would bring a good deal   the same
+    later, and they would bring next to nothing      a quarter fewer: what is on the wire only waits inside the server
+    429                                              half
+
+A short queue inside the server is wanted: it hides our own pauses, and with many answers at a time each costs less.
+What more places bring is found out by trying: every so often a round is played with a quarter of them, and its median
+answer is compared with that of the rounds after it. (What four times the places bring is four, over how many times
+longer the answers take.) The fastest answer ever seen would be no measure: it dates from when nothing else was going
+on, and a server that is slow for reasons of its own is not helped by our sending less. Medians, so that a few binds
+that hang in a webhook are not taken for the server.
+
+Additive increase, multiplicative decrease; pure arithmetic, so it is tested without a server.
 """
 
 from dataclasses import dataclass
+from statistics import median
+from typing import Final
 
-_SLOW = 4.0
-"""This many times the floor is congestion."""
-_BRISK = 2.0
-"""Up to this many times the floor there is room for more."""
-_FLOOR_DRIFT = 1.002
-"""The floor rises this much per answer, so that it forgets a faster past."""
+UNNOTICED_SECONDS: Final = 0.25
+"""A queue this long harms nobody."""
+_SLOW: Final = 3.5
+"""Answers take this many times the calm one's: four times the places bring a seventh more, or less."""
+_BRISK: Final = 3.0
+"""Up to this many times the calm answer four times the places bring a third more: there is room for more."""
+_FIRST_GROWTH: Final = 1.25
+_CUT: Final = 0.75
+_CALM_SHARE: Final = 4
+_CALM_ANSWERS: Final = 8
+"""At least so many answers tell how long a calm one takes, when few are on the wire."""
+_ROUNDS: Final = 12
+"""Rounds until that is asked again; it costs about two rounds with a quarter of the places."""
+LEAST_BY_LATENCY: Final = 8
+"""Slowness alone takes no more: the server is as busy with eight as with one, and each wake-up here does less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +52,23 @@ class AdaptiveLimit:
 
     def __init__(self, start: int, most: int) -> None:
         self._limit = float(start)
+        self._places = start
+        """How many there are at this moment."""
         self._most = float(max(start, most))
-        self._floor_seconds = 0.0
+        self._least = float(min(start, LEAST_BY_LATENCY))
         self._in_use = 0
         self._since_cut = 0
+        self._is_new = True
+        """Nothing has ever been too much: it grows by a quarter a round."""
+        self._calm_seconds = 0.0
+        self._is_calm = False
+        """A round with few places is being played."""
+        self._rounds = 0
+        """Rounds for which the calm answer's time is still believed."""
+        self._earlier = 0
+        """Answers still to come to requests that were sent before this round."""
+        self._answers: list[float] = []
+        self._was_full = False
 
     def statistics(self) -> ConcurrencyStatistics:
         """How many places there are, and how many are taken."""
@@ -40,11 +76,13 @@ class AdaptiveLimit:
 
     def has_room(self) -> bool:
         """Whether another request may start."""
-        return self._in_use < int(self._limit)
+        return self._in_use < self._places
 
     def begin(self) -> None:
         """A place is taken."""
         self._in_use += 1
+        if self._in_use >= self._places:
+            self._was_full = True
 
     def end(self) -> None:
         """A place is given back without a request having been made."""
@@ -53,16 +91,53 @@ class AdaptiveLimit:
     def answered(self, seconds: float) -> None:
         """A request was answered after this time; adjust. The place itself is given back by `end`."""
         self._since_cut += 1
-        floor = min(self._floor_seconds * _FLOOR_DRIFT, seconds) if self._floor_seconds else seconds
-        self._floor_seconds = floor
-        if seconds > _SLOW * floor:
-            self._limit = max(1.0, self._limit - 1.0 / self._limit)
-        elif seconds <= _BRISK * floor and self._in_use >= int(self._limit):
-            self._limit = min(self._most, self._limit + 1.0 / self._limit)
+        if self._earlier:
+            self._earlier -= 1
+            return
+        self._answers.append(seconds)
+        if len(self._answers) >= (max(_CALM_ANSWERS, 2 * self._places) if self._is_calm else self._places):
+            self._judge(median(self._answers))
+            self._set_places()
+            self._answers.clear()
+            self._was_full = self._in_use >= self._places
 
     def refused(self) -> None:
         """The server is overloaded (429). One cut per round of answers, however many refusals it brings."""
         if self._since_cut >= self._limit or self._since_cut == 0:
             self._limit = max(1.0, self._limit / 2)
+            self._is_new = False
+            self._set_places()
             self._since_cut = 0
         self._since_cut += 1
+
+    def _set_places(self) -> None:
+        limit = int(self._limit)
+        self._places = max(1, limit // _CALM_SHARE) if self._is_calm else limit
+
+    def _judge(self, seconds: float) -> None:
+        """A round is over; `seconds`: its median answer."""
+        if self._is_calm:
+            self._calm_seconds, self._is_calm, self._rounds = seconds, False, _ROUNDS
+        elif not self._was_full:
+            self._rounds = 0  # few are on the wire anyway, and what was measured grows old
+        elif seconds <= UNNOTICED_SECONDS:
+            self._rounds = 0
+            self._grow()
+        elif not self._rounds:
+            self._is_calm, self._earlier = True, self._in_use - 1
+        else:
+            self._rounds -= 1
+            self._weigh(seconds / self._calm_seconds if self._calm_seconds else 1.0)
+
+    def _weigh(self, times: float) -> None:
+        """Answers take so many times as long as with a quarter of the places."""
+        if times <= _BRISK:
+            self._grow()
+            return
+        self._is_new = False
+        if times > _SLOW:
+            self._limit = min(self._limit, max(self._least, self._limit * _CUT))
+            self._rounds = 0  # a quarter of them is fewer now: ask again
+
+    def _grow(self) -> None:
+        self._limit = min(self._most, self._limit * _FIRST_GROWTH if self._is_new else self._limit + 1.0)

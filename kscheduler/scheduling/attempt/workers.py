@@ -1,10 +1,11 @@
 """Workers: each pops, decides, binds, and comes back for the next pod.
 
 The cycle never awaits, so N workers decide one after the other and only their API calls overlap: correct without locks.
-`AdaptiveLimit` says how many may have a pod at a time; the others are parked. A worker that has decided for a few
-milliseconds without awaiting anything (a burst of pods that fit nowhere) yields, so that watches, binds and probes
-never starve. A pod that has to wait (for Permit's verdict, for its volumes) leaves its worker as a task of its own and
-queues up, when it may go, for the next free worker: before any pod that is not decided yet, for it holds a node.
+`AdaptiveLimit` says how many may have a pod at a time; the others are parked. When the workers have decided for a few
+milliseconds in one turn of the event loop, whoever of them comes next waits for the next turn, so that watches, binds
+and probes never starve. A pod that has to wait (for Permit's verdict, for its volumes) leaves its worker as a task of
+its own and queues up, when it may go, for the next free worker: before any pod that is not decided yet, for it holds a
+node.
 """
 
 import asyncio
@@ -14,8 +15,9 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.attempt.attempt import Attempt, Scheduler
+from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.state.queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)
@@ -41,6 +43,7 @@ class Workers:
         """Pods that have waited and may be bound now."""
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
+        self._is_renewing = False
         self._stopping = False
 
     @property
@@ -91,6 +94,9 @@ class Workers:
                     return  # whoever has the places binds what is left
                 await self._park()
                 continue
+            if self._clock.monotonic() >= self._slice_ends:
+                await self._next_turn()
+                continue
             try:
                 await self._work_on_one()
             except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
@@ -116,7 +122,6 @@ class Workers:
                 return
             if attempt is not None:
                 self._waiting.spawn(attempt.queued.key, self._wait(attempt))
-            await self._yield_after_a_slice()
         finally:
             self._limit.end()
 
@@ -149,8 +154,14 @@ class Workers:
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
 
-    async def _yield_after_a_slice(self) -> None:
-        now = self._clock.monotonic()
-        if now >= self._slice_ends:
-            await asyncio.sleep(0)
-            self._slice_ends = self._clock.monotonic() + SLICE_SECONDS
+    async def _next_turn(self) -> None:
+        """Let the loop go round. All workers share a slice: fifty that are ready at once would take fifty decisions."""
+        if not self._is_renewing:
+            self._is_renewing = True
+            asyncio.get_running_loop().call_soon(self._renew)
+        await asyncio.sleep(0)
+
+    def _renew(self) -> None:
+        """The loop has gone round: a new slice begins, before any worker has its turn."""
+        self._is_renewing = False
+        self._slice_ends = self._clock.monotonic() + SLICE_SECONDS

@@ -9,6 +9,7 @@ Limits: only plugins that sign and depend on their rows (and on images) have col
 that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
 """
 
+from collections.abc import Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -23,7 +24,7 @@ from kscheduler.framework.pod_info import PodInfo
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 _ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score")
-_FEW_ROWS: Final = 8
+FEW_ROWS: Final = 8
 """So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
 _KEPT_AMOUNTS: Final = 4096
 
@@ -80,22 +81,33 @@ class _Column:
 
     def _known(self, nodes: NodeTable, rows: Rows) -> list[int] | None:
         """The rows' answers, if rows with the same amounts have been asked about before."""
-        if self._by_amounts is None or len(rows) > _FEW_ROWS:
+        if self._by_amounts is None or len(rows) > FEW_ROWS:
             return None
         known = [self._by_amounts.get(nodes.amounts_at(row)) for row in rows.tolist()]
         return None if None in known else known  # type: ignore[return-value]
 
     def _learn(self, nodes: NodeTable, rows: Rows, answers: NDArray[np.int64] | None) -> None:
-        if self._by_amounts is not None and len(rows) <= _FEW_ROWS:
+        if self._by_amounts is not None and len(rows) <= FEW_ROWS:
             if len(self._by_amounts) >= _KEPT_AMOUNTS:
                 self._by_amounts.clear()
             told = answers.tolist() if answers is not None else [0] * len(rows)
             self._by_amounts.update(zip(map(nodes.amounts_at, rows.tolist()), told, strict=True))
 
+    def answers_for(self, seen: int, amounts: Sequence[bytes]) -> list[int] | None:
+        """What it says of rows with these amounts, if nothing else has changed since `seen` and all are known."""
+        if self._by_amounts is None or self._seen != seen:
+            return None
+        known = list(map(self._by_amounts.get, amounts))
+        return None if None in known else known  # type: ignore[return-value]
+
     def _is_fresh(self, nodes: NodeTable) -> None:
         self._seen = self.log.position
         if self.reads_images:
             self._images = _images(nodes)
+
+    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
+        """Write the answers for the rows that have changed."""
+        raise NotImplementedError
 
 
 class FilterColumn(_Column):
@@ -122,6 +134,15 @@ class FilterColumn(_Column):
         if self.codes is not None:
             self.codes[rows] = 0 if codes is None else codes
         self._is_fresh(nodes)
+
+    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
+        """Write the codes of the rows that have changed."""
+        if self.codes is None and any(answers):
+            self.codes = np.zeros(nodes.capacity, dtype=np.int64)
+        if self.codes is not None:
+            for row, code in zip(rows, answers, strict=True):
+                self.codes[row] = code
+        self._seen = self.log.position
 
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
         codes = self.plugin.filter(self._state, pod, nodes, rows)
@@ -162,6 +183,16 @@ class ScoreColumn(_Column):
         self.points[rows] = points
         self.version += 1
         self._is_fresh(nodes)
+
+    def take(self, rows: list[int], answers: list[int], nodes: NodeTable) -> None:
+        """Write the points of the rows that have changed."""
+        del nodes
+        for row, points in zip(rows, answers, strict=True):
+            self.points[row] = points
+        if self.is_zero:
+            self.is_zero = not any(answers)
+        self.version += 1
+        self._seen = self.log.position
 
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
         points = self.plugin.score(self._state, pod, nodes, rows)

@@ -71,7 +71,7 @@ class ClassEngine:
             self.forget_all()
         try:
             name = self._signatures(pod)
-            if any(signature is UNSIGNABLE for signature in name):
+            if UNSIGNABLE in name:
                 return None
             known = self._classes.pop(name, None)
             if known is None:
@@ -96,7 +96,7 @@ class ClassEngine:
         signatures = template.signatures if template is not None else ()
         if not signatures:
             signatures = tuple(plugin.sign(pod) for plugin in self._by_spec)
-            if template is not None:
+            if template is not None and not template.has_claims:
                 template.signatures = signatures
         return signatures if not self._others else (*signatures, *(_signature(one, pod) for one in self._others))
 

@@ -26,7 +26,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
-from kscheduler.scheduling.classes.class_columns import Answers, Column, FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn, Tally
 from kscheduler.scheduling.classes.points import final_points
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
@@ -75,6 +75,21 @@ class Stretch:
         if np.count_nonzero(self._alive[rows] != passes):
             self._alive[rows] = passes
             self._passing = None
+        return is_first
+
+    def update_few(self, nodes: NodeTable, rows: list[int]) -> bool:
+        """As `update`."""
+        columns, is_first = [one.codes for one in self.columns if one.codes is not None], False
+        for row in rows:
+            passes = not any(codes.item(row) for codes in columns)
+            if self._alive is None:
+                if passes:
+                    continue
+                self._alive = nodes.is_live.copy()
+                is_first = True
+            if self._alive.item(row) is not passes:
+                self._alive[row] = passes
+                self._passing = None
         return is_first
 
     def passing(self, nodes: NodeTable, rows: Rows) -> Rows:
@@ -139,13 +154,30 @@ class _Group:
     columns: list[Column]
     seen: tuple[int, int] = (-1, -1)
 
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+        """Bring the columns up to date. Raises what plugins raise, and `UnkeepableError`."""
+        seen = self.seen[0]
+        rows = None if seen < 0 or self.reads_images else self.log.since(seen)
+        if rows is not None and 0 < len(rows) <= FEW_ROWS and np.count_nonzero(nodes.is_live.take(rows)) == len(rows):
+            self._refresh_few(rows.tolist(), seen, pod, nodes, tally)
+        else:
+            for one in self.columns:
+                one.refresh(pod, nodes, tally)
+        self.seen = self._now(nodes)
+
+    def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+        """Most often a row has changed, to what some other row has been before."""
+        amounts = [nodes.amounts_at(row) for row in rows]
+        for one in self.columns:
+            answers = one.answers_for(seen, amounts)
+            if answers is None:
+                one.refresh(pod, nodes, tally)
+            else:
+                one.take(rows, answers, nodes)
+
     def has_moved(self, nodes: NodeTable) -> bool:
         """Whether there is anything new for them."""
         return self.seen != self._now(nodes)
-
-    def has_seen(self, nodes: NodeTable) -> None:
-        """They have been refreshed."""
-        self.seen = self._now(nodes)
 
     def _now(self, nodes: NodeTable) -> tuple[int, int]:
         return self.log.position, nodes.images.changes if self.reads_images else 0
@@ -175,10 +207,12 @@ class KnownClass:
     _normalized: list[_Normalized] = field(default_factory=list)
     _feasible: Rows | None = None
     _groups: list["_Group"] = field(default_factory=list)
+    _states: tuple[CycleState, ...] = ()
     bytes: int = 0
     """What its arrays take, those that it shares with other classes included."""
 
     def __post_init__(self) -> None:
+        self._states = tuple(one.state for one in self.answers)
         columns = [column for one in self.answers for column in (one.filter, one.score) if column is not None]
         logs = {(id(one.log), one.reads_images): (one.log, one.reads_images) for one in columns}
         self._groups = [
@@ -194,9 +228,7 @@ class KnownClass:
         for group in self._groups:
             if group.has_moved(nodes):
                 is_moved = True
-                for one in group.columns:
-                    one.refresh(pod, nodes, tally)
-                group.has_seen(nodes)
+                group.refresh(pod, nodes, tally)
         if is_moved or self._rows is not nodes.rows():
             self._join(nodes)
 
@@ -204,9 +236,20 @@ class KnownClass:
         epochs = sum([one.epoch for group in self._groups for one in group.columns])
         is_anew = self._rows is not nodes.rows() or epochs != self._epochs
         rows = None if is_anew else nodes.row_changes.since(self._seen)
-        if rows is None or len(rows):
+        if rows is not None and self._base is not None and len(rows) <= FEW_ROWS:
+            self._update_few(nodes, rows.tolist(), self._base)
+        else:
             self._update(nodes, rows)
         self._rows, self._epochs, self._seen = nodes.rows(), epochs, nodes.row_changes.position
+
+    def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
+        """As `_update`; arrays of a few entries cost more than numbers."""
+        for step in self.steps:
+            if isinstance(step, Stretch) and step.update_few(nodes, rows):
+                self.bytes = self._count_bytes()
+        scores = [(one.points, weight) for one, weight in self.scores if not (one.normalizes or one.is_zero)]
+        for row in rows:
+            base[row] = sum([points.item(row) * weight for points, weight in scores])
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
         is_larger = rows is None
@@ -234,8 +277,7 @@ class KnownClass:
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""
-        for one in self.answers:
-            state.take(one.state)
+        state.take(self._states)
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 

@@ -5,14 +5,18 @@ up requests, parse terms and sign them costs forty. So specs are remembered with
 tells templates apart at a glance: the namespace, the owner, and the first container.
 
 Limits: pods whose status speaks of resources (a resize in flight) are left alone, and so are pods without containers.
-What depends on labels is never shared. A spec of its own (a claim's name, a node's) costs a few looks at others.
+What depends on labels is never shared. Specs that differ in the names of their claims alone (a StatefulSet's) share
+what nobody reads a claim's name for; what plugins sign of them is asked of each. A spec of its own (a node's name)
+costs a few looks at others.
 """
 
 from collections.abc import Hashable
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.api.core import Pod, PodSpec
+import msgspec
+
+from kscheduler.api.core import Pod, PodSpec, Volume
 from kscheduler.framework.pod_info import PodInfo
 
 _KEPT_DRAWERS: Final = 1024
@@ -25,6 +29,8 @@ class PodTemplate:
 
     spec: PodSpec
     first: PodInfo
+    has_claims: bool
+    """Whether the pods name claims, each perhaps another one: then plugins may sign each in another way."""
     signatures: tuple[Hashable, ...] = ()
     """By the plugins that read nothing but the spec; filled in by whoever asks them."""
 
@@ -49,15 +55,30 @@ class PodTemplates:
             if len(self._drawers) >= _KEPT_DRAWERS:
                 del self._drawers[next(iter(self._drawers))]
         self._drawers[label] = drawer
-        spec = pod.pod.spec
+        spec = _without_claims(pod.pod.spec)
         for template in drawer:
             if template.spec == spec:
                 pod.take(template.first)
                 return template
-        template = PodTemplate(spec, pod)
+        template = PodTemplate(spec, pod, spec is not pod.pod.spec)
         del drawer[: len(drawer) - _KEPT_EACH + 1]
         drawer.append(template)
         return template
+
+
+def _without_claims(spec: PodSpec) -> PodSpec:
+    """The spec as it would be if claims had no names; itself where it has no claims."""
+    if not any(one.persistent_volume_claim is not None for one in spec.volumes):
+        return spec
+    return msgspec.structs.replace(spec, volumes=tuple(map(_nameless, spec.volumes)))
+
+
+def _nameless(volume: Volume) -> Volume:
+    claim = volume.persistent_volume_claim
+    if claim is None:
+        return volume
+    nameless = msgspec.structs.replace(claim, claim_name="")
+    return msgspec.structs.replace(volume, persistent_volume_claim=nameless)
 
 
 def _label(pod: Pod) -> Hashable:

@@ -12,9 +12,11 @@ from typing import Final, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.framework.arrivals import Arrivals
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.dry_run import DryRun, Passing
+from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
@@ -56,8 +58,8 @@ class Filters:
 
     profile: Profile
     pod: PodInfo
-    expected: dict[int, tuple[PodInfo, ...]]
-    """Nominated pods that the pod must leave room for, by row."""
+    expected: Arrivals | None
+    """Nominated pods that the pod must leave room for."""
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
     tally: Tally
@@ -69,8 +71,8 @@ class Filters:
         known = self.known
         if known is None:
             return self._passing(self.profile.filter, nodes, state, rows, rejections)
-        if self.expected:
-            rows = self._beside_nominated(self.profile.filter, nodes, state, rows, rejections)
+        if self.expected is not None:
+            rows = self._beside_nominated(self.expected, self.profile.filter, nodes, state, rows, rejections)
         told: list[Judged] = []
         passing: Rows | None = None
         try:
@@ -94,12 +96,13 @@ class Filters:
         rows: Rows,
         rejections: list[Rejection],
     ) -> Rows:
-        if self.expected:
-            rows = self._beside_nominated(plugins, nodes, state, rows, rejections)
+        if self.expected is not None:
+            rows = self._beside_nominated(self.expected, plugins, nodes, state, rows, rejections)
         return self._filtered(plugins, nodes, state, rows, rejections)
 
     def _beside_nominated(
         self,
+        expected: Arrivals,
         plugins: Collection[FilterPlugin],
         nodes: NodeTable,
         state: CycleState,
@@ -107,13 +110,18 @@ class Filters:
         rejections: list[Rejection],
     ) -> Rows:
         """The rows without those where the pod has no place beside the nominated ones."""
-        nominated = np.fromiter(self.expected, dtype=np.intp, count=len(self.expected))
-        expected = {row: self.expected[row] for row in np.intersect1d(rows, nominated, assume_unique=True).tolist()}
-        turned_down: list[Rows] = []
-        for one in crowded(self.profile, self.pod, nodes, state, expected, self.skipped):
+        here = expected.among(rows)
+        if here is None:
+            return rows
+        remains: Mask | None = None
+        for one in crowded(self.profile, self.pod, nodes, state, here, self.skipped):
             passing = self._filtered(plugins, one.nodes, one.state, one.rows, rejections)
-            turned_down.append(np.setdiff1d(one.rows, passing, assume_unique=True))
-        return np.setdiff1d(rows, np.concatenate(turned_down), assume_unique=True) if turned_down else rows
+            if len(passing) < len(one.rows):
+                if remains is None:
+                    remains = np.ones(nodes.capacity, dtype=np.bool_)
+                remains[one.rows] = False
+                remains[passing] = True
+        return rows if remains is None else rows.take(np.flatnonzero(remains.take(rows)))
 
     def _filtered(
         self,

@@ -15,6 +15,7 @@ from typing import cast
 
 import numpy as np
 
+from kscheduler.framework.arrivals import Arrivals
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
@@ -22,7 +23,6 @@ from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
-from kscheduler.state.cache import Cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,34 +35,22 @@ class Crowded:
     state: CycleState
 
 
-def rivals(pod: PodInfo, view: Cache) -> dict[int, tuple[PodInfo, ...]]:
-    """The nominated pods that the pod must leave room for, by row. Nodes that are not there have none."""
-    expected = ((view.nodes.row_of(name), pods) for name, pods in view.nominator.before(pod).items())
-    return {row: pods for row, pods in expected if row >= 0}
-
-
 def crowded(
-    profile: Profile,
-    pod: PodInfo,
-    nodes: NodeTable,
-    state: CycleState,
-    expected: dict[int, tuple[PodInfo, ...]],
-    skipped: Collection[str],
+    profile: Profile, pod: PodInfo, nodes: NodeTable, state: CycleState, expected: Arrivals, skipped: Collection[str]
 ) -> Iterator[Crowded]:
     """The rows of `expected` to be judged with their pods: all at once, or one by one where a plugin counts pods."""
-    if not expected:
-        return
     counting = counting_plugins(profile, skipped)
-    with_them = nodes.with_pods(expected)
+    with_them = expected.upon(nodes)
     row_wise = row_wise_plugins(counting)
     if row_wise is not None:
         copied = state.copy()
-        move(row_wise, copied, pod, _coming(expected), with_them)
-        yield Crowded(np.array(sorted(expected), dtype=np.intp), with_them, copied)
+        if row_wise:
+            move(row_wise, copied, pod, expected.moving(), with_them)
+        yield Crowded(expected.rows, with_them, copied)
         return
-    for row in sorted(expected):
+    for place, row in enumerate(expected.rows.tolist()):
         copied = state.copy()
-        for added in expected[row]:
+        for added in expected.on(place):
             count_in(counting, copied, pod, added, with_them, row)
         yield Crowded(np.array([row], dtype=np.intp), with_them, copied)
 
@@ -81,12 +69,6 @@ def row_wise_plugins(counting: Collection[PreFilterExtensions]) -> tuple[RowWise
     if all(hasattr(plugin, "move_pods") for plugin in counting):
         return tuple(cast("RowWiseExtensions", plugin) for plugin in counting)
     return None
-
-
-def _coming(expected: dict[int, tuple[PodInfo, ...]]) -> MovedPods:
-    rows = [row for row, pods in expected.items() for _ in pods]
-    kinds = [pod for pods in expected.values() for pod in pods]
-    return MovedPods(np.array(rows, dtype=np.intp), kinds, np.arange(len(kinds)), 1)
 
 
 def move(

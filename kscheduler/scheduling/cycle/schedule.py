@@ -27,7 +27,6 @@ from kscheduler.scheduling.classes.known_class import KnownClass
 from kscheduler.scheduling.classes.points import final_points, raw_points
 from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.node_search import NodeSearch
-from kscheduler.scheduling.cycle.nominations import rivals
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.missing_rules import held_status
@@ -179,7 +178,7 @@ def _filter(
     if known is None:
         record.status = _pre_filter(profile.pre_filter, record, view.nodes, skipped, watch)
     watch.lap("PreFilter", record.status)
-    filters = Filters(profile, record.pod, rivals(record.pod, view), skipped, watch, known)
+    filters = Filters(profile, record.pod, view.nominated.before(record.pod), skipped, watch, known)
     if record.status.is_success:
         record.feasible = NodeSearch(filters, record, view.nodes).run(sampler)
         if not len(record.feasible):
@@ -297,5 +296,9 @@ def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     if len(rows) == 1:
         return int(rows[0])
     mixed = mix(nodes.name_hash[compact(rows)], stable_hash(record.pod.uid))
-    tied: list[int] = rows[np.flatnonzero(mixed == mixed[mixed.argmax()])].tolist()
-    return min(tied, key=nodes.name_of) if len(tied) > 1 else tied[0]
+    first = int(mixed.argmax())
+    is_tied = mixed == mixed[first]
+    if np.count_nonzero(is_tied) == 1:
+        return int(rows[first])
+    tied: list[int] = rows[np.flatnonzero(is_tied)].tolist()
+    return min(tied, key=nodes.name_of)

@@ -20,7 +20,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, PODS
 from kscheduler.api.meta import KubeObject
-from kscheduler.scheduling.attempt.attempt import Attempt
+from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.simulation.benchmarks.cluster import ZONE, StandIn
 from kscheduler.simulation.benchmarks.disturbance import Churning, Disturbance, deleting
 from kscheduler.simulation.benchmarks.figures import Figures

@@ -16,7 +16,8 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.informer import Handler
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Scheduler, Surroundings
+from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings

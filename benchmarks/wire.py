@@ -1,0 +1,173 @@
+"""CPU of one small POST over TLS: aiohttp, and the connections of our own.
+
+    python -m benchmarks.wire --requests 20000 --rounds 3
+
+A server in a process of its own answers each POST as kube-apiserver answers a Binding; what it costs is not counted.
+Both clients take turns on the same loop (uvloop where it is installed), in rounds, and the best round counts: on a
+machine that others use as well the others are noise. `in memory` is the writing of the request and the reading of the
+answer alone, without a socket.
+"""
+
+import argparse
+import asyncio
+import os
+import signal
+import ssl
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from multiprocessing import get_context
+from multiprocessing.connection import Connection as Pipe
+from pathlib import Path
+from typing import cast
+
+from kscheduler.client import APIClient, Connection
+from kscheduler.client.credentials import FixedCredentials
+from kscheduler.client.http1 import Request, ResponseParser, header_lines, request_bytes
+from kscheduler.client.http_pool import HTTPPool
+from kscheduler.client.tls import TLSContexts, TLSFiles
+from kscheduler.client.transport import AiohttpTransport, Transport
+from kscheduler.client.writes import binding_body, pod_path
+from tests.controlplane import certificates
+
+TOKEN = "t" * 900  # a service account's
+BODY = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}\n'
+ANSWER = (
+    b"HTTP/1.1 201 Created\r\nAudit-Id: 6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e\r\nCache-Control: no-cache, private\r\n"
+    b"Content-Type: application/json\r\nX-Kubernetes-Pf-Flowschema-Uid: 6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e\r\n"
+    b"X-Kubernetes-Pf-Prioritylevel-Uid: 6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e\r\n"
+    b"Date: Sat, 21 Nov 2026 17:00:00 GMT\r\nContent-Length: %d\r\n\r\n%b" % (len(BODY), BODY)
+)
+PATH = f"{pod_path('bench', 'pod-00001')}/binding"
+BINDING = binding_body("bench", "pod-00001", "6b3c7d0e-9a56-4d0f-8d5c-6f1b7f0f5f3e", "node-00001")
+
+
+class Answering(asyncio.Protocol):
+    """Answers whatever ends in a body of the announced length; one request at a time."""
+
+    def __init__(self) -> None:
+        self._received = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connected."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its type
+
+    def data_received(self, data: bytes) -> None:
+        """Part of a request."""
+        self._received += data
+        head, end, body = self._received.partition(b"\r\n\r\n")
+        length = int(head.lower().partition(b"content-length: ")[2].partition(b"\r\n")[0] or 0)
+        if end and len(body) >= length:
+            self._received = b""
+            self._transport.write(ANSWER)
+
+
+def serve(folder: Path, pipe: Pipe) -> None:
+    """The server's process; tells its port and ends by SIGTERM."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(folder / "serving.crt", folder / "serving.key")
+
+    async def forever() -> None:
+        server = await asyncio.get_running_loop().create_server(Answering, "127.0.0.1", 0, ssl=context)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    signal.signal(signal.SIGTERM, lambda *_: os._exit(0))
+    run(forever())
+
+
+@contextmanager
+def server(folder: Path) -> Iterator[str]:
+    """A server's URL while it runs."""
+    ours, theirs = get_context("spawn").Pipe()
+    process = get_context("spawn").Process(target=serve, args=(folder, theirs), daemon=True)
+    process.start()
+    try:
+        if not ours.poll(30):
+            raise RuntimeError("the server did not start")
+        yield f"https://127.0.0.1:{ours.recv()}"
+    finally:
+        process.terminate()
+        process.join(10)
+
+
+async def measured(send: Callable[[], object], requests: int, at_once: int) -> float:
+    """Microseconds of CPU of this process per request, `at_once` of them under way."""
+
+    async def one_after_the_other(count: int) -> None:
+        for _ in range(count):
+            await send()  # type: ignore[misc]  # a coroutine, of whatever type
+
+    async with asyncio.TaskGroup() as warm:
+        for _ in range(at_once):
+            warm.create_task(one_after_the_other(10))
+    began = time.process_time()
+    async with asyncio.TaskGroup() as group:
+        for _ in range(at_once):
+            group.create_task(one_after_the_other(requests // at_once))
+    return (time.process_time() - began) / (requests // at_once * at_once) * 1e6
+
+
+def in_memory(requests: int) -> float:
+    """Microseconds for writing a request and reading its answer."""
+    lines = header_lines({"Host": "127.0.0.1:6443", "User-Agent": "kscheduler", "Authorization": f"Bearer {TOKEN}"})
+    parser = ResponseParser()
+    began = time.process_time()
+    for _ in range(requests):
+        request_bytes(Request("POST", PATH, BINDING, "application/json"), lines)
+        parser.begin()
+        parser.feed(ANSWER)
+    return (time.process_time() - began) / requests * 1e6
+
+
+async def compare(url: str, authority: Path, options: argparse.Namespace) -> None:
+    """Print microseconds of CPU per request, of each way."""
+    contexts = TLSContexts(TLSFiles(authority=str(authority)))
+    connection = Connection(url, "benchmark", FixedCredentials(f"Bearer {TOKEN}"), contexts)
+    identity = await connection.headers()
+    request = Request("POST", PATH, BINDING, "application/json")
+    transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection, 64), "own": HTTPPool(connection)}
+    best: dict[str, float] = {}
+    async with APIClient(connection) as client:
+        ways: dict[str, Callable[[], object]] = {
+            "aiohttp": lambda: transports["aiohttp"].send(request, identity, 30.0),
+            "own": lambda: transports["own"].send(request, identity, 30.0),
+            "own, through APIClient.post": lambda: client.post(PATH, BINDING),
+        }
+        for _ in range(options.rounds):
+            for name, send in ways.items():
+                best[name] = min(best.get(name, 1e9), await measured(send, options.requests, options.at_once))
+            best["own, in memory"] = min(best.get("own, in memory", 1e9), in_memory(options.requests))
+    for transport in transports.values():
+        await transport.close()
+    for name, microseconds in best.items():
+        print(f"{name:<30}{microseconds:>8.1f} us of CPU per request")
+
+
+def run(main: object) -> None:
+    """Run a coroutine on uvloop where it is installed."""
+    try:
+        import uvloop
+    except ImportError:
+        asyncio.run(main)  # type: ignore[arg-type]  # a coroutine, of whatever type
+    else:
+        uvloop.run(main)
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.wire", description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--requests", type=int, default=20_000)
+    parser.add_argument("--rounds", type=int, default=3, help="the best of so many counts")
+    parser.add_argument("--at-once", type=int, default=16, help="requests under way at a time")
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as folder:
+        made = certificates.create(Path(folder))
+        with server(Path(folder)) as url:
+            run(compare(url, made.authority, options))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

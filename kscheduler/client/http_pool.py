@@ -1,0 +1,352 @@
+"""Connections to one server that are kept open, each with one request at a time (`http1` says what goes over them).
+
+    request --> an idle connection, the one used last --> write --> the parser fed until the answer is whole
+           '--> or a new one: addresses, TCP, TLS                  '--> idle again, or closed if the server says so
+
+What a failure means is told apart by where it happened. Before a byte was written: `NotSentError`. After that, whatever
+breaks (a reset, a close between two requests that crossed ours, a cut answer, the time is up) leaves the outcome open,
+on a new connection as on one that was used before: a server that closes an idle connection cannot be told from one that
+died over our request, so nothing is sent twice here. Whoever asked knows what may be asked again.
+
+A request that is cancelled or late takes its connection with it: the answer to come belongs to nobody.
+One timer serves all deadlines, and ends connections that were idle for longer than servers like.
+Limits: connections are not counted here. There are never more than requests at a time, and the caller bounds those.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import aiohappyeyeballs
+from yarl import URL
+
+from kscheduler.client.connection import Connection
+from kscheduler.client.errors import CredentialsError, NotSentError
+from kscheduler.client.http1 import (
+    MalformedResponseError,
+    Request,
+    Response,
+    ResponseParser,
+    UnsendableError,
+    header_lines,
+    request_bytes,
+)
+from kscheduler.client.transport import CONNECT_SECONDS, USER_AGENT, open_socket
+
+IDLE_SECONDS: Final = 60.0
+"""kube-apiserver closes after 90 s; whoever closes first never writes into a connection that is being closed."""
+ADDRESSES_SECONDS: Final = 30.0
+_SECOND_ADDRESS_SECONDS: Final = 0.25
+"""RFC 8305: a first address that does not answer is not waited for alone."""
+_CLOSE_SECONDS: Final = 1.0
+_CLOSED: Final = "the client is being closed"
+
+_Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[str | int | bytes, ...]]
+
+
+class HTTPPool:
+    """The connections to a `Connection`'s server."""
+
+    def __init__(self, connection: Connection, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed."""
+        url = URL(connection.base_url)
+        self._connection = connection
+        self.idle_seconds = idle_seconds
+        self._host = url.raw_host or ""
+        self._port = url.port or 80
+        self._prefix = url.raw_path.rstrip("/")
+        self._is_tls = url.scheme == "https"
+        self._host_field = url.host_port_subcomponent or ""
+        self._identity: Mapping[str, str] | None = None
+        self._lines = b""
+        self._resolver = _Resolver(self._host, self._port)
+        self._open: set[_HTTPConnection] = set()
+        self._idle: deque[_HTTPConnection] = deque()
+        self._default_context: ssl.SSLContext | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._one_less: asyncio.Event | None = None
+        """Set whenever a connection is gone, once the pool is being closed."""
+
+    @staticmethod
+    def can_serve(connection: Connection) -> bool:
+        """Whether nothing unusual is asked for: no proxy, no password in the URL."""
+        url = URL(connection.base_url)
+        return connection.proxy is None and url.raw_user is None and url.raw_password is None and bool(url.raw_host)
+
+    @property
+    def connections(self) -> int:
+        """Open now, idle ones too."""
+        return len(self._open)
+
+    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """Send, and wait for the answer, whatever its status. `identity`: the headers that authenticate.
+
+        Raises `NotSentError` and `CredentialsError` where certainly nothing was sent; `OSError`, `TimeoutError` and
+        `MalformedResponseError` where something may have been.
+        """
+        data = self._bytes_of(request, identity)
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        context = self._context()
+        connection = self._take(context)
+        if connection is None:
+            connection = await self._connect(context, timeout_seconds)
+        self._sweep_by(deadline)
+        return await connection.exchange(data, deadline)
+
+    async def close(self) -> None:
+        """Close all connections; requests under way fail."""
+        self._one_less = asyncio.Event()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in tuple(self._open):
+            connection.close(ConnectionAbortedError(_CLOSED))
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while self._open:
+                    self._one_less.clear()
+                    await self._one_less.wait()
+        except TimeoutError:  # who does not say good-bye is left standing
+            for connection in tuple(self._open):
+                connection.abort()
+
+    # --- the request ------------------------------------------------------------------------------------------------
+
+    def _bytes_of(self, request: Request, identity: Mapping[str, str]) -> bytes:
+        if identity is not self._identity:
+            try:
+                self._lines = header_lines({"Host": self._host_field, "User-Agent": USER_AGENT, **identity})
+            except UnsendableError as error:
+                raise CredentialsError(str(error)) from None
+            self._identity = identity
+        return request_bytes(request, self._lines, self._prefix)
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._is_tls:
+            return None
+        context = self._connection.ssl_context()
+        if isinstance(context, ssl.SSLContext):
+            return context
+        self._default_context = self._default_context or ssl.create_default_context()
+        return self._default_context
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def _take(self, context: ssl.SSLContext | None) -> "_HTTPConnection | None":
+        """The idle connection used last; those made with other certificates go."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable and connection.context is context:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "_HTTPConnection":
+        seconds = min(CONNECT_SECONDS, timeout_seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._open_one(context)
+        except TimeoutError:
+            message = f"no connection to {self._host_field} within {seconds:g} s"
+            raise NotSentError(message) from None
+        except (OSError, ValueError) as error:  # a host that is no host name is a UnicodeError, which is a ValueError
+            text = str(error) or type(error).__name__
+            message = f"no connection to {self._host_field}: {text}"
+            raise NotSentError(message) from error
+
+    async def _open_one(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
+        opened = await aiohappyeyeballs.start_connection(
+            await self._resolver.addresses(),
+            happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
+            socket_factory=open_socket,
+        )
+        connection = _HTTPConnection(self, context)
+        tls: dict[str, Any] = {}
+        if context is not None:
+            name = self._connection.server_name or self._host.rstrip(".")
+            tls = {"ssl": context, "server_hostname": name, "ssl_shutdown_timeout": _CLOSE_SECONDS}
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=opened, **tls)
+        except BaseException:
+            connection.abort()
+            self.lost(connection)  # uvloop does not tell one that is cancelled right after it was made
+            raise
+        if self._one_less is not None:
+            connection.abort()
+            raise ConnectionAbortedError(_CLOSED)
+        return connection
+
+    def made(self, connection: "_HTTPConnection") -> None:
+        """A connection is open."""
+        self._open.add(connection)
+
+    def idle(self, connection: "_HTTPConnection") -> None:
+        """A connection may carry another request."""
+        self._idle.append(connection)
+        self._sweep_by(connection.ends_at)
+
+    def lost(self, connection: "_HTTPConnection") -> None:
+        """A connection is gone."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if self._one_less is not None:
+            self._one_less.set()
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def _sweep_by(self, moment: float) -> None:
+        """Look at all connections then, or before."""
+        if self._sweep is not None:
+            if self._sweep.when() <= moment:
+                return
+            self._sweep.cancel()
+        self._sweep = asyncio.get_running_loop().call_at(moment, self._look)
+
+    def _look(self) -> None:
+        self._sweep = None
+        now = asyncio.get_running_loop().time()
+        for connection in tuple(self._open):
+            if connection.ends_at <= now:
+                connection.close(TimeoutError("no answer in time"))
+        rest = [connection.ends_at for connection in self._open if connection.is_usable]
+        if rest:
+            self._sweep_by(min(rest))
+
+
+class _Resolver:
+    """A host's addresses, asked for again each half minute; the first one takes turns."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._addresses: deque[_Address] = deque()
+        self._asked_at = 0.0
+
+    async def addresses(self) -> list[_Address]:
+        """In the order in which to try them. Raises `OSError`, `ValueError`."""
+        loop = asyncio.get_running_loop()
+        if not self._addresses or loop.time() - self._asked_at >= ADDRESSES_SECONDS:
+            found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            self._addresses = deque(found)
+            self._asked_at = loop.time()
+        in_order = list(self._addresses)
+        self._addresses.rotate(-1)
+        return in_order
+
+
+class _HTTPConnection(asyncio.Protocol):
+    """One connection: idle, or with one request under way (`_answer` is set)."""
+
+    def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
+        self.context = context
+        """What TLS was made with."""
+        self.ends_at = 0.0
+        """When it has been idle, or the request under way has taken, for too long; seconds of the loop's clock."""
+        self._is_open = False
+        """Connected, and nobody, at either end, has begun to close it."""
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._parser = ResponseParser()
+        self._answer: asyncio.Future[Response] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request may be sent. (A transport that broke knows it before `connection_lost` is called.)"""
+        return self._is_open and self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, data: bytes, deadline: float) -> Response:
+        """Send a request and wait for its answer. Raises as `HTTPPool.send`."""
+        transport = self._transport
+        if transport is None or not self.is_usable:
+            message = "the server closed the connection at once"
+            raise NotSentError(message)
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
+        self.ends_at = deadline
+        self._parser.begin()
+        transport.write(data)
+        try:
+            return await answer
+        finally:
+            if self._answer is answer:  # cancelled
+                self._answer = None
+                self.abort()
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close: at once if a request is under way, which fails with this error; in good order if not."""
+        if self._answer is not None:
+            self._fail(error or ConnectionAbortedError("the connection was closed"))
+            return
+        self._is_open = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut it."""
+        self._is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+        self.abort()
+
+    def _done(self, response: Response) -> None:
+        answer, self._answer = self._answer, None
+        if response.keep_alive and self.is_usable:
+            self.ends_at = self._loop.time() + self._pool.idle_seconds
+            self._pool.idle(self)
+        else:
+            self.close()
+        if answer is not None and not answer.done():
+            answer.set_result(response)
+
+    # --- what the loop calls ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connected, TLS included."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its type
+        self._is_open = True
+        self.ends_at = self._loop.time() + self._pool.idle_seconds
+        self._pool.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer."""
+        if self._answer is None:  # nobody asked; a server that gives up an idle connection may say so first
+            self.abort()
+            return
+        try:
+            response = self._parser.feed(data)
+        except MalformedResponseError as error:
+            self._fail(error)
+            return
+        if response is not None:
+            self._done(response)
+
+    def eof_received(self) -> None:
+        """The server will say no more, which may be how the answer ends; the transport closes itself."""
+        self._is_open = False
+        self._ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is gone."""
+        self._is_open = False
+        self._transport = None
+        if exc is not None:
+            self._fail(exc if isinstance(exc, OSError) else ConnectionResetError(str(exc)))
+        self._ended()
+        self._pool.lost(self)
+
+    def _ended(self) -> None:
+        if self._answer is None:
+            return
+        try:
+            self._done(self._parser.end())
+        except MalformedResponseError as error:
+            self._fail(error)

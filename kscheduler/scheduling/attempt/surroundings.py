@@ -1,0 +1,75 @@
+"""What an attempt carries from step to step, and what it works on."""
+
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
+from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.reports import Reporter
+from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
+from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+
+
+@dataclass(slots=True)
+class Attempt:
+    """A pod that has a node and is not bound yet."""
+
+    queued: QueuedPodInfo
+    profile: Profile
+    record: SchedulingRecord
+    started: float
+    """Monotonic seconds."""
+    held: HeldPod | None = None
+    plan: PreBindPlan | None = None
+    """Whose PreBind has something to do; `None` until they were asked."""
+    entry: PodInPreBind | None = None
+    """Where preemption can call it back, once PreBind has begun."""
+    is_pre_bound: bool = False
+    is_bound: bool = False
+    """The API server has it so: from here on nothing may give the node back."""
+
+    @property
+    def node_name(self) -> str:
+        """The node it is meant for."""
+        return self.record.node_name
+
+
+class Announcer(Protocol):
+    """Tells the world where a pod will be: `status_writer.StatusWriter`."""
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What an attempt works on."""
+
+    cache: Cache
+    queue: SchedulingQueue
+    waiting: WaitingPodTable
+    profiles: Profiles
+    failures: FailureHandler
+    reporter: Reporter
+    observations: Observations
+    clock: Clock
+    announcer: Announcer | None = None
+    """`None` where the feature gate NominatedNodeNameForExpectation is off."""
+    in_pre_bind: PodsInPreBind | None = None
+    """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
+    infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
+    """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
+    keeps_classes: bool = True
+    """Whether what a cycle works out is kept for the next pods that plugins judge alike."""

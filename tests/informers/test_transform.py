@@ -1,0 +1,173 @@
+"""What is taken off objects before they are stored, and what they share; nothing that a scheduler reads is changed."""
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from kscheduler.api.codec import convert
+from kscheduler.api.core import Node, Pod, Volume
+from kscheduler.api.kinds import NODES, PODS
+from kscheduler.client.watch import WatchEvent
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.informers import Informer
+from kscheduler.informers.shared import Shared
+from kscheduler.informers.transform import LARGEST_ANNOTATION, LAST_APPLIED, default_transform
+from tests.builders import Tree, make_node, make_pod, pod_tree
+
+SOURCES: dict[str, Tree] = {
+    "awsElasticBlockStore": {"volumeID": "v"},
+    "azureDisk": {"diskURI": "d"},
+    "cinder": {"volumeID": "v"},
+    "csi": {"driver": "d"},
+    "ephemeral": {},
+    "gcePersistentDisk": {"pdName": "p"},
+    "image": {"reference": "r"},
+    "iscsi": {"iqn": "i"},
+    "persistentVolumeClaim": {"claimName": "c"},
+    "portworxVolume": {"volumeID": "v"},
+    "rbd": {"image": "i"},
+}
+REQUESTS = {"cpu": "250m", "memory": "1Gi"}
+
+
+def rich_pod(name: str = "web", **spec: Any) -> Pod:
+    """A pod on a node with something in every part that is shared; decoded anew each time."""
+    container = {"name": "main", "image": "app", "resources": {"requests": REQUESTS}, "ports": [{"hostPort": 80}]}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "web"}}}
+    constraint = {"maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule", **term}
+    allocated = {"name": "main", "allocatedResources": REQUESTS, "resources": {"requests": REQUESTS}}
+    parts: Tree = {
+        "metadata": {"ownerReferences": [{"kind": "ReplicaSet", "name": "web", "uid": "uid-web"}]},
+        "containers": [container],
+        "initContainers": [{**container, "name": "first"}],
+        "tolerations": [{"key": "k", "operator": "Exists"}],
+        "affinity": {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}},
+        "topologySpreadConstraints": [constraint],
+        "status": {
+            "phase": "Running",
+            "conditions": [{"type": "Ready", "status": "False", "reason": "ContainersNotReady", "message": "wait"}],
+            "containerStatuses": [allocated],
+        },
+    }
+    return make_pod(name, **{"node": "node-1", "labels": {"app": "web"}, **parts, **spec})
+
+
+def transformed(pod: Pod) -> Pod:
+    default_transform("pods")(pod)
+    return pod
+
+
+def test_a_pod_without_luggage_stays_equal() -> None:
+    assert transformed(rich_pod()) == rich_pod()
+
+
+def test_a_second_time_changes_nothing() -> None:
+    pod = rich_pod(volumes=[{"name": "claim", "persistentVolumeClaim": {"claimName": "c"}}, {"name": "token"}])
+    once = msgspec.json.encode(transformed(pod))
+    assert msgspec.json.encode(transformed(pod)) == once
+
+
+def test_what_two_pods_have_in_common_is_one_value() -> None:
+    share = default_transform("pods")
+    first, second = rich_pod("web-1"), rich_pod("web-2")
+    share(first)
+    share(second)
+    for part in ("containers", "init_containers", "tolerations", "affinity", "topology_spread_constraints"):
+        assert getattr(first.spec, part) is getattr(second.spec, part), part
+    assert first.metadata.owner_references is second.metadata.owner_references
+    assert first.status.container_statuses is second.status.container_statuses
+    assert first.spec.node_name is second.spec.node_name
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param({"requests": {"cpu": "251m", "memory": "1Gi"}}, id="requests"),
+        pytest.param({"requests": {"cpu": "250m"}}, id="fewer requests"),
+        pytest.param({"requests": REQUESTS, "status": {"containerStatuses": [{"name": "main"}]}}, id="status"),
+        pytest.param({"requests": REQUESTS, "tolerations": [{"key": "k"}]}, id="tolerations"),
+    ],
+)
+def test_pods_that_differ_share_nothing_of_it(other: Tree) -> None:
+    share = default_transform("pods")
+    first, second = make_pod("a", requests=REQUESTS), make_pod("b", **other)
+    share(first)
+    share(second)
+    assert second == make_pod("b", **other)
+    assert first == make_pod("a", requests=REQUESTS)
+
+
+def test_every_volume_that_was_decoded_has_a_case() -> None:
+    fields = {field.name: field.encode_name for field in msgspec.structs.fields(Volume)}
+    assert set(SOURCES) == {name for field, name in fields.items() if field != "name"}
+
+
+@pytest.mark.parametrize("source", sorted(SOURCES))
+def test_a_volume_that_may_constrain_placement_is_kept(source: str) -> None:
+    volume = {"name": "data", source: SOURCES[source]}
+    assert transformed(make_pod(volumes=[volume])) == make_pod(volumes=[volume])
+
+
+def test_pods_of_one_template_have_equal_specs_although_each_has_a_token_of_its_own() -> None:
+    def with_token(number: int) -> Pod:
+        token = {"name": f"kube-api-access-{number}", "projected": {"sources": []}}
+        return transformed(make_pod(f"web-{number}", volumes=[token]))
+
+    assert with_token(1).spec == with_token(2).spec
+    assert with_token(1).spec.volumes == ()
+
+
+def test_large_annotations_and_kubectls_copy_are_dropped() -> None:
+    annotations = {LAST_APPLIED: "{}", "file": "x" * (LARGEST_ANNOTATION + 1), "note": "kept"}
+    assert transformed(make_pod(metadata={"annotations": annotations})).metadata.annotations == {"note": "kept"}
+
+
+def test_nodes_share_images_and_sizes_and_stay_equal() -> None:
+    def node(name: str) -> Node:
+        images = [{"names": [f"image-{number}:v1"], "sizeBytes": 5} for number in range(3)]
+        sizes = {"cpu": "4", "memory": "8Gi"}
+        conditions = [{"type": "Ready", "status": "True", "reason": "KubeletReady"}]
+        status = {"allocatable": sizes, "capacity": sizes, "images": images, "conditions": conditions}
+        return convert({"metadata": {"name": name}, "status": status}, Node)
+
+    share = default_transform("nodes")
+    first, second = node("a"), node("b")
+    share(first)
+    share(second)
+    assert (first, second) == (node("a"), node("b"))
+    assert all(one is other for one, other in zip(first.status.images, second.status.images, strict=True))
+    assert first.status.allocatable is second.status.capacity
+
+
+def test_a_full_memory_begins_anew_and_still_hands_out_equal_values() -> None:
+    shared: Shared[tuple[str, ...]] = Shared(most=2)
+    for number in (*range(5), *range(5)):
+        value = (f"value-{number}",)
+        assert shared.of(value) == value
+        assert len(shared) <= 2
+
+
+async def test_objects_are_transformed_once_on_each_way_into_the_store() -> None:
+    seen: list[str] = []
+    informer: Informer[Pod] = Informer(PODS, transform=lambda pod: seen.append(pod.metadata.name))
+    listed = make_pod("listed")
+    informer.prepare(listed)
+    await informer.replace([listed], [])
+    informer.apply(WatchEvent("ADDED", make_pod("watched")))
+    assert seen == ["listed", "watched"]
+
+
+def test_values_that_nobody_can_tell_apart_are_not_confused_between_kinds() -> None:
+    """`{}` is what a default of any type is written as."""
+    share = default_transform("pods")
+    pod = convert({**pod_tree(), "spec": {"containers": [{}], "tolerations": [{}]}}, Pod)
+    share(pod)
+    assert pod == convert({**pod_tree(), "spec": {"containers": [{}], "tolerations": [{}]}}, Pod)
+    assert PodInfo(pod).tolerations == pod.spec.tolerations
+
+
+def test_a_node_with_nothing_to_share_is_left_alone() -> None:
+    node = make_node("bare")
+    default_transform(NODES.plural)(node)
+    assert node == make_node("bare")
