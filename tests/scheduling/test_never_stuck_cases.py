@@ -354,3 +354,17 @@ def test_the_end_of_its_victims_wakes_a_preemptor(state: NeverStuck, meanwhile: 
     state.service.release()
     assert state.where(P) in ("active", "backoff")
     bound(state, "n0")
+
+
+def test_a_preemptor_looks_elsewhere_when_its_node_goes(state: NeverStuck) -> None:
+    """Its victims may stay in the API for long, on a node that is no more."""
+    node(state, "n0")
+    node(state, "n1")
+    for name, traits, place in (("o0", ["cpu 1"], "n0"), ("o1", ["cpu 1"], "n0"), ("o2", ["cpu 2"], "n1")):
+        state.running_pod_comes(described=(name, "default", "", traits, place))
+    state.pod_changes(change="terminating", key="default/o2")
+    pod(state, "", "urgent", "cpu 2")
+    parked(state)
+    assert state.service.cache.nominator.nominated_pods("n1")
+    state.node_goes(name="n1")
+    bound(state, "n0")

@@ -214,10 +214,12 @@ class NodeHandler(_Timed):
                 self._queue.move_all(event, old, new, self._clock.time())
 
     def on_delete(self, obj: Node) -> None:
-        """A node is gone."""
+        """A node is gone. Who is nominated to it need not wait for its victims there: perhaps there are others."""
+        name, now = obj.metadata.name, self._clock.time()
         with self.measured(events.NODE_DELETE.label):
-            self._queue.move_all(events.NODE_DELETE, obj, None, self._clock.time())
-            self._cache.remove_node(obj.metadata.name)
+            self._queue.move_all(events.NODE_DELETE, obj, None, now)
+            self._cache.remove_node(name)
+            self._queue.activate([pod.key for pod in self._cache.nominator.nominated_pods(name)], now)
 
     def _is_taken_over(self, node: Node, take: Callable[[Node], None]) -> bool:
         """A node whose resources cannot be read gives nothing: better no node than one with a made-up size."""
