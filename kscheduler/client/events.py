@@ -311,6 +311,8 @@ class EventRecorder:
             for series in self._book.finish(self._clock.monotonic()):
                 if series.is_recorded:
                     self._put_series(series)
+            if self._queued:
+                self._wake()  # the binds may have eased off while those under way were waiting
 
 
 def _may_pass(error: ClientError) -> bool:

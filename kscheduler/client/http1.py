@@ -161,6 +161,7 @@ class ResponseParser:
         head, body = self._head, self._body
         assert head is not None  # noqa: S101  # tells the type checker: there is no body without a head
         assert body is not None  # noqa: S101
+        self._head = self._body = None  # a list of a hundred megabytes is not kept beside an idle connection
         return Response(head.status, head.headers, body.content(), head.keep_alive and is_clean)
 
 

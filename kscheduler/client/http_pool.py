@@ -151,7 +151,11 @@ class HTTPPool:
         except TimeoutError:
             message = f"no connection to {self._host_field} within {seconds:g} s"
             raise NotSentError(message) from None
-        except (OSError, ValueError) as error:  # a host that is no host name is a UnicodeError, which is a ValueError
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # a host that is none is a ValueError; uvloop raises the last
             text = str(error) or type(error).__name__
             message = f"no connection to {self._host_field}: {text}"
             raise NotSentError(message) from error
@@ -339,7 +343,8 @@ class _HTTPConnection(asyncio.Protocol):
         self._is_open = False
         self._transport = None
         if exc is not None:
-            self._fail(exc if isinstance(exc, OSError) else ConnectionResetError(str(exc)))
+            is_told = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)  # that is for deadlines alone
+            self._fail(exc if is_told else ConnectionResetError(str(exc)))
         self._ended()
         self._pool.lost(self)
 

@@ -82,6 +82,7 @@ class APIClient:
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
+        self._is_closed = False
         self._basic_headers = {"User-Agent": USER_AGENT, "Accept": JSON}
 
     async def __aenter__(self) -> Self:
@@ -93,7 +94,8 @@ class APIClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections; requests under way fail, and so do all that come later."""
+        self._is_closed = True
         transport, watches = self._transport, self._watches
         self._transport = self._watches = None
         if transport is not None:
@@ -169,7 +171,7 @@ class APIClient:
                 return await self._authenticated(request, timeout)
             except ClientError as error:
                 delay = _worth_waiting(request.method, error)
-                if delay is None or not retries:
+                if delay is None or not retries or self._is_closed:
                     raise
             retries -= 1
             self._counters.retries += 1
@@ -193,6 +195,8 @@ class APIClient:
         return await self.connection.headers()
 
     async def _attempt(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> bytes:
+        if self._is_closed:
+            raise NotSentError(f"{request.method} {request.target}: the client is closed")
         transport = self._transport
         if transport is None:
             transport = self._transport = self._open_transport()

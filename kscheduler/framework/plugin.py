@@ -114,6 +114,27 @@ class Plugin:
         return status_of_code(code, (self.reasons[code],), self.name)
 
 
+ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score", "normalize")
+"""The methods by which a plugin judges and scores."""
+
+
+def reads_pods(plugin: object) -> bool:
+    """Whether a plugin's answers about a row may change with the pods there: what its class says, unless overridden."""
+    return getattr(plugin, "reads_pods", True) or _differs_below(plugin, "reads_pods", ANSWERING)
+
+
+def reads_spec_only(plugin: Plugin) -> bool:
+    """Whether it signs nothing but the pod's spec: what its class says, unless `sign` is overridden."""
+    return plugin.reads_spec_only and not _differs_below(plugin, "reads_spec_only", ("sign",))
+
+
+def _differs_below(plugin: object, fact: str, methods: Sequence[str]) -> bool:
+    """Whether a class made of the one that states the fact has one of the methods of its own."""
+    kinds = type(plugin).__mro__
+    stated = next((place for place, one in enumerate(kinds) if fact in vars(one)), len(kinds))
+    return any(method in vars(one) for one in kinds[:stated] for method in methods)
+
+
 def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:
     """A filter code's status: positive is Unschedulable, negative UnschedulableAndUnresolvable."""
     return Status(Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)

@@ -11,7 +11,7 @@ takes away half of a pod and two thirds of a node. Comparing two specs gets chea
 
 from collections.abc import Callable, Iterable
 from sys import intern
-from typing import Any
+from typing import Any, Final
 
 from msgspec.structs import force_setattr
 
@@ -40,6 +40,10 @@ LARGEST_ANNOTATION = 4096
 """Characters of an annotation's value that is kept."""
 
 
+_MOST_OF_THEIR_OWN: Final = 4096
+"""Labels and owners that are remembered: in a cluster of Jobs nearly all are seen once, and must not stay."""
+
+
 def trim(obj: KubeObject) -> None:
     """Drop kubectl's last-applied annotation and intern labels: for every kind that has no transform of its own."""
     metadata = obj.metadata
@@ -53,8 +57,8 @@ class PodTransform:
     """For pods, of which there are many: whole labels are shared too."""
 
     def __init__(self) -> None:
-        self._labels: Shared[dict[str, str]] = Shared()
-        self._owners: Shared[tuple[OwnerReference, ...]] = Shared()
+        self._labels: Shared[dict[str, str]] = Shared(_MOST_OF_THEIR_OWN)
+        self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MOST_OF_THEIR_OWN)
         self._containers: Shared[tuple[Container, ...]] = Shared()
         self._tolerations: Shared[tuple[Toleration, ...]] = Shared()
         self._affinity: Shared[Affinity] = Shared()
@@ -66,7 +70,8 @@ class PodTransform:
         metadata = pod.metadata
         metadata.namespace = intern(metadata.namespace)
         if metadata.labels:
-            metadata.labels = self._labels.of(metadata.labels)
+            labels = {intern(key): intern(value) for key, value in metadata.labels.items()}
+            metadata.labels = self._labels.of(labels)
         if metadata.annotations:
             _drop_large_annotations(pod)
         if metadata.owner_references:

@@ -90,19 +90,22 @@ class NominatedColumns:
         self._sums: NDArray[np.int64] = np.zeros((len(self._nodes.requested) + 2, _FIRST_LENGTH), dtype=np.int64)
 
     def _follow(self) -> None:
-        if self._changes != self._nominator.changes:
-            touched = self._nominator.take_touched()
-            self._changes = self._nominator.changes
-            if touched is None or len(self._all_kinds) > 2 * len(self._uids) + 1024:
-                self._learn_all()
-            else:
-                for uid in touched:
-                    self._set(uid)
-        if len(self._sums) != len(self._nodes.requested) + 2:
-            self._learn_all()
+        is_outgrown = len(self._sums) != len(self._nodes.requested) + 2
+        if is_outgrown or self._changes != self._nominator.changes:
+            self._take_over(anew=is_outgrown or self._changes < 0)
         if self._rows is not self._nodes.rows():
             self._rows = self._nodes.rows()
             self._row[: len(self._uids)] = [self._nodes.row_of(name) for name in self._node_names]
+
+    def _take_over(self, *, anew: bool) -> None:
+        touched = self._nominator.take_touched()
+        self._changes = -1  # until all of them are here: if one raises, the others must not be forgotten
+        if anew or touched is None or len(self._all_kinds) > 2 * len(self._uids) + 1024:
+            self._learn_all()
+        else:
+            for uid in touched:
+                self._set(uid)
+        self._changes = self._nominator.changes
 
     def _learn_all(self) -> None:
         self._begin()

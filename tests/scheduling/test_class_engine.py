@@ -193,3 +193,27 @@ def _numbered(value: Any, number: int) -> Any:
     if isinstance(value, list):
         return [_numbered(one, number) for one in value]
     return value.format(number) if isinstance(value, str) else value
+
+
+class ByLabel(Asked):
+    """Made of a plugin that signs the spec, and signs more than that."""
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        return pod.labels.get("wants", "")
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.array([nodes.name_of(row) != pod.labels["wants"] for row in rows.tolist()], dtype=np.int64)
+
+
+class NormalizesByLabel(Asked):
+    """Made of a plugin that signs, and reads what that one does not, after the points are given."""
+
+    def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
+        wanted = "abc".index(pod.labels["wants"])
+        return np.where(rows == wanted, 100, 0).astype(np.int64)
+
+
+@pytest.mark.parametrize("kind", [ByLabel, NormalizesByLabel], ids=["sign", "normalize"])
+def test_a_class_says_nothing_for_those_made_of_it_that_read_more(kind: type[Asked]) -> None:
+    decider = Decider(cluster(*ABC), kind())
+    assert [decider.decide(pod_info(name, labels={"wants": name})).node_name for name in ABC] == [*ABC]

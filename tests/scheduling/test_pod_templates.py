@@ -75,3 +75,10 @@ def test_specs_of_their_own_do_not_pile_up() -> None:
     for number in range(50):
         templates.of(pod_info(f"pod-{number}", nodeSelector={"host": f"{number}"}))
     assert len(templates) <= 4
+
+
+def test_four_specs_that_look_alike_at_a_glance_are_remembered() -> None:
+    templates = PodTemplates()
+    pods = [pod_info(str(number), requests={"cpu": "1"}, nodeSelector={"a": str(number)}) for number in range(4)]
+    first = [templates.of(pod) for pod in pods]
+    assert [templates.of(PodInfo(pod.pod)) for pod in pods] == first

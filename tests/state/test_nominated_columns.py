@@ -134,3 +134,16 @@ def test_only_the_rows_that_are_asked_about_are_told() -> None:
     assert here.moving().rows.tolist() == row.tolist()
     assert arrivals.among(cache.nodes.rows()) is arrivals
     assert arrivals.among(row[:0]) is None
+
+
+def test_a_nomination_for_resources_that_came_with_a_new_node() -> None:
+    """More of them than there are sums beyond the resources: the row of the last was past the end."""
+    cache = Cache()
+    cache.add_node(make_node("a"))
+    cache.nominator.nominate(pod("p", 1), "a")
+    check(cache, pod("-"))
+    kinds = {f"example.com/{number}": "1" for number in range(5)}
+    cache.add_node(make_node("b", **kinds))
+    cache.nominator.nominate(pod("q", 1, requests={"example.com/4": "1"}), "b")
+    cache.nominator.nominate(pod("r", 1), "a")
+    check(cache, pod("-"))

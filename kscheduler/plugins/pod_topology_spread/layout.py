@@ -77,14 +77,11 @@ class Layout:
     needs_all_keys: bool
     """Whether nodes that lack one of the keys are left out."""
     domains: tuple[Domains, ...]
+    bytes: int
+    """About what it takes."""
     feasible: Rows | None = None
     of_feasible: object = field(default=None)
     """What somebody has worked out for these feasible rows."""
-
-    @property
-    def bytes(self) -> int:
-        """About what it takes."""
-        return sum(4 * len(one.of_row) + 24 * len(one.counting) for one in self.domains) + 8 * len(self.nodes)
 
 
 class Layouts:
@@ -140,7 +137,8 @@ def _layout(
             constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
         )
     )
-    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains)
+    size = sum(4 * len(one.of_row) + 24 * len(one.counting) for one in domains) + 8 * len(nodes)
+    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size)
 
 
 def _domains(

@@ -13,7 +13,8 @@ What more places bring is found out by trying: every so often a round is played 
 answer is compared with that of the rounds after it. (What four times the places bring is four, over how many times
 longer the answers take.) The fastest answer ever seen would be no measure: it dates from when nothing else was going
 on, and a server that is slow for reasons of its own is not helped by our sending less. Medians, so that a few binds
-that hang in a webhook are not taken for the server.
+that hang in a webhook are not taken for the server; and a round with few places counts only what began in it, so that
+binds that hang since before do not take those places.
 
 Additive increase, multiplicative decrease; pure arithmetic, so it is tested without a server.
 """
@@ -65,8 +66,12 @@ class AdaptiveLimit:
         """A round with few places is being played."""
         self._rounds = 0
         """Rounds for which the calm answer's time is still believed."""
+        self.period = 0
+        """Moves when a round with few places begins: whoever begins is told, and says so again at the end."""
         self._earlier = 0
-        """Answers still to come to requests that were sent before this round."""
+        """How many that began before this period still have their places."""
+        self._settling = 0
+        """Answers in this period until what was sent before it no longer keeps the server busy."""
         self._answers: list[float] = []
         self._was_full = False
 
@@ -76,23 +81,28 @@ class AdaptiveLimit:
 
     def has_room(self) -> bool:
         """Whether another request may start."""
-        return self._in_use < self._places
+        return self._in_use - (self._earlier if self._is_calm else 0) < self._places
 
-    def begin(self) -> None:
-        """A place is taken."""
+    def begin(self) -> int:
+        """A place is taken. Returns the period, for `answered` and `end`."""
         self._in_use += 1
         if self._in_use >= self._places:
             self._was_full = True
+        return self.period
 
-    def end(self) -> None:
-        """A place is given back without a request having been made."""
+    def end(self, period: int) -> None:
+        """A place is given back, whether or not a request was made."""
         self._in_use -= 1
+        if period != self.period:
+            self._earlier -= 1
 
-    def answered(self, seconds: float) -> None:
+    def answered(self, seconds: float, period: int) -> None:
         """A request was answered after this time; adjust. The place itself is given back by `end`."""
         self._since_cut += 1
-        if self._earlier:
-            self._earlier -= 1
+        if self._is_calm and period != self.period:
+            return
+        if self._settling:
+            self._settling -= 1
             return
         self._answers.append(seconds)
         if len(self._answers) >= (max(_CALM_ANSWERS, 2 * self._places) if self._is_calm else self._places):
@@ -124,7 +134,9 @@ class AdaptiveLimit:
             self._rounds = 0
             self._grow()
         elif not self._rounds:
-            self._is_calm, self._earlier = True, self._in_use - 1
+            self._is_calm, self._earlier = True, self._in_use
+            self._settling = max(1, int(self._limit) // _CALM_SHARE)
+            self.period += 1
         else:
             self._rounds -= 1
             self._weigh(seconds / self._calm_seconds if self._calm_seconds else 1.0)

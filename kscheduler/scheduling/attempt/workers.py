@@ -111,19 +111,19 @@ class Workers:
         await parked
 
     async def _work_on_one(self) -> None:
-        self._limit.begin()
+        period = self._limit.begin()
         try:
             released = self._released.popleft() if self._released else None
             attempt = released or self._decide()
             if self._has_work():
                 self.wake()
             if attempt is not None and (released is not None or not self._scheduler.must_wait(attempt)):
-                await self._bind(attempt)
+                await self._bind(attempt, period)
                 return
             if attempt is not None:
                 self._waiting.spawn(attempt.queued.key, self._wait(attempt))
         finally:
-            self._limit.end()
+            self._limit.end(period)
 
     def _decide(self) -> Attempt | None:
         queued = self._queue.pop_nowait(self._clock.time())
@@ -135,14 +135,14 @@ class Workers:
             self._scheduler.give_up(queued, failure)
             return None
 
-    async def _bind(self, attempt: Attempt) -> None:
+    async def _bind(self, attempt: Attempt, period: int) -> None:
         began = self._clock.monotonic()
         try:
             await self._scheduler.bind(attempt)
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
             _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
-        self._limit.answered(self._clock.monotonic() - began)
+        self._limit.answered(self._clock.monotonic() - began, period)
 
     async def _wait(self, attempt: Attempt) -> None:
         """Until Permit has let the pod go and PreBind is done."""

@@ -18,15 +18,14 @@ from numpy.typing import NDArray
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source
+from kscheduler.framework.plugin import ANSWERING, MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source, reads_pods
 from kscheduler.framework.pod_info import PodInfo
 
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
-_ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score")
 FEW_ROWS: Final = 8
 """So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
-_KEPT_AMOUNTS: Final = 4096
+_KEPT_AMOUNTS: Final = 1024
 
 
 class UnkeepableError(Exception):
@@ -48,7 +47,7 @@ def is_keepable(plugin: Plugin) -> bool:
     """
     kinds = type(plugin).__mro__
     signing = next((place for place, one in enumerate(kinds) if "sign" in vars(one)), None)
-    if signing is None or any(method in vars(one) for one in kinds[:signing] for method in _ANSWERING):
+    if signing is None or any(method in vars(one) for one in kinds[:signing] for method in ANSWERING):
         return False
     return _KEEPABLE.issuperset(plugin.depends_on)
 
@@ -232,7 +231,7 @@ def _log_for(plugin: Plugin, nodes: NodeTable) -> ChangeLog:
         return nodes.amount_changes
     if not plugin.depends_on:
         return nodes.node_changes  # all rows are alike: only new ones are to be asked about
-    return nodes.row_changes if getattr(plugin, "reads_pods", True) else nodes.node_changes
+    return nodes.row_changes if reads_pods(plugin) else nodes.node_changes
 
 
 def _reads_amounts_only(plugin: Plugin) -> bool:

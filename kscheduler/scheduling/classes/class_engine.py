@@ -16,7 +16,7 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, reads_spec_only
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.class_columns import (
@@ -33,7 +33,8 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 BUDGET_BYTES: Final = 256 * 2**20
-"""For all profiles; a class takes about 40 bytes a row: 300 KiB at 5,000 nodes, 5 MiB at 100,000."""
+"""For all profiles; a class takes about 40 bytes a row: 300 KiB at 5,000 nodes, 5 MiB at 100,000. On top of it come the
+answers by amounts, at most 150 KiB a class."""
 
 
 class ClassEngine:
@@ -48,8 +49,8 @@ class ClassEngine:
         self._tells_all = tells_all
         self._budget_bytes = budget_bytes
         signers = _signers(profile)
-        self._by_spec = [plugin for plugin in signers if plugin.reads_spec_only]
-        self._others = [plugin for plugin in signers if not plugin.reads_spec_only]
+        self._by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
+        self._others = [plugin for plugin in signers if not reads_spec_only(plugin)]
         self._signers = (*self._by_spec, *self._others)
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}

@@ -13,7 +13,7 @@ charged to the same plugin in both ways: when nobody passes, the columns tell of
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,8 @@ from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 
 T = TypeVar("T", bound=np.generic)
+_OWN_BYTES: Final = 10_240
+"""What a class takes on a cluster without nodes."""
 
 AskLive = Callable[[FilterPlugin, Rows], Codes | None]
 """Ask a filter about rows; `None` where it has nothing against any, or skips. Raises `PluginFailure`."""
@@ -273,7 +275,7 @@ class KnownClass:
         rows = 0 if self._base is None else len(self._base)
         stretches = sum(step.bytes_per_row for step in self.steps if isinstance(step, Stretch))
         scores = sum(16 if column.normalizes else 1 for column, _ in self.scores)
-        return rows * (8 + stretches + scores)
+        return _OWN_BYTES + rows * (8 + stretches + scores)
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""

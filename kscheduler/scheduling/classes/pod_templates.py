@@ -61,7 +61,7 @@ class PodTemplates:
                 pod.take(template.first)
                 return template
         template = PodTemplate(spec, pod, spec is not pod.pod.spec)
-        del drawer[: len(drawer) - _KEPT_EACH + 1]
+        del drawer[: max(0, len(drawer) - _KEPT_EACH + 1)]
         drawer.append(template)
         return template
 

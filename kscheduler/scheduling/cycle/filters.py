@@ -19,7 +19,7 @@ from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
+from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
@@ -155,7 +155,7 @@ class Filters:
     def dry_run(self) -> DryRun:
         """The same filters for PostFilter plugins."""
         quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _NoTally())
-        reading_pods = tuple(plugin for plugin in self.profile.filter if getattr(plugin, "reads_pods", True))
+        reading_pods = tuple(plugin for plugin in self.profile.filter if reads_pods(plugin))
         counting = counting_plugins(self.profile, self.skipped)
         row_wise = row_wise_plugins(counting)
         return DryRun(
