@@ -58,14 +58,28 @@ def _or_as_running(wanted: Wanted, resources: ResourceRequirements | None, alloc
     return there if pending[:1] == ["Infeasible"] else largest(there, wanted)
 
 
-def _of_container(container: Container, pod: Pod, resource: str, *, presume: bool, running: bool) -> Fraction:
+def _wanted_by(container: Container, pod: Pod, *, running: bool) -> Wanted:
     wanted = amounts(container.resources.requests)
     statuses = (*pod.status.init_container_statuses, *pod.status.container_statuses) if running else ()
     for status in statuses:
         if status.name == container.name:
             wanted = _or_as_running(wanted, status.resources, amounts(status.allocated_resources), pod)
+    return wanted
+
+
+def _of_container(container: Container, pod: Pod, resource: str, *, presume: bool, running: bool) -> Fraction:
     presumed = PRESUMED.get(resource, Fraction(0)) if presume else Fraction(0)
-    return wanted.get(resource, presumed)
+    return _wanted_by(container, pod, running=running).get(resource, presumed)
+
+
+def _is_named(pod: Pod, resource: str, *, running: bool) -> bool:
+    """Whether some container says how much it takes, be it nothing."""
+    init = (
+        _wanted_by(one, pod, running=running and one.restart_policy == "Always") for one in pod.spec.init_containers
+    )
+    return any(
+        resource in one for one in (*init, *(_wanted_by(one, pod, running=running) for one in pod.spec.containers))
+    )
 
 
 def _of_containers(pod: Pod, resource: str, *, presume: bool, running: bool) -> Fraction:
@@ -106,10 +120,8 @@ def _request_of(pod: Pod, resource: str, *, presume: bool, pod_level: bool, runn
             wanted = _or_as_running(wanted, pod.status.resources, amounts(pod.status.allocated_resources), pod)
         amount = wanted[resource]
     else:
-        is_named = any(
-            resource in container.resources.requests for container in (*pod.spec.containers, *pod.spec.init_containers)
-        )
-        amount = _of_containers(pod, resource, presume=presume and not (says_something and is_named), running=running)
+        is_named = says_something and _is_named(pod, resource, running=running)
+        amount = _of_containers(pod, resource, presume=presume and not is_named, running=running)
     if resource in pod.spec.overhead:
         amount += quantity(str(pod.spec.overhead[resource]))
     return rounded(amount, resource)
