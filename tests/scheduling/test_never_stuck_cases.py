@@ -368,3 +368,15 @@ def test_a_preemptor_looks_elsewhere_when_its_node_goes(state: NeverStuck) -> No
     assert state.service.cache.nominator.nominated_pods("n1")
     state.node_goes(name="n1")
     bound(state, "n0")
+
+
+@pytest.mark.parametrize("judged", [False, True], ids=["before its cycle", "after its cycle"])
+def test_a_pod_that_ends_while_it_is_tried_does_not_come_back(state: NeverStuck, judged: bool) -> None:
+    """A server that knows no field selectors shows it as changed, not as gone."""
+    pod(state, "", "cpu 1")
+    state.server.deliver_all()
+    state.service.hold(judged=judged)
+    state.pod_changes(change="succeeded", key=P)
+    state.server.deliver_all()
+    state.service.release()
+    assert state.service.queue.find(P) is None

@@ -135,7 +135,7 @@ class FailureHandler:
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Put the pod back (its newest version) and tell why; let it go if it is not ours to schedule any more."""
         current = self._pod_of(queued.key)
-        if current is None or current.metadata.uid != queued.pod.pod.metadata.uid or current.spec.node_name:
+        if current is None or not _still_wants_a_node(current, queued.pod.uid):
             self._queue.done(queued.pod.uid)
             return
         if self._queue.find(queued.key) is None:  # else a handling that failed half-way has put it back: leave it so
@@ -203,3 +203,8 @@ def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:
 
 def _condition(failure: Failure) -> Condition:
     return Condition(type="PodScheduled", status="False", reason=failure.reason, message=failure.message)
+
+
+def _still_wants_a_node(pod: Pod, uid: str) -> bool:
+    """Whether it is the same pod, nobody has placed it, and it has not ended meanwhile."""
+    return pod.metadata.uid == uid and not pod.spec.node_name and not pod.is_terminal
