@@ -2,9 +2,12 @@
 
 Everything is judged on a cluster made afresh from the true objects: a new cache, new profiles, nothing of the state
 that the events have built. A pod that the live queue has parked must fit nowhere there, and the live cache must say of
-each pod what the new one says. Nor may it be able to make room for itself by preemption, unless it waits for room that
-is being made. The last is asked in long runs alone: a hint tells of events that let a pod through, here as in
-kube-scheduler, and that nearly all of them tell of new victims too is their generosity, not their duty.
+each pod what the new one says.
+
+With KSCHEDULER_ASKS_FOR_VICTIMS=1 it must not be able to make room for itself by preemption either, unless it waits for
+room that is being made. That is no duty: a hint tells of events that let a pod through, here as in kube-scheduler, and
+only those plugins are asked that turned the pod down (a node that gets its zone tells nothing to a pod whose claim is
+in use there, though it might now evict who uses it). What such runs find is looked at one by one.
 """
 
 import os
@@ -32,7 +35,7 @@ from kscheduler.whatif.scenario import ClusterObjects
 from tests.scheduling.never_stuck_service import CONFIG, Service
 
 _NOBODY = Pod()
-_IS_LONG: Final = os.environ.get("KSCHEDULER_FUZZ") == "1"
+_ASKS_FOR_VICTIMS: Final = os.environ.get("KSCHEDULER_ASKS_FOR_VICTIMS") == "1"
 
 
 class Begun:
@@ -150,7 +153,7 @@ def _misjudged(pod: Pod, queue: str, afresh: Afresh) -> Iterator[str]:
     is_error = record.status.code is Code.ERROR or not len(afresh.view.nodes)
     if queue == UNSCHEDULABLE and record.status.is_success:
         yield f"{pod.key} is parked and fits on {sorted(record.feasible_names())}"
-    if queue == UNSCHEDULABLE and _IS_LONG and (victims := afresh.victims_of(pod)):
+    if queue == UNSCHEDULABLE and _ASKS_FOR_VICTIMS and (victims := afresh.victims_of(pod)):
         yield f"{pod.key} is parked and could preempt {victims}"
     if queue == BACKOFF and not is_error:
         yield f"{pod.key} backs off after an error that is none: {record.message or record.feasible_names()}"
