@@ -9,7 +9,7 @@ Limits: only plugins that sign and depend on their rows (and on images) have col
 that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, Protocol
 
 import numpy as np
@@ -82,8 +82,7 @@ class _Column:
         """The rows' answers, if rows with the same amounts have been asked about before."""
         if self._by_amounts is None or len(rows) > FEW_ROWS:
             return None
-        known = [self._by_amounts.get(nodes.amounts_at(row)) for row in rows.tolist()]
-        return None if None in known else known  # type: ignore[return-value]
+        return _all_known(self._by_amounts, map(nodes.amounts_at, rows.tolist()))
 
     def _learn(self, nodes: NodeTable, rows: Rows, answers: NDArray[np.int64] | None) -> None:
         if self._by_amounts is not None and len(rows) <= FEW_ROWS:
@@ -96,8 +95,7 @@ class _Column:
         """What it says of rows with these amounts, if nothing else has changed since `seen` and all are known."""
         if self._by_amounts is None or self._seen != seen:
             return None
-        known = list(map(self._by_amounts.get, amounts))
-        return None if None in known else known  # type: ignore[return-value]
+        return _all_known(self._by_amounts, amounts)
 
     def _is_fresh(self, nodes: NodeTable) -> None:
         self._seen = self.log.position
@@ -219,6 +217,12 @@ class Answers:
 
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+
+
+def _all_known(answers: Mapping[bytes, int], amounts: Iterable[bytes]) -> list[int] | None:
+    """The answers for these amounts; `None` if one of them is not known."""
+    known = list(map(answers.get, amounts))
+    return None if None in known else known  # type: ignore[return-value]  # it is a list of int now
 
 
 def any_nonzero(answers: NDArray[np.int64] | list[int]) -> bool:
