@@ -101,7 +101,6 @@ class CrowdedTable(NodeTable):
         self.__dict__.update(vars(nodes))
         self._beneath = nodes
         self._arrivals = arrivals
-        self._amounts_of = {}
         for name in _MOVED_BY_PODS:
             setattr(self, name, getattr(nodes, name).copy())
         rows = arrivals.rows

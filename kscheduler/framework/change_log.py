@@ -52,6 +52,16 @@ class ChangeLog:
             self._last = position, self.position, _distinct(self._rows[start : self._kept])
         return self._last[2]
 
+    def few_since(self, position: int, most: int) -> list[int] | None:
+        """As `since`, as plain numbers; `None` also where there have been more than so many changes."""
+        start = position - self._forgotten
+        count = self._kept - start
+        if start < 0 or count > most:
+            return None
+        if count == 1:  # between two pods of one class
+            return [self._rows.item(start)]
+        return sorted(set(self._rows[start : self._kept].tolist()))
+
     def _make_room(self) -> None:
         if len(self._rows) * 2 <= self._longest:
             self._rows = np.concatenate([self._rows, np.zeros_like(self._rows)])
@@ -63,8 +73,9 @@ class ChangeLog:
 
 
 def _distinct(rows: NDArray[np.intp]) -> NDArray[np.intp]:
+    rows = rows.copy()
     if len(rows) < 2:
-        return rows.copy()
-    rows = np.sort(rows)
+        return rows
+    rows.sort()
     is_first = rows[1:] != rows[:-1]
     return rows if np.count_nonzero(is_first) == len(is_first) else rows[np.concatenate([[True], is_first])]

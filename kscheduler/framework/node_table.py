@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
+from kscheduler.framework.amount_numbers import AmountNumbers
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.label_column import LabelColumn, Mask
 from kscheduler.framework.node_info import NodeInfo
@@ -51,7 +52,6 @@ _PER_ROW = (
 _KEPT_LABEL_COLUMNS = 512
 _ASKED_ABOUT_SOON = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
 """Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
-_KEPT_AMOUNTS = 1024
 
 
 class NodeTable:
@@ -97,7 +97,7 @@ class NodeTable:
         """Rows of which what the node gives or what its pods take may have changed."""
         self.node_columns_version = 0
         """Moves with every node that comes, goes, or shows something else in the columns."""
-        self._amounts_of: dict[int, tuple[int, bytes]] = {}
+        self._amount_numbers = AmountNumbers()
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
@@ -151,19 +151,9 @@ class NodeTable:
         index = self.resources.get(resource)
         return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
 
-    def amounts_at(self, row: int) -> bytes:
-        """All that the row's node gives and that is taken of it, as one value to compare."""
-        generation = self.generation.item(row)
-        known = self._amounts_of.get(row)
-        if known is not None and known[0] == generation:
-            return known[1]
-        columns = (self.allocatable, self.requested, self.nonzero_requested)
-        amounts = b"".join([one[:, row].tobytes() for one in columns])
-        amounts += b"%d %d" % (self.allowed_pods.item(row), self.pod_count.item(row))
-        if len(self._amounts_of) >= _KEPT_AMOUNTS:
-            self._amounts_of.clear()
-        self._amounts_of[row] = generation, amounts
-        return amounts
+    def amounts_at(self, row: int) -> int:
+        """A number for what the row's node gives and what is taken of it: rows with one number are alike in that."""
+        return self._amount_numbers.of(self.info(row))
 
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
         """Which rows' labels satisfy the requirement."""
@@ -212,7 +202,6 @@ class NodeTable:
         fork = copy(self)
         fork.resources = dict(self.resources)
         fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
-        fork._amounts_of = {}
         for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
             setattr(fork, name, getattr(self, name).copy())
         fork.infos = list(self.infos)

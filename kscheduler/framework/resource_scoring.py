@@ -17,11 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.quantity import MAX_INT64
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.requests import CPU, MEMORY, is_scalar
+from kscheduler.framework.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows, Scores
+from kscheduler.framework.requests import is_scalar
 
 Amounts = NDArray[np.int64]
-"""Amounts of one resource, one per row, in 0..2^63 - 1."""
+"""[resource, row], each in 0..2^63 - 1."""
+Demand = tuple[str, int, int]
+"""A resource, how much of it the pod requests, and the weight of its points."""
 
 _MAX: Final = 100
 _EXACT_AS_FLOAT: Final = 2**46
@@ -31,25 +33,33 @@ _EXACT_AS_INT64: Final = 2**56
 
 @dataclass(slots=True)  # freezing would cost as much as an array operation
 class Usage:
-    """One resource over the rows, for one pod. Not to be changed."""
+    """Some resources over the rows, for one pod. Not to be changed."""
 
     allocatable: Amounts
     requested: Amounts
     """By the pods that are there."""
-    request: int
-    """By the pod that is to be placed, 0..2^63 - 1."""
-    weight: int = 1
+    requests: Amounts
+    """By the pod that is to be placed: [resource, 1]."""
+    weights: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return int(self.allocatable.shape[-1])
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether each row has some of the resource; where a row has none, the resource is left out of its mean."""
-        return bool(np.count_nonzero(self.allocatable) == len(self.allocatable))
+        """Whether each row has some of each resource; where a row has none, the resource is left out of its mean."""
+        return bool(np.count_nonzero(self.allocatable) == self.allocatable.size)
 
     @property
     def left(self) -> Amounts:
         """What would be left with the pod there; 0 where it does not fit."""
         free = self.allocatable - self.requested
-        left: Amounts = np.maximum(free, self.request) - self.request  # the other way round could wrap
+        left: Amounts = np.maximum(free, self.requests) - self.requests  # the other way round could wrap
         return left
 
     @property
@@ -59,26 +69,31 @@ class Usage:
 
     @property
     def requested_both_ways(self) -> Amounts:
-        """[with the pod | without it, row]: the sum over the row's pods, with this one saturated."""
-        more = np.array([[self.request], [0]], dtype=np.int64)
-        return np.minimum(self.requested, MAX_INT64 - more) + more
+        """[resource, with the pod | without it, row]: the sum over the row's pods, with this one saturated."""
+        more = np.concatenate([self.requests, np.zeros_like(self.requests)], axis=1)[:, :, None]
+        both: Amounts = np.minimum(self.requested[:, None], MAX_INT64 - more) + more
+        return both
 
 
-def usage(nodes: NodeTable, rows: Rows, resource: str, request: int, *, weight: int = 1, nonzero: bool) -> Usage | None:
-    """A resource's columns at the rows, or `None` where it does not count for this pod.
+def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: bool) -> Usage:
+    """The resources' columns at the rows, without those that do not count for this pod.
 
     An extended resource that the pod does not ask for says nothing about it. With `nonzero`, cpu and memory count what
     scoring presumes of pods that request nothing.
     """
-    if request <= 0 and is_scalar(resource):
-        return None
-    index = nodes.resources.get(resource)
-    if index is None:
-        return None
-    where = compact(rows)
-    presumed = nonzero and resource in (CPU, MEMORY)
-    requested = values_at((nodes.nonzero_requested if presumed else nodes.requested)[index], where)
-    return Usage(values_at(nodes.allocatable[index], where), requested, max(request, 0), weight)
+    counted = [one for one in demands if one[0] in nodes.resources and (one[1] > 0 or not is_scalar(one[0]))]
+    requests = np.array([max(request, 0) for _, request, _ in counted], dtype=np.int64).reshape(-1, 1)
+    where, weights = compact(rows), tuple([weight for _, _, weight in counted])
+    at = [nodes.resources[name] for name, _, _ in counted]
+    allocatable = side_by_side(nodes.allocatable, at, where)
+    if nonzero and at == [CPU_INDEX, MEMORY_INDEX]:  # as by default
+        return Usage(allocatable, side_by_side(nodes.nonzero_requested, at, where), requests, weights)
+    requested = side_by_side(nodes.requested, at, where)
+    if nonzero:
+        presumed = [one for one in at if one in (CPU_INDEX, MEMORY_INDEX)]
+        requested = requested.copy()  # it may be a view
+        requested[[at.index(one) for one in presumed]] = nodes.nonzero_requested[presumed][:, where]
+    return Usage(allocatable, requested, requests, weights)
 
 
 def compact(rows: Rows) -> slice | Rows:
@@ -93,6 +108,13 @@ def compact(rows: Rows) -> slice | Rows:
 def values_at(column: NDArray[np.int64], where: slice | Rows) -> NDArray[np.int64]:
     """A column at what `compact` gave: `take` is twice as fast as an index."""
     return column[where] if isinstance(where, slice) else column.take(where)
+
+
+def side_by_side(columns: NDArray[np.int64], at: Sequence[int], where: slice | Rows) -> NDArray[np.int64]:
+    """Some of the columns, as `values_at` gives them: [column, row]. Neighbours are taken in one operation."""
+    if list(at) != list(range(len(at))):
+        return np.array([values_at(columns[one], where) for one in at], dtype=np.int64)
+    return columns[: len(at), where] if isinstance(where, slice) else columns[: len(at)].take(where, axis=1)
 
 
 def percent(part: Amounts, whole: Amounts) -> Amounts:
@@ -110,28 +132,27 @@ def percent(part: Amounts, whole: Amounts) -> Amounts:
 # --- strategies -------------------------------------------------------------------------------------------------------
 
 
-def least_allocated(usages: Sequence[Usage], size: int) -> Scores:
+def least_allocated(used: Usage) -> Scores:
     """The emptier the node would be, the more points: mean of `left * 100 / allocatable`. One score per row."""
-    return _mean(usages, [percent(one.left, one.allocatable) for one in usages], size)
+    return _mean(used, percent(used.left, used.allocatable))
 
 
-def most_allocated(usages: Sequence[Usage], size: int) -> Scores:
+def most_allocated(used: Usage) -> Scores:
     """The fuller the node would be, the more points: mean of `taken * 100 / allocatable`. One score per row."""
-    return _mean(usages, [percent(one.taken, one.allocatable) for one in usages], size)
+    return _mean(used, percent(used.taken, used.allocatable))
 
 
-def by_shape(usages: Sequence[Usage], size: int, points_at: Scores) -> Scores:
+def by_shape(used: Usage, points_at: Scores) -> Scores:
     """RequestedToCapacityRatio: `points_at[utilization]`, 101 entries from `points_by_utilization`. One score per row.
 
     A resource that earns nothing leaves its weight out of the mean as well (Q11), and the mean is rounded, halves up.
     """
-    total = np.zeros(size, dtype=np.int64)
-    weights = np.zeros(size, dtype=np.int64)
-    for one in usages:
-        points = np.where(one.allocatable > 0, points_at[percent(one.taken, one.allocatable)], 0)
-        total += points * one.weight
-        weights += np.where(points > 0, one.weight, 0)
-    return np.floor(total / np.maximum(weights, 1) + 0.5).astype(np.int64)
+    points = np.where(used.allocatable > 0, points_at[percent(used.taken, used.allocatable)], 0)
+    weights = np.array(used.weights, dtype=np.int64).reshape(-1, 1)
+    total = (points * weights).sum(axis=0)
+    counted = np.where(points > 0, weights, 0).sum(axis=0)
+    mean: Scores = np.floor(total / np.maximum(counted, 1) + 0.5).astype(np.int64)
+    return mean
 
 
 def points_by_utilization(shape: Sequence[tuple[int, int]]) -> Scores:
@@ -159,11 +180,15 @@ def truncated(dividend: int, divisor: int) -> int:
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
 
 
-def _mean(usages: Sequence[Usage], points: Sequence[Scores], size: int) -> Scores:
-    """The weighted mean over the resources that a row has; 0 where it has none of them."""
-    total = np.zeros(size, dtype=np.int64)
-    weights: Scores | int = 0
-    for one, its_points in zip(usages, points, strict=True):
-        total += its_points if one.weight == 1 else its_points * one.weight
-        weights = weights + (one.weight if one.is_everywhere else np.where(one.allocatable > 0, one.weight, 0))
-    return total // (max(weights, 1) if isinstance(weights, int) else np.maximum(weights, 1))
+def _mean(used: Usage, points: Scores) -> Scores:
+    """The weighted mean over the resources that a row has; 0 where it has none of them. `points`: [resource, row]."""
+    if not len(used):
+        return np.zeros(used.size, dtype=np.int64)
+    total: Scores
+    if used.is_everywhere and max(used.weights) == 1:  # as by default
+        total = np.add.reduce(points)
+        return total // len(used)
+    weights = np.array(used.weights, dtype=np.int64).reshape(-1, 1)
+    counted: Scores = np.where(used.allocatable > 0, weights, 0).sum(axis=0)
+    total = (points * weights).sum(axis=0)
+    return total // np.maximum(counted, 1)

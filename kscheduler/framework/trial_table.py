@@ -38,7 +38,6 @@ class TrialTable(NodeTable):
 
     def __init__(self, nodes: NodeTable, pods: Removable) -> None:
         self.__dict__.update(vars(nodes))
-        self._amounts_of = {}
         for name in _MOVED_BY_PODS:
             setattr(self, name, getattr(nodes, name).copy())
         self._sums = np.concatenate([nodes.requested, nodes.nonzero_requested])

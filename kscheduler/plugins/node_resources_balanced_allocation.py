@@ -5,7 +5,7 @@ and without the pod: a pod that changes nothing earns 75 points, one that evens 
 them worse down to 50 (noderesources/balanced_allocation.go). All floats are float64 in Go's order of operations.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from kscheduler.config.plugin_args import DEFAULT_RESOURCES, NodeResourcesBalancedAllocationArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import Amounts, Usage, usage
+from kscheduler.framework.resource_scoring import Amounts, usage
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 
 Fractions = NDArray[np.float64]
@@ -48,10 +49,9 @@ class NodeResourcesBalancedAllocation(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """50 + (50 + evenness with the pod - evenness without it) / 2."""
         del cycle
-        requests = zip(self._resources, self._requests(pod), strict=True)
-        found = (usage(nodes, rows, name, request, nonzero=False) for name, request in requests)
-        usages = [one for one in found if one is not None]
-        with_pod, without_pod = evenness(usages, [one.requested_both_ways for one in usages], (2, len(rows)))
+        demands = [(name, request, 1) for name, request in zip(self._resources, self._requests(pod), strict=True)]
+        used = usage(nodes, rows, demands, nonzero=False)
+        with_pod, without_pod = evenness(used.allocatable[:, None], used.requested_both_ways)
         points: Scores = _HALF + (_HALF + with_pod - without_pod) // 2
         return points
 
@@ -60,44 +60,45 @@ class NodeResourcesBalancedAllocation(Plugin):
         return tuple(pod.accounted.get(name, 0) for name in self._resources)
 
 
-def evenness(usages: Sequence[Usage], requested: Sequence[Amounts], shape: int | tuple[int, ...]) -> Scores:
+def evenness(allocatable: Amounts, requested: Amounts) -> Scores:
     """(1 - standard deviation of the used fractions) * 100, cut to an integer: 50 (far apart) to 100 (even).
 
-    `requested` has one array of this shape per resource, the last axis being rows; so has the answer.
+    Both begin with an axis of resources, and `allocatable` fits to `requested` without it; the answer has the others.
     """
-    fractions = [
-        np.minimum(amount / np.maximum(one.allocatable, 1), 1.0) for one, amount in zip(usages, requested, strict=True)
-    ]
-    if len(fractions) < 2:
-        return np.full(shape, MAX_NODE_SCORE, dtype=np.int64)
-    if all(one.is_everywhere for one in usages):
+    if len(requested) < 2:
+        return np.full(requested.shape[1:], MAX_NODE_SCORE, dtype=np.int64)
+    fractions = np.minimum(requested / np.maximum(allocatable, 1), 1.0)
+    if np.count_nonzero(allocatable) == allocatable.size:
         deviation = _deviation(fractions)
     else:
-        deviation = _deviation_where_present(fractions, [one.allocatable > 0 for one in usages])
+        deviation = _deviation_where_present(fractions, allocatable > 0)
     return ((1.0 - deviation) * float(MAX_NODE_SCORE)).astype(np.int64)
 
 
-def _deviation(fractions: Sequence[Fractions]) -> Fractions:
+def _deviation(fractions: Fractions) -> Fractions:
     if len(fractions) == 2:
-        return np.abs((fractions[0] - fractions[1]) / 2.0)
-    mean = sum(fractions[1:], fractions[0]) / float(len(fractions))
-    squares = [(fraction - mean) * (fraction - mean) for fraction in fractions]
-    return np.sqrt(sum(squares[1:], squares[0]) / float(len(fractions)))
+        half: Fractions = np.abs((fractions[0] - fractions[1]) / 2.0)
+        return half
+    mean = _in_order(fractions) / float(len(fractions))
+    return np.sqrt(_in_order((fractions - mean) * (fractions - mean)) / float(len(fractions)))
 
 
-def _deviation_where_present(fractions: Sequence[Fractions], present: Sequence[NDArray[np.bool_]]) -> Fractions:
+def _in_order(addends: Fractions) -> Fractions:
+    """The sum over the resources, from the first to the last: in another order it has another last bit."""
+    total: Fractions = sum(addends[1:], addends[0])
+    return total
+
+
+def _deviation_where_present(fractions: Fractions, present: Mask) -> Fractions:
     """The same over the resources that each row has; a row with fewer than two of them deviates by nothing.
 
     Adding an absent resource's 0.0 changes no sum, so the order of additions is that of the resources a row has.
     """
-    counts = np.sum(present, axis=0)
-    inside = [np.where(has, fraction, 0.0) for fraction, has in zip(fractions, present, strict=True)]
-    mean = sum(inside[1:], inside[0]) / np.maximum(counts, 1).astype(np.float64)
-    squares = [
-        np.where(has, (fraction - mean) * (fraction - mean), 0.0) for fraction, has in zip(inside, present, strict=True)
-    ]
-    spread = np.sqrt(sum(squares[1:], squares[0]) / np.maximum(counts, 1).astype(np.float64))
-    highest = np.max([np.where(has, fraction, 0.0) for fraction, has in zip(inside, present, strict=True)], axis=0)
-    lowest = np.min([np.where(has, fraction, 1.0) for fraction, has in zip(inside, present, strict=True)], axis=0)
+    counts = np.broadcast_to(present, fractions.shape).sum(axis=0)
+    inside = np.where(present, fractions, 0.0)
+    divisor = np.maximum(counts, 1).astype(np.float64)
+    mean = _in_order(inside) / divisor
+    spread = np.sqrt(_in_order(np.where(present, (inside - mean) * (inside - mean), 0.0)) / divisor)
+    highest, lowest = inside.max(axis=0), np.where(present, fractions, 1.0).min(axis=0)
     deviation: Fractions = np.where(counts == 2, np.abs((highest - lowest) / 2.0), spread)
     return deviation

@@ -5,7 +5,8 @@ empty. The reasons follow from the code and the pod's resource names alone, so n
 Limit: extended resources that are backed by device claims (DRAExtendedResource) are looked for on the node only.
 """
 
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.quantity import MAX_INT64
 from kscheduler.config.plugin_args import (
     DEFAULT_RESOURCES,
     LEAST_ALLOCATED,
@@ -37,6 +39,7 @@ from kscheduler.framework.resource_scoring import (
     least_allocated,
     most_allocated,
     points_by_utilization,
+    side_by_side,
     usage,
     values_at,
 )
@@ -46,7 +49,7 @@ _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62
 """Bits of a positive int64 code that are used; a pod with more resources gets numbered sets of bits instead."""
 
-Strategy = Callable[[Sequence[Usage], int], Scores]
+Strategy = Callable[[Usage], Scores]
 Lack = tuple[int, NDArray[np.bool_], NDArray[np.bool_]]
 """A bit, the rows that lack it, and those among them that could never have it."""
 
@@ -103,11 +106,8 @@ class NodeResourcesFit(Plugin):
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """0..100 by the strategy. The incoming pod's pod-level requests do not count here, as upstream (Q4)."""
         del cycle
-        usages = (
-            usage(nodes, rows, name, pod.nonzero_requests.get(name, 0), weight=weight, nonzero=True)
-            for name, weight in self._resources
-        )
-        return self._strategy([one for one in usages if one is not None], len(rows))
+        demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
+        return self._strategy(usage(nodes, rows, demands, nonzero=True))
 
     def _wanted(self, pod: PodInfo) -> "_Wanted":
         return _Wanted({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
@@ -136,16 +136,31 @@ class NodeResourcesFit(Plugin):
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
 
 
+@dataclass(frozen=True, slots=True)
+class _Sought:
+    """What a pod needs, as a table with so many resources has it in columns."""
+
+    resources: int
+    bits: tuple[int, ...]
+    at: list[int]
+    """Places of the columns."""
+    amounts: NDArray[np.int64]
+    """[resource, 1]"""
+    nowhere: tuple[int, ...]
+    """Bits of what no node has, or no node could have."""
+
+
 class _Wanted:
     """What one pod needs of a node, and what its codes mean."""
 
-    __slots__ = ("_numbered", "amounts", "names")
+    __slots__ = ("_numbered", "_sought", "amounts", "names")
 
     def __init__(self, requests: Requests) -> None:
         scalars = sorted(name for name, amount in requests.items() if amount > 0 and name not in _NATIVE)
         self.names = (*_NATIVE, *scalars)
         """Bit n stands for name n - 1."""
         self.amounts = tuple((name, requests[name]) for name in self.names if requests.get(name, 0) > 0)
+        self._sought: _Sought | None = None
         self._numbered: dict[int, int] | None = {} if len(self.names) >= _MOST_BITS else None
         """Sets of bits to their numbers from 1, for a pod whose sets do not fit into a code."""
 
@@ -153,7 +168,7 @@ class _Wanted:
         """One code per row, or PASS_ALL."""
         where = compact(rows)
         full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
-        lacks = list(self._lacks(nodes, rows))
+        lacks = self._lacks(nodes, where, len(rows))
         if not lacks and not np.count_nonzero(full):
             return PASS_ALL
         if self._numbered is not None:
@@ -173,19 +188,33 @@ class _Wanted:
         reasons = [f"Insufficient {name}" for bit, name in enumerate(self.names, 1) if bits >> bit & 1]
         return ("Too many pods", *reasons) if bits & 1 else tuple(reasons)
 
-    def _lacks(self, nodes: NodeTable, rows: Rows) -> Iterator[Lack]:
-        where = compact(rows)
+    def _lacks(self, nodes: NodeTable, where: slice | Rows, size: int) -> list[Lack]:
+        """What is lacking somewhere."""
+        sought = self._sought
+        if sought is None or sought.resources != len(nodes.resources):
+            sought = self._sought = self._found_in(nodes)
+        allocatable = side_by_side(nodes.allocatable, sought.at, where)
+        lacking = allocatable - side_by_side(nodes.requested, sought.at, where) < sought.amounts
+        lacks: list[Lack] = []
+        if np.count_nonzero(lacking):
+            each = zip(sought.bits, lacking, allocatable < sought.amounts, strict=True)
+            lacks.extend(lack for lack in each if np.count_nonzero(lack[1]))
+        if sought.nowhere:
+            everywhere = np.ones(size, dtype=np.bool_)
+            lacks.extend((bit, everywhere, everywhere) for bit in sought.nowhere)
+        return lacks
+
+    def _found_in(self, nodes: NodeTable) -> "_Sought":
         bit_of = {name: bit for bit, name in enumerate(self.names, 1)}
-        for name, amount in self.amounts:
-            index = nodes.resources.get(name)
-            if index is None:
-                everywhere = np.ones(len(rows), dtype=np.bool_)
-                yield bit_of[name], everywhere, everywhere
-                continue
-            allocatable = values_at(nodes.allocatable[index], where)
-            lacking = allocatable - values_at(nodes.requested[index], where) < amount
-            if np.count_nonzero(lacking):
-                yield bit_of[name], lacking, allocatable < amount
+        there = [(name, amount) for name, amount in self.amounts if name in nodes.resources and amount <= MAX_INT64]
+        bits = tuple(bit_of[name] for name, _ in there)
+        return _Sought(
+            resources=len(nodes.resources),
+            bits=bits,
+            at=[nodes.resources[name] for name, _ in there],
+            amounts=np.array([amount for _, amount in there], dtype=np.int64).reshape(-1, 1),
+            nowhere=tuple(bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits),
+        )
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
         """Row by row in Python: a pod with sixty extended resources is rare enough."""

@@ -82,3 +82,18 @@ def test_four_specs_that_look_alike_at_a_glance_are_remembered() -> None:
     pods = [pod_info(str(number), requests={"cpu": "1"}, nodeSelector={"a": str(number)}) for number in range(4)]
     first = [templates.of(pod) for pod in pods]
     assert [templates.of(PodInfo(pod.pod)) for pod in pods] == first
+
+
+def test_pods_without_an_owner_find_their_template_among_many_that_keep_apart_in_other_ways() -> None:
+    """As bare pods of a hundred applications, in turn: by their container alone they would push each other out."""
+    templates = PodTemplates()
+
+    def of_application(number: int, name: str) -> PodInfo:
+        apart = {"labelSelector": {"matchLabels": {"app": f"a{number}"}}, "topologyKey": "kubernetes.io/hostname"}
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+        return pod_info(f"a{number}-{name}", affinity={"podAntiAffinity": terms})
+
+    firsts = [templates.of(of_application(number, "one")) for number in range(100)]
+    seconds = [templates.of(of_application(number, "two")) for number in range(100)]
+    assert all(first is second for first, second in zip(firsts, seconds, strict=True))
+    assert len(templates) == 100

@@ -55,29 +55,29 @@ def test_the_mean_over_a_shape_leaves_out_what_earns_nothing_and_rounds_halves_u
 ) -> None:
     table = points_by_utilization(shape)
     total = weights = 0
-    columns = []
     for capacity, requested, request, weight in numbers:
-        columns.append(Usage(np.array([capacity]), np.array([requested]), request, weight))
-        used = requested + request
-        points = int(table[100 if used > capacity else cut(used * 100, capacity)]) if capacity else 0
+        together = requested + request
+        points = int(table[100 if together > capacity else cut(together * 100, capacity)]) if capacity else 0
         if points > 0:
             total += points * weight
             weights += weight
     expected = (2 * total + weights) // (2 * weights) if weights else 0
-    assert by_shape(columns, 1, table).tolist() == [expected]
+    capacities, sums, requests, weighing = zip(*numbers, strict=True)
+    columns = [np.array(one).reshape(-1, 1) for one in (capacities, sums, requests)]
+    used = Usage(columns[0], columns[1], columns[2], weighing)
+    assert by_shape(used, table).tolist() == [expected]
 
 
 @examples
 @given(st.lists(st.tuples(amounts, amounts), min_size=1, max_size=5))
 def test_evenness_counts_the_resources_that_a_node_has(numbers: list[tuple[int, int]]) -> None:
-    columns = [Usage(np.array([capacity]), np.array([used]), 0) for capacity, used in numbers]
-    fractions = [min(1.0, float(used) / float(capacity)) for capacity, used in numbers if capacity]
-    assert evenness(columns, [one.requested for one in columns], 1).tolist() == [scores.evenness(fractions)]
+    capacities, used = (np.array([[amount] for amount in one]) for one in zip(*numbers, strict=True))
+    fractions = [min(1.0, float(taken) / float(capacity)) for capacity, taken in numbers if capacity]
+    assert evenness(capacities, used).tolist() == [scores.evenness(fractions)]
 
 
 @pytest.mark.parametrize("absent", [0, 1, 2], ids="{} resources that the node lacks".format)
 def test_two_resources_deviate_by_half_their_distance_to_the_last_bit(absent: int) -> None:
     """0.1 and 0.8: half the distance leaves 64 points, the root of the mean square 65."""
-    columns = [Usage(np.array([160]), np.array([16]), 0), Usage(np.array([170]), np.array([136]), 0)]
-    columns.extend(Usage(np.array([0]), np.array([0]), 0) for _ in range(absent))
-    assert evenness(columns, [one.requested for one in columns], 1).tolist() == [64]
+    lacking = [[0]] * absent
+    assert evenness(np.array([[160], [170], *lacking]), np.array([[16], [136], *lacking])).tolist() == [64]

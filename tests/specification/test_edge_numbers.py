@@ -16,7 +16,7 @@ from kscheduler.config.plugin_args import InterPodAffinityArgs, NodeResourcesFit
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import Usage, points_by_utilization
+from kscheduler.framework.resource_scoring import points_by_utilization
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_resources_balanced_allocation import evenness
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
@@ -148,8 +148,8 @@ def test_negative_points_of_pod_affinity_are_spread_in_float64(raw: list[int], e
 )
 def test_float64_sums_run_from_the_first_resource_to_the_last(tenths: tuple[int, ...], in_order: int) -> None:
     """An exact sum, or one in another order, has another last bit, and here that is a whole point."""
-    columns = [Usage(np.array([10]), np.array([one]), 0) for one in tenths]
-    assert evenness(columns, [one.requested for one in columns], 1).tolist() == [in_order]
+    used = np.array([[one] for one in tenths])
+    assert evenness(np.full_like(used, 10), used).tolist() == [in_order]
     assert scores.evenness([one / 10 for one in tenths]) == in_order
 
 

@@ -59,8 +59,8 @@ class _Column:
         self._state = state
         self.log = _log_for(plugin, nodes)
         """Its rows are to be asked about again."""
-        self._by_amounts: dict[bytes, int] | None = {} if _reads_amounts_only(plugin) else None
-        """Answers by what rows give and take, where nothing else matters."""
+        self._by_amounts: dict[int, int] | None = {} if _reads_amounts_only(plugin) else None
+        """Answers by the number of what rows give and what is taken of them, where nothing else matters."""
         self.reads_images = Source.IMAGES in plugin.depends_on
         self._images: tuple[int, int] | None = None
         self._seen = -1
@@ -91,7 +91,7 @@ class _Column:
             told = answers.tolist() if answers is not None else [0] * len(rows)
             self._by_amounts.update(zip(map(nodes.amounts_at, rows.tolist()), told, strict=True))
 
-    def answers_for(self, seen: int, amounts: Sequence[bytes]) -> list[int] | None:
+    def answers_for(self, seen: int, amounts: Sequence[int]) -> list[int] | None:
         """What it says of rows with these amounts, if nothing else has changed since `seen` and all are known."""
         if self._by_amounts is None or self._seen != seen:
             return None
@@ -219,7 +219,7 @@ class Answers:
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 
-def _all_known(answers: Mapping[bytes, int], amounts: Iterable[bytes]) -> list[int] | None:
+def _all_known(answers: Mapping[int, int], amounts: Iterable[int]) -> list[int] | None:
     """The answers for these amounts; `None` if one of them is not known."""
     known = list(map(answers.get, amounts))
     return None if None in known else known  # type: ignore[return-value]  # it is a list of int now

@@ -35,6 +35,9 @@ T = TypeVar("T", bound=np.generic)
 _OWN_BYTES: Final = 10_240
 """What a class takes on a cluster without nodes."""
 
+Changed = Rows | list[int]
+"""Row numbers, ascending; plain ones where there are few."""
+
 AskLive = Callable[[FilterPlugin, Rows], Codes | None]
 """Ask a filter about rows; `None` where it has nothing against any, or skips. Raises `PluginFailure`."""
 
@@ -99,9 +102,9 @@ class Stretch:
         if self._alive is None:
             return rows
         if rows is not nodes.rows():
-            return rows.take(np.flatnonzero(self._alive.take(rows)))
+            return rows.take(self._alive.take(rows).nonzero()[0])
         if self._passing is None:
-            self._passing = rows.take(np.flatnonzero(self._alive.take(rows)))
+            self._passing = rows.take(self._alive.take(rows).nonzero()[0])
         return self._passing
 
     def tell(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
@@ -156,16 +159,22 @@ class _Group:
     columns: list[Column]
     seen: tuple[int, int] = (-1, -1)
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
-        """Bring the columns up to date. Raises what plugins raise, and `UnkeepableError`."""
-        seen = self.seen[0]
-        rows = None if seen < 0 or self.reads_images else self.log.since(seen)
-        if rows is not None and 0 < len(rows) <= FEW_ROWS and np.count_nonzero(nodes.is_live.take(rows)) == len(rows):
-            self._refresh_few(rows.tolist(), seen, pod, nodes, tally)
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> Changed | None:
+        """Bring the columns up to date. Returns the rows that they were asked about; `None` is all of them.
+
+        Raises what plugins raise, and `UnkeepableError`.
+        """
+        (position, images), now = self.seen, self._now(nodes)
+        few = self.log.few_since(position, FEW_ROWS) if position >= 0 and images == now[1] else None
+        if few is not None and None not in [nodes.infos[row] for row in few]:
+            self._refresh_few(few, position, pod, nodes, tally)
         else:
             for one in self.columns:
                 one.refresh(pod, nodes, tally)
-        self.seen = self._now(nodes)
+        self.seen = now
+        if few is not None or position < 0 or images != now[1]:
+            return few
+        return self.log.since(position)
 
     def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Most often a row has changed, to what some other row has been before."""
@@ -203,7 +212,6 @@ class KnownClass:
     tells_all: bool = False
     """Whether a pod that found a node hears who turned the others down, and each plugin's points."""
     _rows: Rows | None = None
-    _seen: int = -1
     _epochs: int = -1
     _base: Scores | None = None
     _normalized: list[_Normalized] = field(default_factory=list)
@@ -226,23 +234,19 @@ class KnownClass:
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Follow the table. Raises what plugins raise, and `UnkeepableError`; nothing may be asked of it then."""
-        is_moved = False
-        for group in self._groups:
-            if group.has_moved(nodes):
-                is_moved = True
-                group.refresh(pod, nodes, tally)
-        if is_moved or self._rows is not nodes.rows():
-            self._join(nodes)
+        changed = [group.refresh(pod, nodes, tally) for group in self._groups if group.has_moved(nodes)]
+        if changed or self._rows is not nodes.rows():
+            self._join(nodes, changed)
 
-    def _join(self, nodes: NodeTable) -> None:
+    def _join(self, nodes: NodeTable, changed: list[Changed | None]) -> None:
         epochs = sum([one.epoch for group in self._groups for one in group.columns])
         is_anew = self._rows is not nodes.rows() or epochs != self._epochs
-        rows = None if is_anew else nodes.row_changes.since(self._seen)
-        if rows is not None and self._base is not None and len(rows) <= FEW_ROWS:
-            self._update_few(nodes, rows.tolist(), self._base)
+        rows = None if is_anew else _together(changed)
+        if isinstance(rows, list) and self._base is not None:
+            self._update_few(nodes, rows, self._base)
         else:
-            self._update(nodes, rows)
-        self._rows, self._epochs, self._seen = nodes.rows(), epochs, nodes.row_changes.position
+            self._update(nodes, None if rows is None else np.asarray(rows, dtype=np.intp))
+        self._rows, self._epochs = nodes.rows(), epochs
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
         """As `_update`; arrays of a few entries cost more than numbers."""
@@ -327,6 +331,17 @@ class KnownClass:
                 one.points = None
         self._feasible = feasible
         return [one.at(pod, state, feasible) for one in self._normalized]
+
+
+def _together(changed: list[Changed | None]) -> Changed | None:
+    """All of the rows, ascending; `None` if one of them is all rows."""
+    first = changed[0]
+    if len(changed) == 1 or first is None:
+        return first
+    rest = [one for one in changed[1:] if one is not None]
+    if len(rest) < len(changed) - 1:
+        return None
+    return np.unique(np.concatenate([first, *rest]).astype(np.intp))
 
 
 def _taken(column: NDArray[T], rows: Rows) -> NDArray[T]:

@@ -2,7 +2,8 @@
 
 Pods of a Deployment or a Job are made of one template. To see that two specs are equal costs two microseconds; to add
 up requests, parse terms and sign them costs forty. So specs are remembered with what came of them, filed under what
-tells templates apart at a glance: the namespace, the owner, and the first container.
+tells templates apart at a glance: the namespace, the owner, and the first container; pods without an owner, which may
+come of a thousand templates with one container, also under how they want to lie beside other pods.
 
 Limits: pods whose status speaks of resources (a resize in flight) are left alone, and so are pods without containers.
 What depends on labels is never shared. Specs that differ in the names of their claims alone (a StatefulSet's) share
@@ -21,6 +22,7 @@ from kscheduler.framework.pod_info import PodInfo
 
 _KEPT_DRAWERS: Final = 1024
 _KEPT_EACH: Final = 4
+_ENCODER: Final = msgspec.msgpack.Encoder()
 
 
 @dataclass(slots=True, eq=False)
@@ -86,5 +88,14 @@ def _label(pod: Pod) -> Hashable:
     if not pod.spec.containers or status.container_statuses or status.init_container_statuses or status.resources:
         return None
     first = pod.spec.containers[0]
-    owner = metadata.owner_references[0].uid if metadata.owner_references else ""
+    owner = metadata.owner_references[0].uid if metadata.owner_references else _neighbours(pod.spec)
     return metadata.namespace, owner, first.name, first.image, tuple(first.resources.requests.items())
+
+
+def _neighbours(spec: PodSpec) -> bytes:
+    """What the spec says of other pods, in bytes. Node affinity is left out: a DaemonSet's pods each name another node."""
+    affinity, constraints = spec.affinity, spec.topology_spread_constraints
+    if affinity is None and not constraints:
+        return b""
+    of_pods = (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity is not None else ()
+    return _ENCODER.encode((of_pods, constraints))

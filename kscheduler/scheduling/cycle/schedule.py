@@ -291,7 +291,7 @@ def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
     """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
     rows, totals = record.feasible, record.totals
     if len(totals):
-        best = np.flatnonzero(totals == totals[totals.argmax()])
+        best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` costs as much again
         rows = rows if len(best) == len(rows) else rows.take(best)
     if len(rows) == 1:
         return int(rows[0])
