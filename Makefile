@@ -51,9 +51,9 @@ bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, 
 bench-compare: $(DEV) ## Play the scenarios three times and tell what got slower than benchmarks/baseline.json
 	$(BIN)/python -m benchmarks.compare
 
-bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (a quarter of an hour, 4 GiB)
+bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (ten minutes, 2 GiB; RESUME=1 goes on)
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
-	$(BIN)/python -m benchmarks.plots
+	$(BIN)/python -m benchmarks.plots $(if $(RESUME),--resume)
 
 bench-scale: $(DEV) ## Fill one process with 100,000 nodes and 1,000,000 pods; then the event loop's lag at full speed
 	$(BIN)/python -m benchmarks.scale

@@ -3,17 +3,20 @@
     python -m benchmarks.plots [--only nodes|running] [--resume] [--most-nodes 100000] [--most-running 500000]
     python -m benchmarks.plots --read FOLDER    draw again what was measured before
 
-Two pictures: CPU per decision against nodes (100 to 100,000; plain pods, hard zone spread, preferred pod affinity, each
-with a running pod per node where scheduler_perf has them), and against running pods (0 to 500,000 on 5,000 nodes, plain
-pods). Each point is a process of its own, and kept as soon as it is there. Needs matplotlib: pip install
-'kscheduler[plots]'. At full size: 4 GiB and ten minutes.
+Two pictures: CPU per decision against nodes (100 to 100,000; scheduler_perf's scenarios, with its running pods) and
+against running pods (0 to 500,000 on 5,000 nodes, all of them like the measured ones). Pods that are there before are
+not scheduled first, they run already.
+
+Each point is a process of its own, and all points are played in rounds: what disturbs the machine for a minute hits
+each of them once. Drawn are medians. What is measured is kept at once beside the pictures, and `--resume` goes on where
+a run was interrupted. Needs matplotlib: pip install 'kscheduler[plots]'.
 """
 
 import argparse
 import importlib.util
-import math
+import statistics
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -21,86 +24,128 @@ from typing import Any
 import msgspec
 
 from benchmarks.runs import Machine, machine
+from kscheduler import __version__
+from kscheduler.simulation.benchmarks import objects
 from kscheduler.simulation.benchmarks.apart import play_apart
 from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
-from kscheduler.simulation.benchmarks.figures import HEADER, Figures, row
+from kscheduler.simulation.benchmarks.figures import HEADER, row
 from kscheduler.simulation.benchmarks.own_scenarios import running_pods
 from kscheduler.simulation.benchmarks.scenario import Scenario
+from kscheduler.simulation.benchmarks.template import Template
 
-NODE_COUNTS = (100, 300, 1_000, 3_000, 10_000, 20_000, 50_000, 100_000)
-GROWTH = 1_000, 50_000
-"""From how many nodes to how many a decision may cost at most 6 times as much."""
-RUNNING_COUNTS = (0, 1_000, 5_000, 20_000, 50_000, 100_000, 200_000, 350_000, 500_000)
-LINES = {
-    "plain pods": "SchedulingBasic",
-    "hard zone spread": "TopologySpreading",
-    "preferred pod affinity": "SchedulingPreferredPodAffinity",
+NODE_COUNTS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
+RUNNING_COUNTS = (0, 10_000, 50_000, 100_000, 200_000, 350_000, 500_000)
+PLAIN = "plain pods"
+LINES: dict[str, tuple[str, Template]] = {
+    PLAIN: ("SchedulingBasic", objects.DEFAULT_POD),
+    "hard zone spread": ("TopologySpreading", objects.SPREAD_POD),
+    "preferred pod affinity": ("SchedulingPreferredPodAffinity", objects.PREFERRED_AFFINITY_POD),
 }
-COLOURS = ("#0072b2", "#d55e00", "#009e73")
+"""The scenario against nodes, and the pods against running pods."""
+COLOURS = dict(zip(LINES, ("#0072b2", "#d55e00", "#009e73"), strict=True))
 """Told apart by colour-blind readers too."""
+
+GROWTH, MOST_GROWTH = (1_000, 50_000), 6
+"""From how many nodes to how many a decision on a plain pod may cost at most so many times as much."""
+GOAL_NODES, GOAL_US = 5_000, 100
+"""On so many nodes 10,000 decisions on plain pods a second are promised."""
 
 
 @dataclass(frozen=True)
-class Picture:
-    """What is written on it."""
+class Wanted:
+    """A point to be measured."""
 
-    title: str
-    x_label: str
-    is_logarithmic: bool
-
-
-BY_NODES = Picture("What a decision costs, by the size of the cluster", "nodes, all scored", is_logarithmic=True)
+    line: str
+    at: int
+    """On the x axis."""
+    scenario: Scenario
 
 
-def by_running_on(nodes: int) -> Picture:
-    """The other picture."""
-    title = f"What a decision costs, by the pods that run already ({nodes:,} nodes)"
-    return Picture(title, "running pods", is_logarithmic=False)
+def by_nodes(most: int, pods: int) -> Iterator[Wanted]:
+    """The points of the first picture."""
+    for line, (scenario, _) in LINES.items():
+        for count in [count for count in NODE_COUNTS if count <= most] or [most]:
+            yield Wanted(line, count, SCENARIOS[scenario].resized(count, pods).settled())
 
 
-def by_nodes(most: int, pods: int) -> Iterator[tuple[str, Scenario]]:
-    """Line and scenario of each point."""
-    counts = [count for count in NODE_COUNTS if count <= most] or [most]
-    for name, scenario in LINES.items():
-        for count in counts:
-            yield name, SCENARIOS[scenario].resized(count, pods)
-
-
-def by_running(most: int, pods: int, nodes: int) -> Iterator[tuple[str, Scenario]]:
-    """Line and scenario of each point."""
-    for count in RUNNING_COUNTS:
-        if count <= most:
-            yield "plain pods", running_pods(count, pods, nodes)
+def by_running(most: int, pods: int, nodes: int) -> Iterator[Wanted]:
+    """The points of the second."""
+    for line, (_, kind) in LINES.items():
+        for count in RUNNING_COUNTS:
+            if count <= most:
+                yield Wanted(line, count, running_pods(count, pods, nodes, kind))
 
 
 # --- measuring --------------------------------------------------------------------------------------------------------
 
 
+class Point(msgspec.Struct):
+    """A size of the cluster."""
+
+    at: int
+    cpu_us: list[float] = []
+    """Per decision, of each round."""
+
+    @property
+    def median(self) -> float:
+        """Of the rounds."""
+        return statistics.median(self.cpu_us)
+
+
 class Measured(msgspec.Struct):
-    """The points of a picture, by line, and where they were measured."""
+    """A picture's points, and what else is to be said of them."""
 
+    nodes: int
+    """On which the pods run already; 0 where the nodes are what is drawn against."""
+    pods: int
+    """At most so many are measured for a point: as many as have room."""
+    version: str
     machine: Machine
-    lines: dict[str, list[Figures]] = {}
+    lines: dict[str, list[Point]] = {}
 
-    def has(self, line: str, scenario: Scenario) -> bool:
-        """Whether there is this point."""
-        points = self.lines.get(line, ())
-        return any((one.scenario, one.nodes, one.pods) == _identity(scenario) for one in points)
+    def point(self, line: str, at: int) -> Point:
+        """What is known of it so far."""
+        points = self.lines.setdefault(line, [])
+        found = next((one for one in points if one.at == at), None)
+        if found is None:
+            found = Point(at)
+            points.append(found)
+        return found
+
+    def costs(self, line: str) -> dict[int, float]:
+        """Microseconds by x, ascending."""
+        points = sorted(self.lines.get(line, ()), key=lambda one: one.at)
+        return {one.at: one.median for one in points if one.cpu_us}
 
 
-def _identity(scenario: Scenario) -> tuple[str, int, int]:
-    return scenario.name, scenario.nodes, scenario.pods
+def measure(path: Path, measured: Measured, points: Sequence[Wanted], rounds: int) -> None:
+    """Play the points that are missing, round by round, and write the file anew after each."""
+    for number in range(rounds):
+        for wanted in points:
+            point = measured.point(wanted.line, wanted.at)
+            if len(point.cpu_us) <= number:
+                one = next(iter(play_apart([wanted.scenario])))
+                print(row(one), flush=True)
+                point.cpu_us.append(one.cpu_us_per_decision)
+                _keep(path, measured)
 
 
-def measure(path: Path, points: Iterable[tuple[str, Scenario]], *, resumes: bool) -> None:
-    """Play the points, and write the file anew after each; `resumes`: without those that it has already."""
-    measured = kept(path) if resumes and path.exists() else Measured(machine())
-    for line, scenario in points:
-        if not measured.has(line, scenario):
-            one = next(iter(play_apart([scenario])))
-            print(row(one), flush=True)
-            measured.lines.setdefault(line, []).append(one)
-            path.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=1) + b"\n")
+def _keep(path: Path, measured: Measured) -> None:
+    """Written whole or not at all: an interrupted run is gone on with."""
+    part = path.with_suffix(".part")
+    part.write_bytes(msgspec.json.format(msgspec.json.encode(measured), indent=1) + b"\n")
+    part.replace(path)
+
+
+def begun(path: Path, nodes: int, pods: int, *, resumes: bool) -> Measured:
+    """What an interrupted run has left, or nothing yet. Raises `SystemExit` where that was another measurement."""
+    fresh = Measured(nodes, pods, __version__, machine())
+    if not resumes or not path.exists():
+        return fresh
+    left = kept(path)
+    if (left.nodes, left.pods, left.version) != (fresh.nodes, fresh.pods, fresh.version):
+        raise SystemExit(f"{path}: measured with other pods, nodes or another version; begin anew without --resume")
+    return left
 
 
 def kept(path: Path) -> Measured:
@@ -114,72 +159,91 @@ def kept(path: Path) -> Measured:
 # --- drawing ----------------------------------------------------------------------------------------------------------
 
 
-def draw(measured: Measured, picture: Picture, path: Path) -> None:
-    """CPU per decision of each line."""
-    figure, axes = _empty(picture)
-    for colour, (name, line) in zip(COLOURS, measured.lines.items(), strict=False):
-        points = _points(line)
-        words = f"{name}: {points[-1][1]:,.0f} us at {points[-1][0]:,}"
-        axes.plot(*zip(*points, strict=True), marker="o", markersize=4, color=colour, label=words)
-    lowest, most = _bounds(measured)
-    axes.set_ylim(*((lowest, most) if picture.is_logarithmic else (0, None)))
-    axes.legend(loc="upper left" if picture.is_logarithmic else "lower left", frameon=False)
-    figure.text(0.01, -0.02, _caption(measured), fontsize=7.5, color="#555555", va="top")
-    figure.savefig(path, dpi=110, bbox_inches="tight")
+def draw(measured: Measured, path: Path) -> None:
+    """CPU per decision of each line: the median of the rounds, and lightly what lies between the rounds."""
+    figure, axes = _empty()
+    for line in sorted(measured.lines, key=lambda line: -_last(measured, line)[1]):  # the legend has the lines' order
+        costs, (at, last) = measured.costs(line), _last(measured, line)
+        rounds = [point.cpu_us for point in sorted(measured.lines[line], key=lambda point: point.at)]
+        axes.fill_between([*costs], [*map(min, rounds)], [*map(max, rounds)], color=COLOURS[line], alpha=0.12, lw=0)
+        words = f"{line}: {last:,.0f} µs at {at:,}"
+        axes.plot([*costs], [*costs.values()], marker="o", markersize=4.5, color=COLOURS[line], label=words)
+    (_against_running if measured.nodes else _against_nodes)(axes, measured)
+    axes.legend(loc="lower right" if measured.nodes else "upper left", frameon=False, fontsize=10)
+    figure.text(0.012, 0.02, caption(measured), fontsize=8, color="#555555", linespacing=1.4)
+    figure.savefig(path, dpi=130, pil_kwargs={"optimize": True})
     print(path)
 
 
 def growth(measured: Measured) -> Iterator[str]:
     """How many times as much a decision costs on a large cluster, in words."""
     few, many = GROWTH
-    for name, line in measured.lines.items():
-        costs = dict(_points(line))
+    for line in measured.lines:
+        costs = measured.costs(line)
         if few in costs and many in costs:
-            yield f"{name}: {costs[many] / costs[few]:.1f} times as much on {many:,} nodes as on {few:,}"
+            yield f"{line}: {costs[many] / costs[few]:.1f} times as much on {many:,} nodes as on {few:,}"
 
 
-def _points(line: Iterable[Figures]) -> list[tuple[int, float]]:
-    """x, and microseconds; ascending."""
-    return sorted((_x(one), one.cpu_us_per_decision) for one in line)
-
-
-def _caption(measured: Measured) -> str:
-    here, pods = measured.machine, {one.pods for line in measured.lines.values() for one in line}
+def caption(measured: Measured) -> str:
+    """Two lines: what a decision is; where it was measured."""
+    here, rounds = measured.machine, [len(one.cpu_us) for points in measured.lines.values() for one in points]
     return (
-        "A decision is all that the scheduler does for one pod: its arrival, queue, filters and scores of every node,"
-        f" reservation, bookkeeping of the binding; no network.\nOne core, {here.cpu}, Python {here.python};"
-        f" mean of {max(pods, default=0):,} pods each point. Drawn by make bench-plots."
+        "All that the scheduler does for a pod, from its arrival to its binding being seen; no network.\n"
+        f"kscheduler {measured.version}, one core of {here.cpu}, Python {here.python}, numpy {here.numpy};"
+        f" {measured.pods:,} pods a point, median of {min(rounds, default=0)} rounds (shaded: all)."
     )
 
 
-def _bounds(measured: Measured) -> tuple[float, float]:
-    """Whole decades around all costs."""
-    costs = [one.cpu_us_per_decision for line in measured.lines.values() for one in line]
-    return 10 ** math.floor(math.log10(min(costs))), 10 ** math.ceil(math.log10(max(costs)))
+def _against_nodes(axes: Any, measured: Measured) -> None:
+    axes.set_title("What a decision costs, by the size of the cluster", loc="left", fontsize=12)
+    axes.set_xlabel("nodes; every feasible one is scored")
+    axes.set_xscale("log")
+    axes.set_yscale("log")
+    costs, (few, many) = measured.costs(PLAIN), GROWTH
+    axes.set_xticks([*costs], [f"{count:,}" for count in costs])
+    axes.set_xticks([], minor=True)
+    if few in costs and many in costs:
+        ends, goal = [costs[few], costs[few] * MOST_GROWTH], {"color": COLOURS[PLAIN], "linestyle": ":", "lw": 1.2}
+        words = f"goal for plain pods: at most {MOST_GROWTH} times from {few:,} to {many:,}"
+        axes.plot(GROWTH, ends, **goal, label=words + f" (is {costs[many] / costs[few]:.1f})")
+    _whole_steps(axes)
 
 
-def _x(one: Figures) -> int:
-    """Running pods where the scenario is named after them, else nodes."""
-    first = one.scenario.partition(" ")[0]
-    return int(first) if first.isdecimal() else one.nodes
+def _against_running(axes: Any, measured: Measured) -> None:
+    axes.set_title(f"What a decision costs, by the pods that run already ({measured.nodes:,} nodes)", loc="left")
+    axes.set_xlabel("running pods, all like the one that is decided on")
+    axes.set_ylim(0, axes.get_ylim()[1] * 1.05)
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    if measured.nodes == GOAL_NODES:
+        words = f"goal for plain pods: {10**6 // GOAL_US:,} decisions a second"
+        axes.axhline(GOAL_US, color=COLOURS[PLAIN], linestyle=":", lw=1.2, label=words)
 
 
-def _empty(picture: Picture) -> tuple[Any, Any]:
+def _whole_steps(axes: Any) -> None:
+    """Bounds and labels of a logarithmic axis at 1, 2 and 5."""
+    lowest, most = axes.get_ylim()
+    steps = [step * 10**power for power in range(7) for step in (1, 2, 5)]
+    first, last = max(one for one in steps if one <= lowest), min(one for one in steps if one >= most)
+    axes.set_yticks([one for one in steps if first <= one <= last])
+    axes.set_yticks([], minor=True)
+    axes.set_ylim(first, last)
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+
+
+def _last(measured: Measured, line: str) -> tuple[int, float]:
+    """Where the line ends, and microseconds there."""
+    return [*measured.costs(line).items()][-1]
+
+
+def _empty() -> tuple[Any, Any]:
     import matplotlib as mpl
 
     mpl.use("Agg")  # no display is needed
     from matplotlib import pyplot as plt
 
-    figure, axes = plt.subplots(figsize=(8, 4.5))
-    if picture.is_logarithmic:
-        axes.set_xscale("log")
-        axes.set_yscale("log")
-    axes.set_title(picture.title, loc="left", fontsize=11)
-    axes.set_xlabel(picture.x_label)
+    figure, axes = plt.subplots(figsize=(9, 5.2))
+    figure.subplots_adjust(left=0.09, right=0.97, top=0.92, bottom=0.19)
     axes.set_ylabel("CPU per decision, microseconds")
-    axes.xaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_major_formatter("{x:,.0f}")
-    axes.yaxis.set_minor_formatter("")  # whole decades are labelled, and nothing between
     axes.grid(alpha=0.3)
     axes.spines[["top", "right"]].set_visible(False)
     return figure, axes
@@ -190,8 +254,9 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--only", choices=("nodes", "running"), help="one of the two pictures")
     parser.add_argument("--most-nodes", type=int, default=NODE_COUNTS[-1])
     parser.add_argument("--most-running", type=int, default=RUNNING_COUNTS[-1])
-    parser.add_argument("--nodes", type=int, default=5_000, help="for the picture of running pods")
-    parser.add_argument("--pods", type=int, default=1_000, help="measured for each point")
+    parser.add_argument("--nodes", type=int, default=GOAL_NODES, help="for the picture of running pods")
+    parser.add_argument("--pods", type=int, default=2_000, help="measured for each point")
+    parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--to", type=Path, default=Path(__file__).parent / "figures", metavar="FOLDER")
     parser.add_argument("--resume", action="store_true", help="keep the points that an interrupted run has left")
     parser.add_argument("--read", type=Path, metavar="FOLDER", help="draw what is there, play nothing")
@@ -200,24 +265,25 @@ def parse(arguments: list[str] | None = None) -> argparse.Namespace:
 
 def main(arguments: list[str] | None = None) -> int:
     options = parse(arguments)
-    if min(options.most_nodes, options.nodes, options.pods) < 1 or options.most_running < 0:
-        raise SystemExit("--most-nodes, --nodes and --pods must be at least 1, --most-running at least 0")
+    if min(options.most_nodes, options.nodes, options.pods, options.rounds) < 1 or options.most_running < 0:
+        raise SystemExit("--most-nodes, --nodes, --pods, --rounds must be at least 1, --most-running at least 0")
     if importlib.util.find_spec("matplotlib") is None:  # found missing before the measuring, not after
         raise SystemExit("matplotlib is not installed: pip install 'kscheduler[plots]'")
     pictures = {
-        "nodes": (BY_NODES, by_nodes(options.most_nodes, options.pods)),
-        "running": (by_running_on(options.nodes), by_running(options.most_running, options.pods, options.nodes)),
+        "nodes": (0, [*by_nodes(options.most_nodes, options.pods)]),
+        "running": (options.nodes, [*by_running(options.most_running, options.pods, options.nodes)]),
     }
     folder: Path = options.read or options.to
     folder.mkdir(parents=True, exist_ok=True)
-    print(HEADER, flush=True)
-    for name, (picture, points) in pictures.items():
+    if options.read is None:
+        print(HEADER, flush=True)
+    for name, (nodes, points) in pictures.items():
         if options.only in (None, name):
             path = folder / f"by_{name}.json"
             if options.read is None:
-                measure(path, points, resumes=options.resume)
-            draw(kept(path), picture, path.with_suffix(".png"))
-            print("\n".join(growth(kept(path))))
+                measure(path, begun(path, nodes, options.pods, resumes=options.resume), points, options.rounds)
+            draw(kept(path), path.with_suffix(".png"))
+            print("\n".join([] if nodes else growth(kept(path))))
     return 0
 
 

@@ -181,6 +181,7 @@ class Scale:
 
     async def _decide_many(self, name: str, wish: Tree, count: int) -> None:
         first = await self._decide(wish, -1)
+        await asyncio.sleep(2 * BEAT_SECONDS)  # what was under way since the last class is not counted to this one
         self.pauses.take()
         began = time.process_time()
         attempts = [await self._decide(wish, number) for number in range(count)]

@@ -6,6 +6,7 @@ that is virtual in tests; back-off and rate limit are values that say how long t
 """
 
 from kscheduler.aio.backoff import Backoff
+from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import REAL_CLOCK, Clock, RealClock, VirtualClock, finishes_within
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.aio.services import Service, ServiceEndedError, running
@@ -15,6 +16,7 @@ from kscheduler.aio.tasks import TaskSet, TaskSetStatistics
 __all__ = [
     "REAL_CLOCK",
     "Backoff",
+    "Bell",
     "Clock",
     "RealClock",
     "Service",

@@ -10,11 +10,19 @@ import heapq
 import itertools
 import math
 import time
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import Any, Protocol
 
 _SETTLING_TURNS = 25
 """Turns of the event loop that a woken task gets before virtual time moves on; chains of awaits need a few."""
+
+
+class Alarm(Protocol):
+    """A call that is still to come."""
+
+    def cancel(self) -> object:
+        """It is not to come any more."""
+        ...
 
 
 class Clock(Protocol):
@@ -32,6 +40,10 @@ class Clock(Protocol):
         """Return after so many seconds; zero or less yields to the loop once."""
         ...
 
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
+        """Call back after so many seconds, without a task that sleeps: for whoever hardly ever waits so long."""
+        ...
+
 
 class RealClock:
     """The machine's clocks."""
@@ -43,6 +55,10 @@ class RealClock:
     async def sleep(self, seconds: float) -> None:
         """Sleep in real time."""
         await asyncio.sleep(max(0.0, seconds))
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
+        """Call back in real time."""
+        return asyncio.get_running_loop().call_later(max(0.0, seconds), callback)
 
 
 REAL_CLOCK: Clock = RealClock()
@@ -71,10 +87,19 @@ class VirtualClock:
         if seconds <= 0:
             await asyncio.sleep(0)
             return
+        await self._sleeper(seconds)
+
+    def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
+        """Call back when the clock has been advanced so far."""
+        sleeper = self._sleeper(max(0.0, seconds))
+        sleeper.add_done_callback(lambda woken: None if woken.cancelled() else callback())
+        return sleeper
+
+    def _sleeper(self, seconds: float) -> "asyncio.Future[None]":
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         heapq.heappush(self._sleepers, (self._now + seconds, next(self._order), future))
         self._someone_sleeps.set()
-        await future
+        return future
 
     @property
     def sleepers(self) -> int:

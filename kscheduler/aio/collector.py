@@ -3,7 +3,9 @@
 The problem: a full collection walks every object, and a cache of a hundred thousand pods is tens of millions of them:
 the loop stands still for a quarter of a second, whenever the cache has grown by some share. The idea: what has survived
 a full collection is set aside (frozen), so the next one walks only what is new. Objects are still freed the moment
-nobody refers to them; only cycles among the frozen wait, for a walk over everything that comes twice a day.
+nobody refers to them; only cycles among the frozen wait, for a walk over everything that comes twice a day. The young
+are walked less often than Python does: of the 700 objects since the last walk nearly all are still in use, those of a
+hundred pods.
 """
 
 import gc
@@ -14,16 +16,22 @@ from typing import Final
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 WHOLE_WALK_SECONDS: Final = 12 * 3600.0
+THRESHOLDS: Final = 4000, 4, 3
+"""New objects to a walk over the young, such walks to one over the middle-aged, and those to a full one: about 80,000
+objects, as many as by default (700, 10, 10), so that no walk takes longer than it did."""
 
 
 @contextmanager
 def setting_aside() -> Iterator[None]:
     """Set aside what is there now, and then whatever survives a full collection."""
+    before = gc.get_threshold()
     gc.freeze()
+    gc.set_threshold(*THRESHOLDS)
     gc.callbacks.append(_collected)
     try:
         yield
     finally:
+        gc.set_threshold(*before)
         gc.callbacks.remove(_collected)
         gc.unfreeze()
 

@@ -1,5 +1,6 @@
 """The one table of kinds: where each lives in the API, and which struct holds it."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
 
@@ -18,9 +19,9 @@ from kscheduler.api.storage import (
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of object that can be listed and watched."""
+    """A kind of object that can be listed and watched. There is one of each: compared and looked up by identity."""
 
     group: str
     """API group, empty for core."""
@@ -33,6 +34,10 @@ class Kind:
     namespaced: bool = False
     field_selector: str = ""
     """What list and watch ask the server to leave out."""
+
+    def __reduce__(self) -> "tuple[Callable[[str], Kind], tuple[str]]":
+        """Sent to another process (a benchmark's), it is the one of that process there."""
+        return _known, (self.plural,)
 
     @property
     def path(self) -> str:
@@ -99,3 +104,7 @@ POD_DISRUPTION_BUDGETS = Kind(
 KINDS = MappingProxyType(
     {kind.plural: kind for kind in (PODS, NODES, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)}
 )
+
+
+def _known(plural: str) -> Kind:
+    return KINDS[plural]

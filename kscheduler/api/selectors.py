@@ -100,7 +100,12 @@ class Selector:
 
     def matches(self, labels: Mapping[str, str]) -> bool:
         """Whether the labels satisfy all requirements."""
-        return not self.nothing and all(requirement.matches(labels) for requirement in self.requirements)
+        if self.nothing:
+            return False
+        for requirement in self.requirements:  # noqa: SIM110  a generator costs as much again as the one or two there are
+            if not requirement.matches(labels):
+                return False
+        return True
 
     @property
     def is_empty(self) -> bool:

@@ -48,6 +48,7 @@ from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 from kscheduler.state.cache import Cache
+from kscheduler.state.gated import HintsAlike, no_hints_alike
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.queue import ClassOf, SchedulingQueue, no_class
 from kscheduler.state.waiting_pods import WaitingPodTable
@@ -99,7 +100,7 @@ class Parts:
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
         self.evictions = self._build_evictions(pods)
         self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods))
-        self._class_of = self._build_classes()
+        self._class_of, self._hints_alike = self._build_classes()
         self.queue = self._build_queue()
         self.workers = self._build_workers()
         self.truth = self._add_handlers(options.periods)
@@ -148,18 +149,19 @@ class Parts:
             evictions=self.evictions,
         )
 
-    def _build_classes(self) -> ClassOf:
+    def _build_classes(self) -> tuple[ClassOf, HintsAlike]:
         if os.environ.get(CLASSES_VARIABLE, "") == "off":
-            return no_class
-        return Signatures(self.profiles, self.cache.nominator).class_of
+            return no_class, no_hints_alike
+        signatures = Signatures(self.profiles, self.cache.nominator)
+        return signatures.class_of, signatures.hints_alike
 
     def _build_queue(self) -> SchedulingQueue:
         def on_incoming(queue: str, event: str, pods: int) -> None:
             self.observations.queue_incoming_many(queue, event, pods)
             self.workers.wake()
 
-        observe_hint = self.observations.queueing_hint
-        policy = queue_policy(self.profiles, self._configuration, on_incoming, self._class_of, observe_hint)
+        told = on_incoming, self._class_of, self.observations.queueing_hint
+        policy = queue_policy(self.profiles, self._configuration, *told, self._hints_alike)
         observe = self.observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         return SchedulingQueue(replace(policy, pre_enqueue=timed))

@@ -4,9 +4,10 @@ The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the labe
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Final
 
-from kscheduler.api.core import Pod, PodAffinity, PodAffinityTerm
+from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.pod_match import PodMatch
 
@@ -32,6 +33,8 @@ class AffinityTerms:
     preferred_affinity: tuple[AffinityTerm, ...] = ()
     preferred_anti_affinity: tuple[AffinityTerm, ...] = ()
     """With the weights as written: positive."""
+    preferred_by_both: tuple[AffinityTerm, ...] = ()
+    """Both preferred lists in one, the weights of anti-affinity negative: what the pod holds towards others."""
     all_required_affinity: PodMatch | None = None
     """The pods that satisfy every required affinity term at once: only they count for any of them."""
 
@@ -39,19 +42,37 @@ class AffinityTerms:
 NO_TERMS = AffinityTerms()
 
 
+_MOST_KNOWN: Final = 4096
+_known: dict[tuple[int, str], tuple[Affinity, AffinityTerms]] = {}
+"""By identity of the affinity and by namespace: informers make equal affinities one value, which a Deployment's pods
+share. It can never be stale: an affinity never changes, and while it is held here nothing else has its identity.
+"""
+
+
 def affinity_terms(pod: Pod) -> AffinityTerms:
-    """What `spec.affinity` says of other pods."""
+    """What `spec.affinity` says of other pods; one value for pods that share it."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
+    which = id(affinity), pod.metadata.namespace
+    known = _known.get(which)
+    if known is None:
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        known = _known[which] = affinity, _terms(affinity, pod.metadata.namespace)
+    return known[1]
+
+
+def _terms(affinity: Affinity, namespace: str) -> AffinityTerms:
     near, far = affinity.pod_affinity or _NO_AFFINITY, affinity.pod_anti_affinity or _NO_AFFINITY
-    namespace = pod.metadata.namespace
     required = _required(near, namespace)
+    liked, disliked = _preferred(near, namespace), _preferred(far, namespace)
     return AffinityTerms(
         required_affinity=required,
         required_anti_affinity=_required(far, namespace),
-        preferred_affinity=_preferred(near, namespace),
-        preferred_anti_affinity=_preferred(far, namespace),
+        preferred_affinity=liked,
+        preferred_anti_affinity=disliked,
+        preferred_by_both=(*liked, *(replace(one, weight=-one.weight) for one in disliked)),
         all_required_affinity=_all_of([term.match for term in required]) if required else None,
     )
 

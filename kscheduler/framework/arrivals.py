@@ -16,9 +16,10 @@ from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.occupants import Items
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.trial_table import saturating
+from kscheduler.framework.trial_table import SELDOM_READ, saturating
 
-_MOVED_BY_PODS: Final = ("requested", "nonzero_requested", "pod_count", "generation", "pods_version")
+_MADE_WHEN_READ: Final = ("nonzero_requested", *SELDOM_READ)
+"""A filter reads what pods request; what scoring presumes, none of ours does."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,16 +102,28 @@ class CrowdedTable(NodeTable):
         self.__dict__.update(vars(nodes))
         self._beneath = nodes
         self._arrivals = arrivals
-        for name in _MOVED_BY_PODS:
-            setattr(self, name, getattr(nodes, name).copy())
+        for name in _MADE_WHEN_READ:
+            self.__dict__.pop(name, None)
         rows = arrivals.rows
-        self.requested[:, rows] = saturating(self.requested.take(rows, axis=1) + arrivals.sums[:-2])
-        self.nonzero_requested[:, rows] = saturating(self.nonzero_requested.take(rows, axis=1) + arrivals.sums[-2:])
+        self.requested = nodes.requested.copy()
+        self.requested[:, rows] = saturating(nodes.requested.take(rows, axis=1) + arrivals.sums[:-2])
+        self.pod_count = nodes.pod_count.copy()
         self.pod_count[rows] += arrivals.counts
-        self.pods_version[rows] += 1
         self.last_generation += 1
-        self.generation[rows] = self.last_generation
         self._open_ports()
+
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        """A column that has not been read so far."""
+        if name not in _MADE_WHEN_READ:
+            raise AttributeError(name)
+        column: NDArray[np.int64] = getattr(self._beneath, name).copy()
+        rows = self._arrivals.rows
+        if name == "nonzero_requested":
+            column[:, rows] = saturating(column.take(rows, axis=1) + self._arrivals.sums[-2:])
+        else:
+            column[rows] = self.last_generation if name == "generation" else column[rows] + 1
+        self.__dict__[name] = column
+        return column
 
     def info(self, row: int) -> NodeInfo:
         """The node with the pods that come: a copy, made anew at each call where some do."""

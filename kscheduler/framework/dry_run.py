@@ -3,9 +3,10 @@
 The cycle leaves a `DryRun` in the CycleState before PostFilter; `cycle.read(DryRun)` finds it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.moved_pods import MovedPods
@@ -45,3 +46,8 @@ class DryRun:
 
     `None` where a plugin cannot do that: then each row needs a state of its own.
     """
+    row_class: Callable[[], Hashable | None]
+    """Equal for pods of which the filters say the same of a row, with any pods on it, as long as its node stays as it
+    is. `None` where a filter looks at anything else, or reads more of the pod than it signs."""
+    expected_changes: ChangeLog
+    """Rows where nominations have begun or ended: who is expected there, of whatever priority, may have changed."""

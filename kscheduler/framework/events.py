@@ -6,7 +6,7 @@ assigned and unassigned pods) and the action bits overlap. Labels are kube-sched
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import Enum, IntFlag, auto
 
 from kscheduler.api.meta import KubeObject
@@ -34,6 +34,8 @@ class Resource(Enum):
     DEVICE_CLASS = "resource.k8s.io/DeviceClass"
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     WILDCARD = "*"
+
+    __hash__ = object.__hash__  # an Enum's own is in Python, and events are looked up for each pod that waits
 
 
 class ActionType(IntFlag):
@@ -70,6 +72,8 @@ class ActionType(IntFlag):
     )
     ALL = ADD | DELETE | UPDATE
 
+    __hash__ = int.__hash__  # likewise
+
 
 _ACTION_LABELS = {
     ActionType.ADD: "Add",
@@ -100,18 +104,11 @@ class ClusterEvent:
     resource: Resource
     action: ActionType
     name: str = ""
+    label: str = field(init=False, repr=False, compare=False)
+    """As metrics and logs name it, such as `NodeUpdateNodeTaint`. Asked several times for each pod: no property."""
 
-    @property
-    def label(self) -> str:
-        """As metrics and logs name it, such as `NodeUpdateNodeTaint`."""
-        if self.name:
-            return self.name
-        whole = _ACTION_LABELS.get(self.action)
-        if whole is None:
-            whole = "|".join(
-                label for bit, label in _ACTION_LABELS.items() if bit in self.action and bit.bit_count() == 1
-            )
-        return f"{self.resource.value}{whole}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "label", self.name or _label(self.resource, self.action))
 
     def matches(self, incoming: "ClusterEvent") -> bool:
         """Whether a plugin that registered this event is asked about the incoming one."""
@@ -121,6 +118,13 @@ class ClusterEvent:
             self.resource is Resource.POD and incoming.resource in _POD_FAMILY
         )
         return same and bool(self.action & incoming.action)
+
+
+def _label(resource: Resource, action: ActionType) -> str:
+    whole = _ACTION_LABELS.get(action)
+    if whole is None:
+        whole = "|".join(label for bit, label in _ACTION_LABELS.items() if bit in action and bit.bit_count() == 1)
+    return f"{resource.value}{whole}"
 
 
 class QueueingHint(Enum):

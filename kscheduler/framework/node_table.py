@@ -377,7 +377,7 @@ class NodeTable:
 
 def clamped(amount: int) -> int:
     """An amount in the range of a column: sums saturate, a negative amount (which the API refuses) counts as none."""
-    return max(0, min(amount, MAX_INT64))
+    return amount if 0 <= amount <= MAX_INT64 else max(0, min(amount, MAX_INT64))  # several times for each pod
 
 
 def stable_hash(text: str) -> int:

@@ -39,6 +39,7 @@ Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[s
 """Namespace, labels (in another order they make another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
+_NO_KIND: Final = -1
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +63,7 @@ class Removable:
     with_ports: frozenset[int]
     """Places of pods with host ports."""
     kinds: Items
-    """Per pod its place in `all_kinds`."""
+    """Per pod its place in `all_kinds`; empty where that was not asked for."""
     all_kinds: Sequence[PodKind]
     _all: Sequence[PodInfo]
     _places: Items
@@ -73,6 +74,11 @@ class Removable:
     def pod(self, item: int) -> PodInfo:
         """The pod at a place."""
         return self._all[int(self._places[item])]
+
+    def pods_at(self, items: Items) -> list[PodInfo]:
+        """The pods at some places."""
+        pods = self._all
+        return [pods[place] for place in self._places.take(items).tolist()]
 
     def moving(self, items: Items | slice, by: int) -> MovedPods:
         """Some of them, as plugins that count pods hear of them: `by` is 1 for those that come and -1 for others."""
@@ -91,26 +97,30 @@ class OccupantColumns:
         self._lowest_version = np.zeros(0, dtype=np.int64)
         self._begin(0, 0)
 
-    def below(self, nodes: NodeTable, rows: Rows, priority: int) -> Removable:
-        """The pods of lower priority on the rows (ascending). Rows without any are left out."""
+    def below(self, nodes: NodeTable, rows: Rows, priority: int, *, kinds: bool = True) -> Removable:
+        """The pods of lower priority on the rows (ascending). Rows without any are left out.
+
+        `kinds`: whether somebody will want to know of what kind each is.
+        """
         rows = self._with_lower(nodes, rows, priority)
         self._refresh(nodes, rows)
-        lengths = self._length[rows]
+        lengths = self._length.take(rows)
         starts = _starts(lengths)
-        places = np.repeat(self._offset[rows] - starts, lengths) + np.arange(int(lengths.sum()))
-        is_below = self._priorities[places] < priority
-        counts = np.add.reduceat(is_below, starts, dtype=np.intp) if len(rows) else lengths
-        places, rows, counts = places[is_below], rows[counts > 0], counts[counts > 0]
+        places = np.repeat(self._offset.take(rows) - starts, lengths) + np.arange(int(lengths.sum()))
+        is_below = self._priorities.take(places) < priority
+        if not is_below.all():  # each of the rows has some
+            lengths = np.add.reduceat(is_below, starts, dtype=np.intp)
+            places, starts = places[is_below], _starts(lengths)
         return Removable(
             rows=rows,
-            starts=_starts(counts),
-            counts=counts,
-            row_of=np.repeat(rows, counts),
-            priorities=self._priorities[places],
-            started=self._started[places],
+            starts=starts,
+            counts=lengths,
+            row_of=np.repeat(rows, lengths),
+            priorities=self._priorities.take(places),
+            started=self._started.take(places),
             sums=self._sums.take(places, axis=1),
             with_ports=frozenset(np.flatnonzero(self._has_ports[places]).tolist()) if self._any_ports else frozenset(),
-            kinds=self._kind[places],
+            kinds=self._kinds_at(places) if kinds else places[:0],
             all_kinds=self._kinds,
             _all=self._pods,
             _places=places,
@@ -125,10 +135,14 @@ class OccupantColumns:
             self._lowest = np.zeros(nodes.capacity, dtype=np.int64)
             self._lowest_version = np.full(nodes.capacity, -1, dtype=np.int64)
             self._begin(nodes.capacity, len(nodes.requested))
-        for row in rows[self._lowest_version[rows] != nodes.pods_version[rows]].tolist():
-            self._lowest[row] = min((pod.priority for pod in nodes.info(row).pods.values()), default=MAX_INT64)
-            self._lowest_version[row] = nodes.pods_version[row]
-        return rows[self._lowest[rows] < priority]
+        stale = rows.take(np.flatnonzero(self._lowest_version.take(rows) != nodes.pods_version.take(rows)))
+        if len(stale):
+            self._lowest[stale] = [
+                min([pod.priority for pod in nodes.info(row).pods.values()], default=MAX_INT64)
+                for row in stale.tolist()
+            ]
+            self._lowest_version[stale] = nodes.pods_version.take(stale)
+        return rows.take(np.flatnonzero(self._lowest.take(rows) < priority))
 
     def _begin(self, capacity: int, resources: int) -> None:
         """Empty. What was handed out stays as it is."""
@@ -149,25 +163,42 @@ class OccupantColumns:
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
         if len(self._sums) != len(nodes.requested) + 2 or self._waste > len(self._pods) // 2 + 1024:
             self._begin(nodes.capacity, len(nodes.requested))
-        for row in rows[self._version[rows] != nodes.pods_version[rows]].tolist():
-            self._waste += int(self._length[row])
-            self._append(nodes, row, ordered(nodes.info(row).pods.values()))  # a pod costs a few microseconds here
-            self._version[row] = nodes.pods_version[row]
-
-    def _append(self, nodes: NodeTable, row: int, pods: list[PodInfo]) -> None:
+        stale = rows.take(np.flatnonzero(self._version.take(rows) != nodes.pods_version.take(rows)))
+        if not len(stale):
+            return
+        pods: list[PodInfo] = []
+        ends: list[int] = []
+        for row in stale.tolist():
+            pods += ordered(nodes.info(row).pods.values())  # a pod costs a few microseconds here
+            ends.append(len(pods))
         start = len(self._pods)
-        self._offset[row], self._length[row] = start, len(pods)
-        self._pods.extend(pods)
+        self._append(nodes, start, pods)
+        self._waste += int(self._length.take(stale).sum())
+        self._length[stale] = np.diff(ends, prepend=0)
+        self._offset[stale] = start + np.array(ends) - self._length.take(stale)
+        self._version[stale] = nodes.pods_version.take(stale)
+
+    def _append(self, nodes: NodeTable, start: int, pods: list[PodInfo]) -> None:
+        self._pods += pods
         while len(self._pods) > len(self._priorities):
             self._grow()
         stretch = slice(start, start + len(pods))
         self._priorities[stretch] = [pod.priority for pod in pods]
         self._started[stretch] = [started_at(pod) for pod in pods]
-        self._kind[stretch] = [self._number(pod) for pod in pods]
+        self._kind[stretch] = _NO_KIND
         self._sums[:, stretch] = _sums(pods, nodes.resources)
         if any(pod.host_ports for pod in pods):
             self._has_ports[stretch] = [bool(pod.host_ports) for pod in pods]
             self._any_ports = True
+
+    def _kinds_at(self, places: Items) -> Items:
+        """Worked out when they are asked for the first time: that costs as much as all else about a pod."""
+        kinds = self._kind.take(places)
+        unknown = np.flatnonzero(kinds == _NO_KIND)
+        if len(unknown):
+            kinds[unknown] = [self._number(self._pods[place]) for place in places.take(unknown).tolist()]
+            self._kind[places.take(unknown)] = kinds.take(unknown)
+        return kinds
 
     def _number(self, pod: PodInfo) -> int:
         key = kind_of(pod)
@@ -216,7 +247,8 @@ def _seconds(text: str) -> float:
 
 def kind_of(pod: PodInfo) -> Kind:
     """What it has in common with the other pods of its kind."""
-    terms, meta = pod.affinity_terms.required_anti_affinity, pod.pod.metadata
+    meta = pod.pod.metadata
+    terms = pod.affinity_terms.required_anti_affinity if pod.pod.spec.affinity is not None else ()
     return meta.namespace, tuple(meta.labels.items()), terms, _claims(pod) if pod.pod.spec.volumes else ()
 
 
@@ -237,4 +269,4 @@ def _sums(pods: Sequence[PodInfo], resources: Mapping[str, int]) -> list[list[in
 
 
 def _starts(counts: Items) -> Items:
-    return np.cumsum(counts) - counts
+    return counts.cumsum() - counts

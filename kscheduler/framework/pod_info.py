@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.api import selectors
-from kscheduler.api.core import Container, NodeAffinity, Pod, Toleration
+from kscheduler.api.core import Container, NodeAffinity, Pod, PodStatus, Toleration
 from kscheduler.framework import requests
 from kscheduler.framework.affinity_terms import AffinityTerms, affinity_terms
 from kscheduler.framework.requests import Requests
@@ -36,9 +36,6 @@ _OF_SPEC = (
     "images",
 )
 """What follows from a pod's spec and namespace, as long as its status says nothing of resources."""
-
-_SUMS: Final = ("accounted", "nonzero_accounted", "host_ports")
-"""What a pod takes of the node that it is on."""
 
 
 class PodInfo:
@@ -68,23 +65,28 @@ class PodInfo:
         for name in _OF_SPEC:
             if name in its:
                 mine[name] = its[name]
-        keys = [key for one in self.pod.spec.topology_spread_constraints for key in one.match_label_keys]
-        if all(self.labels.get(key) == other.labels.get(key) for key in keys):
+        constraints = self.pod.spec.topology_spread_constraints
+        keys = [key for one in constraints for key in one.match_label_keys] if constraints else ()
+        if not keys or all(self.labels.get(key) == other.labels.get(key) for key in keys):
             for name in ("spread_constraints", "spread_by_action"):
                 if name in its:
                     mine[name] = its[name]
         self.is_like_another = True
 
-    def take_sums(self, other: "PodInfo") -> None:
-        """Take over what another version of the pod takes of its node, where nothing that it hangs on has changed."""
+    def take_sums(self, other: "PodInfo") -> bool:
+        """Take over what another version of the pod takes of its node; whether nothing that it hangs on has changed.
+
+        The other's must be readable.
+        """
         mine, its = self.pod.spec, other.pod.spec
-        if _tells_of_resources(self.pod) or _tells_of_resources(other.pod):
-            return
+        if not _tell_the_same(self.pod.status, other.pod.status):
+            return False
         same = mine.containers == its.containers and mine.init_containers == its.init_containers
-        if same and mine.overhead == its.overhead and mine.resources == its.resources:
-            for name in _SUMS:
-                if name in other.__dict__:
-                    self.__dict__[name] = other.__dict__[name]
+        if not (same and mine.overhead == its.overhead and mine.resources == its.resources):
+            return False
+        self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
+        self.host_ports = other.host_ports
+        return True
 
     @property
     def key(self) -> str:
@@ -204,10 +206,21 @@ class PodInfo:
         return tuple(normalized_image_name(name) for name in names)
 
 
-def _tells_of_resources(pod: Pod) -> bool:
-    """Whether the kubelet has said what containers have got: a resize may be in flight."""
-    status = pod.status
-    return bool(status.container_statuses or status.init_container_statuses) or status.resources is not None
+def _tell_the_same(one: PodStatus, other: PodStatus) -> bool:
+    """Whether the kubelet has said the same of what containers have got, and nothing of a resize that it puts off."""
+    says_something = one.container_statuses or one.init_container_statuses or one.resources is not None
+    if says_something and (_is_resize_put_off(one) or _is_resize_put_off(other)):
+        return False
+    return (
+        one.container_statuses == other.container_statuses
+        and one.init_container_statuses == other.init_container_statuses
+        and one.resources == other.resources
+        and one.allocated_resources == other.allocated_resources
+    )
+
+
+def _is_resize_put_off(status: PodStatus) -> bool:
+    return "PodResizePending" in [condition.type for condition in status.conditions]
 
 
 def _host_ports(container: Container) -> list[HostPort]:

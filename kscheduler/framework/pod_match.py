@@ -1,7 +1,7 @@
 """A set of pods, as affinity terms and spread constraints describe it: namespaces and label selectors."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kscheduler.api.selectors import Selector
 
@@ -21,6 +21,16 @@ class PodMatch:
     also: "PodMatch | None" = None
     """The pod must be in this set as well: for several terms whose namespaces differ."""
 
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Worked out once: columns of counts are looked up by it for each pod that comes or goes."""
+
+    def __post_init__(self) -> None:
+        parts = self.namespaces, self.namespace_selector, self.selectors, self.counts_terminating, self.also
+        object.__setattr__(self, "_hash", hash(parts))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     @property
     def is_everywhere(self) -> bool:
         """Whether every namespace is meant, one that nobody knows included."""
@@ -39,4 +49,7 @@ class PodMatch:
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod's labels satisfy all selectors, those of `also` too."""
-        return all(one.matches(labels) for one in self.selectors) and (self.also is None or self.also.selects(labels))
+        for one in self.selectors:  # no `all`: its generator costs as much again as the one or two there are
+            if not one.matches(labels):
+                return False
+        return self.also is None or self.also.selects(labels)

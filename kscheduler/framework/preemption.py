@@ -5,7 +5,7 @@ server and takes its time. So the plugin hands over a `Preemption` and returns a
 queue while it is under way.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -58,10 +58,21 @@ class Evictions(Protocol):
         """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
         ...
 
+    def nearly_done(self) -> Collection[str]:
+        """Keys (`namespace/name`) of preemptors whose wait may be over now.
+
+        Whoever was told to wait and is not among them would be told so again, and asking would change nothing.
+        """
+        ...
+
 
 class DisruptionBudgets(Protocol):
     """PodDisruptionBudgets by namespace."""
 
     def of_namespace(self, namespace: str) -> Sequence[PodDisruptionBudget]:
         """All of them, in the order of their names."""
+        ...
+
+    def listed(self) -> Sequence[PodDisruptionBudget]:
+        """Those of all namespaces; one that has changed is another object."""
         ...

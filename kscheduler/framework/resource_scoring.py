@@ -70,8 +70,9 @@ class Usage:
     @property
     def requested_both_ways(self) -> Amounts:
         """[resource, with the pod | without it, row]: the sum over the row's pods, with this one saturated."""
-        more = np.concatenate([self.requests, np.zeros_like(self.requests)], axis=1)[:, :, None]
-        both: Amounts = np.minimum(self.requested[:, None], MAX_INT64 - more) + more
+        both = np.empty((len(self), 2, self.size), dtype=np.int64)
+        both[:, 0] = np.minimum(self.requested, MAX_INT64 - self.requests) + self.requests
+        both[:, 1] = self.requested
         return both
 
 

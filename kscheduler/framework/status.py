@@ -21,6 +21,8 @@ class Code(IntEnum):
     PENDING = 6
     """Rejected, waiting for something outside the cluster; its event bypasses back-off."""
 
+    __hash__ = int.__hash__  # a member is its number, also to a dict; an Enum's own is in Python, and metrics ask often
+
     @property
     def label(self) -> str:
         """The name that metrics and recorded decisions use."""

@@ -21,7 +21,8 @@ from kscheduler.framework.node_table import NodeTable, Rows, clamped
 from kscheduler.framework.occupants import Items, Removable
 from kscheduler.framework.pod_info import PodInfo
 
-_MOVED_BY_PODS: Final = ("pod_count", "generation", "pods_version")
+SELDOM_READ: Final = ("generation", "pods_version")
+"""Columns that tell of changes: no filter of ours reads them, so a fork makes its own when somebody does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +39,10 @@ class TrialTable(NodeTable):
 
     def __init__(self, nodes: NodeTable, pods: Removable) -> None:
         self.__dict__.update(vars(nodes))
-        for name in _MOVED_BY_PODS:
-            setattr(self, name, getattr(nodes, name).copy())
+        for name in SELDOM_READ:
+            self.__dict__.pop(name, None)
+        self._beneath = nodes
+        self.pod_count = nodes.pod_count.copy()
         self._sums = np.concatenate([nodes.requested, nodes.nonzero_requested])
         self.requested, self.nonzero_requested = self._sums[:-2], self._sums[-2:]
         self._pods = pods
@@ -53,6 +56,15 @@ class TrialTable(NodeTable):
             self._take_all_out()
 
     # --- reading ------------------------------------------------------------------------------------------------------
+
+    def __getattr__(self, name: str) -> NDArray[np.int64]:
+        """A column that has not been read so far: all rows that lack pods, or did, have changed."""
+        if name not in SELDOM_READ:
+            raise AttributeError(name)
+        self.__dict__.update({one: getattr(self._beneath, one).copy() for one in SELDOM_READ})
+        self._changed(self._pods.rows)
+        column: NDArray[np.int64] = self.__dict__[name]
+        return column
 
     def info(self, row: int) -> NodeInfo:
         """The node with the pods that are there now: a copy, made anew at each call where a pod of it is away."""
@@ -105,12 +117,11 @@ class TrialTable(NodeTable):
     def _take_all_out(self) -> None:
         pods, rows = self._pods, self._pods.rows
         sums = self._sums.take(rows, axis=1)
-        exact = (sums < MAX_INT64).all(axis=0)
-        with np.errstate(over="ignore"):  # saturated sums wrap here, and are worked out below instead
-            self._sums[:, rows] = sums - np.add.reduceat(pods.sums, pods.starts, axis=1)
+        self._sums[:, rows] = sums - np.add.reduceat(pods.sums, pods.starts, axis=1)
         self.pod_count[rows] -= pods.counts
-        for row in rows[~exact].tolist():
-            self._work_out(row)
+        if sums.max(initial=0) == MAX_INT64:  # saturated sums have wrapped
+            for row in rows[(sums == MAX_INT64).any(axis=0)].tolist():
+                self._work_out(row)
         for item in pods.with_ports:
             self.ports.discard(int(pods.row_of[item]), pods.pod(item).host_ports)
         self._changed(rows)
@@ -138,6 +149,8 @@ class TrialTable(NodeTable):
         return [item for item in items.tolist() if item in self._pods.with_ports]
 
     def _changed(self, rows: Rows) -> None:
+        if "generation" not in self.__dict__:
+            return
         self.last_generation += 1
         self.generation[rows] = self.last_generation
         self.pods_version[rows] += 1

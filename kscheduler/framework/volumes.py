@@ -9,8 +9,7 @@ What pods on nodes use is kept ready by node: claims, disks that must not be sha
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,10 +31,17 @@ Disk = tuple[str, ...]
 CountColumn = NDArray[np.int64]
 """One number per row of the table."""
 
+UNLIMITED_ROOM: Final = 2**62
+"""Of a driver without a limit: more than any pod asks for."""
 
-@dataclass(frozen=True, slots=True)
-class AttachableVolume:
-    """A volume of a CSI driver that a pod needs on its node."""
+Subject = tuple[str, str]
+"""What can be listened to: (`POD`, UID), (`CLAIM`, key) or (`VOLUME`, name)."""
+
+POD, CLAIM, VOLUME = "pod", "claim", "volume"
+
+
+class AttachableVolume(NamedTuple):
+    """A volume of a CSI driver that a pod needs on its node. A tuple, because several are made per decision."""
 
     unique_name: str
     """`driver/handle`: names the volume in the whole cluster."""
@@ -114,8 +120,11 @@ class Volumes(Protocol):
         """Take an assumption back; another one, or a confirmed newer version, is left alone."""
         ...
 
-    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after each change of a volume or claim, or of who uses one; returns how to end that."""
+    def on_change(self, subjects: Iterable[Subject], listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after each change of these; returns how to end that.
+
+        A pod changes when it leaves its node; a claim also with the volumes that it names.
+        """
         ...
 
     # --- use by pods on nodes -----------------------------------------------------------------------------------------
@@ -149,6 +158,21 @@ class Volumes(Protocol):
 
     def attached(self, driver: str) -> CountColumn:
         """How many volumes of the driver each row's pods use, or are attached there all the same."""
+        ...
+
+    def attach_room(self, driver: str) -> CountColumn:
+        """How many more volumes of the driver each row takes (the limit less what is attached)."""
+        ...
+
+    def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
+        """Whether each of the rows takes so many more volumes of the driver; if in doubt, False.
+
+        It costs less than to ask for the room: what has changed lately is not counted, but taken for the worst.
+        """
+        ...
+
+    def is_countable(self) -> bool:
+        """Whether what is attached can be counted wherever there are limits; if in doubt, False."""
         ...
 
     def rows_using(self, unique_name: str) -> Rows:

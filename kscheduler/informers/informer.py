@@ -104,7 +104,7 @@ class Informer(Generic[T]):
     def add_handler(self, handler: Handler[T]) -> None:
         """Tell `handler` of everything from now on; of what is stored already, at once."""
         for obj in self.store.list():
-            self._guard(lambda one=obj: handler.on_add(one, initial=True), obj)  # type: ignore[misc]  # bound now
+            self._guard(lambda one, obj=obj: one.on_add(obj, initial=True), handler, obj)  # type: ignore[misc]
         self._handlers.append(handler)
 
     def heard(self) -> None:
@@ -225,11 +225,11 @@ class Informer(Generic[T]):
         if self._touched is not None:
             self._touched.add(obj.key)
         for handler in self._handlers:
-            self._guard(lambda one=handler: call(one), obj)  # type: ignore[misc]  # bound now, called now
+            self._guard(call, handler, obj)
 
-    def _guard(self, call: Callable[[], None], obj: T) -> None:
+    def _guard(self, call: Callable[[Handler[T]], None], handler: Handler[T], obj: T) -> None:
         try:
-            call()
+            call(handler)
         except Exception:
             self._handler_errors += 1
             log.exception("event handler failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)

@@ -44,8 +44,7 @@ class Store(Generic[T]):
 
     def put(self, key: str, obj: T) -> None:
         """Store an object in place of an older state."""
-        old = self._objects.get(key)
-        if old is not None:
+        if self._indexes and (old := self._objects.get(key)) is not None:
             self._unfile(key, old)
         self._objects[key] = obj
         for name in self._indexes:

@@ -40,8 +40,9 @@ LARGEST_ANNOTATION = 4096
 """Characters of an annotation's value that is kept."""
 
 
-_MOST_OF_THEIR_OWN: Final = 4096
-"""Labels and owners that are remembered: in a cluster of Jobs nearly all are seen once, and must not stay."""
+_MOST_OF_THEIR_OWN: Final = 32_768
+"""Labels and owners that are remembered: as many as a large cluster has Deployments. In a cluster of Jobs nearly all are
+seen once, and must not stay for long: 20 MiB at most."""
 
 
 def trim(obj: KubeObject) -> None:
@@ -50,14 +51,14 @@ def trim(obj: KubeObject) -> None:
     if metadata.annotations:
         metadata.annotations.pop(LAST_APPLIED, None)
     if metadata.labels:
-        metadata.labels = {intern(key): intern(value) for key, value in metadata.labels.items()}
+        metadata.labels = _interned(metadata.labels)
 
 
 class PodTransform:
     """For pods, of which there are many: whole labels are shared too."""
 
     def __init__(self) -> None:
-        self._labels: Shared[dict[str, str]] = Shared(_MOST_OF_THEIR_OWN)
+        self._labels: Shared[dict[str, str]] = Shared(_MOST_OF_THEIR_OWN, _interned)
         self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MOST_OF_THEIR_OWN)
         self._containers: Shared[tuple[Container, ...]] = Shared()
         self._tolerations: Shared[tuple[Toleration, ...]] = Shared()
@@ -70,8 +71,7 @@ class PodTransform:
         metadata = pod.metadata
         metadata.namespace = intern(metadata.namespace)
         if metadata.labels:
-            labels = {intern(key): intern(value) for key, value in metadata.labels.items()}
-            metadata.labels = self._labels.of(labels)
+            metadata.labels = self._labels.of(metadata.labels)
         if metadata.annotations:
             _drop_large_annotations(pod)
         if metadata.owner_references:
@@ -126,6 +126,10 @@ def default_transform(plural: str) -> Transform:
     if plural == "pods":
         return PodTransform()
     return NodeTransform() if plural == "nodes" else trim
+
+
+def _interned(labels: dict[str, str]) -> dict[str, str]:
+    return {intern(key): intern(value) for key, value in labels.items()}
 
 
 def _drop_large_annotations(pod: Pod) -> None:

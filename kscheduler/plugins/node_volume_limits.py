@@ -54,6 +54,7 @@ class NodeVolumeLimits(Plugin):
 
     name = "NodeVolumeLimits"
     depends_on = (Source.ROW, Source.VOLUMES)
+    needs_volumes = True
     TOO_MANY = 1
     NO_CLAIM = -1
     reasons: ClassVar = {TOO_MANY: "node(s) exceed max volume count"}
@@ -103,6 +104,8 @@ class NodeVolumeLimits(Plugin):
             return np.full(len(rows), self.NO_CLAIM, dtype=np.int64)
         if nodes is not self._handle.view.nodes:
             return self._filter_fork(wanted, volumes, nodes, rows)
+        if _surely_fits(wanted, volumes, rows):
+            return PASS_ALL
         return self._filter_rows(wanted, volumes, nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
@@ -146,6 +149,16 @@ def _may_attach(pod: Pod) -> bool:
     )
 
 
+def _surely_fits(wanted: Iterable[AttachableVolume], volumes: Volumes, rows: Rows) -> bool:
+    """Whether all rows have room for all volumes, even if none of them is there yet and each counts everywhere."""
+    new: dict[str, int] = {}
+    for volume in wanted:
+        if volume.problem:
+            return False
+        new[volume.driver] = new.get(volume.driver, 0) + 1
+    return not new or (volumes.is_countable() and all(volumes.surely_take(*one, rows) for one in new.items()))
+
+
 def _where_it_counts(volume: AttachableVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask | None:
     """All rows (`None`), or those where its in-tree plugin is migrated.
 
@@ -179,11 +192,7 @@ def _asking(needed: Mapping[str, Mapping[str, Mask | None]], rows: Rows) -> Rows
 
 def _too_many(driver: str, masks: Mapping[str, Mask | None], volumes: Volumes, rows: Rows) -> Mask | None:
     """The rows where the driver's limit would be exceeded; `None` where there are none."""
-    where = compact(rows)
-    limits = values_at(volumes.attach_limits(driver), where)
-    is_limited = limits >= 0
-    if not np.count_nonzero(is_limited):
-        return None
+    room = values_at(volumes.attach_room(driver), compact(rows))
     new: NDArray[np.int64] | int = 0
     for unique_name, counts in masks.items():
         users = volumes.rows_using(unique_name)
@@ -192,8 +201,7 @@ def _too_many(driver: str, masks: Mapping[str, Mask | None], volumes: Volumes, r
         else:
             is_new = ~np.isin(rows, users)
             new = new + (is_new if counts is None else counts & is_new)
-    too_many: Mask = values_at(volumes.attached(driver), where) + new > limits
-    too_many &= is_limited
+    too_many: Mask = room < new
     if not np.count_nonzero(too_many):
         return None
     too_many &= np.asarray(new) > 0

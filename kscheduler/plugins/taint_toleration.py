@@ -34,6 +34,7 @@ class TaintToleration(Plugin):
     depends_on = (Source.ROW,)
     reads_pods = False
     reads_spec_only = True
+    normalizes_points_only = True
     UNTOLERATED = -1
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}
 

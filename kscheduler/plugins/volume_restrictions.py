@@ -66,6 +66,7 @@ class VolumeRestrictions(Plugin):
 
     name = "VolumeRestrictions"
     depends_on = (Source.ROW, Source.VOLUMES)
+    needs_volumes = True
     DISK_IN_USE = 1
     CLAIM_IN_USE = 2
     reasons: ClassVar = {
@@ -101,16 +102,17 @@ class VolumeRestrictions(Plugin):
         disks, volumes = _disks(pod.pod), self._handle.volumes
         if volumes is None:
             return PreFilterResult(NOTHING_KNOWN)
-        claims = _claims(pod.pod)
-        found = {name: volumes.confirmed_claim(pod.namespace, name) for name in claims}
-        missing = next((name for name in claims if found[name] is None), None)
-        if missing is not None:
-            return PreFilterResult(unresolvable(claim_not_found(missing), plugin=self.name))
-        exclusive = frozenset(name for name, claim in found.items() if claim is not None and _is_exclusive(claim))
-        users = sum(_is_used(volumes, nodes, pod.namespace, name) for name in exclusive)
+        exclusive: set[str] = set()
+        for name in _claims(pod.pod):
+            claim = volumes.confirmed_claim(pod.namespace, name)
+            if claim is None:
+                return PreFilterResult(unresolvable(claim_not_found(name), plugin=self.name))
+            if _is_exclusive(claim):
+                exclusive.add(name)
+        users = sum(_is_used(volumes, nodes, pod.namespace, name) for name in exclusive) if exclusive else 0
         if not disks and not users:
             return SKIPPED
-        cycle.write(_Wanted(disks, exclusive, users))
+        cycle.write(_Wanted(disks, frozenset(exclusive), users))
         return PreFilterResult(SUCCESS)
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:

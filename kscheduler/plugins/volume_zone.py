@@ -45,6 +45,7 @@ class VolumeZone(Plugin):
 
     name = "VolumeZone"
     depends_on = (Source.ROW, Source.VOLUMES)
+    needs_volumes = True
     reads_pods = False
     ELSEWHERE = -1
     reasons: ClassVar = {ELSEWHERE: "node(s) had no available volume zone"}

@@ -28,6 +28,8 @@ class AttemptResult(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     ERROR = "error"
 
+    __hash__ = str.__hash__  # a member is its text, also to a dict; an Enum's own is in Python
+
 
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
     """Upper bounds start, start * factor, ... (the +Inf bucket is implied).
@@ -123,7 +125,9 @@ _SLI_SECONDS = exponential_bounds(0.01, 2, 20)
 _PLUGIN_SECONDS = exponential_bounds(0.00001, 1.5, 20)
 _ATTEMPTS = exponential_bounds(1, 2, 5)
 _VICTIMS = exponential_bounds(1, 2, 7)
-_ATTEMPT_LABELS = (*(str(attempt) for attempt in range(15)), "15+")
+_MOST_ATTEMPTS = 15
+_ATTEMPT_VALUES = (*((str(attempt),) for attempt in range(_MOST_ATTEMPTS)), (f"{_MOST_ATTEMPTS}+",))
+"""Label values by number of attempts."""
 
 
 class Observations:
@@ -153,7 +157,7 @@ class Observations:
 
     def attempt(self, result: AttemptResult, profile: str, seconds: float) -> None:
         """A scheduling attempt ended: bound (from the start of its cycle to after the bind), rejected, or failed."""
-        key = (result.value, profile)
+        key = result, profile
         self.schedule_attempts[key] += 1
         self.attempt_seconds[key].observe(seconds)
 
@@ -167,7 +171,8 @@ class Observations:
 
     def sli(self, attempts: int, seconds: float) -> None:
         """A pod was bound so long after it first entered the active queue; gated time does not count."""
-        self.sli_seconds[(_ATTEMPT_LABELS[min(max(attempts, 0), 15)],)].observe(max(seconds, 0.0))
+        values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
+        self.sli_seconds[values].observe(max(seconds, 0.0))
 
     def permit_wait(self, result: str, seconds: float) -> None:
         """A pod's wait for Permit plugins ended with this status code (its label, such as `Success`)."""

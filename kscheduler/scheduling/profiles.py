@@ -1,7 +1,8 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -13,10 +14,12 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements
+from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
+from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.hints import HintTable, ObserveHint, unobserved
 from kscheduler.state.queue import ClassOf, QueuePolicy, no_class
 
@@ -46,6 +49,7 @@ def queue_policy(
     on_incoming: Callable[[str, str, int], None],
     class_of: ClassOf = no_class,
     observe_hint: ObserveHint = unobserved,
+    hints_alike: HintsAlike = no_hints_alike,
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
@@ -58,7 +62,24 @@ def queue_policy(
             return error(f"no profile is named {pod.pod.spec.scheduler_name}")
         return profile.run_pre_enqueue(pod, first)
 
-    return QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming, class_of)
+    policy = QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming, class_of)
+    return replace(policy, standing_gates=_standing_gates(profiles), hints_alike=hints_alike)
+
+
+def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
+    return {
+        (profile.name, plugin.name): partial(_may_let_in, plugin)
+        for profile in profiles.values()
+        for plugin in profile.pre_enqueue
+        if knows_whom_it_may_let_in(plugin)
+    }
+
+
+def _may_let_in(gate: StandingGate) -> Collection[str] | None:
+    try:
+        return gate.may_let_in()
+    except Exception:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
+        return None
 
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:

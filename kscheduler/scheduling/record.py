@@ -2,7 +2,7 @@
 
 Logs, metrics, Events, conditions and `explain` are folds over it. The arrays are the cycle's own copies; node names are
 frozen by row. A bound pod's record is dropped with its attempt. Made with a `ClassEngine`, the record of a pod that
-fits somewhere tells who turned other nodes down, and each plugin's points, only if the engine was asked to.
+fits somewhere tells who turned other nodes down, and the points, only if the engine was asked to.
 """
 
 from dataclasses import dataclass, field
@@ -48,7 +48,7 @@ class SchedulingRecord:
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     scores: tuple[PluginScores, ...] = ()
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
-    """One per feasible row; empty where nothing was scored."""
+    """One per feasible row; empty where nothing was scored, and where a class knew its best rows already."""
     post_filter: Status | None = None
     """How PostFilter ended; `None` where it was not asked."""
     nominated_node_name: str | None = None

@@ -48,13 +48,14 @@ class AssumeCache(Generic[T]):
 
     def assume(self, obj: T) -> None:
         """Let readers see this instead. Raises `ValueError` where it was made from another version."""
-        confirmed = self._confirmed.get(obj.key)
+        key = obj.key
+        confirmed = self._confirmed.get(key)
         if confirmed is None:
-            raise ValueError(f'"{obj.key}" is gone and cannot be assumed')
+            raise ValueError(f'"{key}" is gone and cannot be assumed')
         if not _same_version(confirmed, obj):
             stored, assumed = confirmed.metadata.resource_version, obj.metadata.resource_version
-            raise ValueError(f'"{obj.key}" is out of sync (stored: {stored}, assume: {assumed})')
-        self._assumed[obj.key] = obj
+            raise ValueError(f'"{key}" is out of sync (stored: {stored}, assume: {assumed})')
+        self._assumed[key] = obj
 
     def restore(self, obj: T) -> None:
         """Forget the assumption that `obj` is, or was made from; a newer one stays."""

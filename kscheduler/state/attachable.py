@@ -4,7 +4,6 @@ Behind a claim stands the volume it is bound to; a claim without one counts agai
 volume, under a name that no real volume has. In-tree volumes count as their driver's where their plugin is migrated.
 """
 
-from collections.abc import Iterator
 from typing import Protocol
 
 from kscheduler.api.core import Pod, Volume
@@ -39,22 +38,21 @@ class StorageObjects(Protocol):
 
 def attachable_volumes(pod: Pod, objects: StorageObjects, *, is_new: bool) -> frozenset[AttachableVolume]:
     """What the pod needs. Raises `ClaimNotFoundError` (only for a new pod) and `BrokenClaimError`."""
-    return frozenset(_attachable(pod, objects, is_new=is_new))
+    found = [_attachable(pod, volume, objects, is_new=is_new) for volume in pod.spec.volumes]
+    return frozenset(one for one in found if one is not None)
 
 
-def _attachable(pod: Pod, objects: StorageObjects, *, is_new: bool) -> Iterator[AttachableVolume]:
-    for volume in pod.spec.volumes:
-        name = claim_name(pod, volume)
-        if name is None:
-            yield from _inline(volume)
-            continue
-        claim = _claim(pod, name, objects, is_new=is_new)
-        if claim is None:
-            continue
-        problem = ownership_problem(pod, claim) if volume.ephemeral is not None else ""
-        if problem:
-            raise BrokenClaimError(problem)
-        yield from _behind(claim, objects)
+def _attachable(pod: Pod, volume: Volume, objects: StorageObjects, *, is_new: bool) -> AttachableVolume | None:
+    name = claim_name(pod, volume)
+    if name is None:
+        return _inline(volume)
+    claim = _claim(pod, name, objects, is_new=is_new)
+    if claim is None:
+        return None
+    problem = ownership_problem(pod, claim) if volume.ephemeral is not None else ""
+    if problem:
+        raise BrokenClaimError(problem)
+    return _behind(claim, objects)
 
 
 def _claim(pod: Pod, name: str, objects: StorageObjects, *, is_new: bool) -> PersistentVolumeClaim | None:
@@ -66,48 +64,44 @@ def _claim(pod: Pod, name: str, objects: StorageObjects, *, is_new: bool) -> Per
     return claim
 
 
-def _inline(volume: Volume) -> Iterator[AttachableVolume]:
+def _inline(volume: Volume) -> AttachableVolume | None:
     try:
         source = csi_migration.of_inline(volume)
     except ValueError as problem:
         plugin = csi_migration.plugin_of(volume)
-        yield AttachableVolume("", "", plugin, f"converting volume({volume.name}) from inline to csi: {problem}")
-    else:
-        if source is not None:
-            yield _migrated(source)
+        return AttachableVolume("", "", plugin, f"converting volume({volume.name}) from inline to csi: {problem}")
+    return _migrated(source) if source is not None else None
 
 
 def _migrated(source: csi_migration.Migratable) -> AttachableVolume:
     return AttachableVolume(f"{source.driver}/{source.handle}", source.driver, source.plugin)
 
 
-def _behind(claim: PersistentVolumeClaim, objects: StorageObjects) -> Iterator[AttachableVolume]:
+def _behind(claim: PersistentVolumeClaim, objects: StorageObjects) -> AttachableVolume | None:
     volume = objects.confirmed_volume(claim.spec.volume_name) if claim.spec.volume_name else None
     if volume is None:
-        yield from _to_be_made(claim, objects.storage_class(claim.storage_class))
-    elif volume.spec.csi is not None:
-        csi = volume.spec.csi
-        if csi.driver and csi.volume_handle:
-            yield AttachableVolume(f"{csi.driver}/{csi.volume_handle}", csi.driver)
-    else:
-        yield from _in_tree(volume)
+        return _to_be_made(claim, objects.storage_class(claim.storage_class))
+    if volume.spec.csi is None:
+        return _in_tree(volume)
+    csi = volume.spec.csi
+    has_name = csi.driver and csi.volume_handle
+    return AttachableVolume(f"{csi.driver}/{csi.volume_handle}", csi.driver) if has_name else None
 
 
-def _in_tree(volume: PersistentVolume) -> Iterator[AttachableVolume]:
+def _in_tree(volume: PersistentVolume) -> AttachableVolume | None:
     try:
         source = csi_migration.of_volume(volume)
     except ValueError:
-        return  # as upstream: what has no translation is not counted
-    if source is not None and source.handle:
-        yield _migrated(source)
+        return None  # as upstream: what has no translation is not counted
+    return _migrated(source) if source is not None and source.handle else None
 
 
-def _to_be_made(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> Iterator[AttachableVolume]:
+def _to_be_made(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> AttachableVolume | None:
     """Without a class the claim has to be bound before its pod comes here: nothing to count."""
     provisioner = storage_class.provisioner if storage_class is not None else ""
     handle = f"{_NOT_MADE_YET}-{claim.key}"
     if provisioner in DRIVERS:
         driver = DRIVERS[provisioner]
-        yield AttachableVolume(f"{driver}/{handle}", driver, provisioner)
-    elif provisioner and provisioner not in csi_migration.NOT_COUNTED:
-        yield AttachableVolume(f"{provisioner}/{handle}", provisioner)
+        return AttachableVolume(f"{driver}/{handle}", driver, provisioner)
+    is_counted = provisioner and provisioner not in csi_migration.NOT_COUNTED
+    return AttachableVolume(f"{provisioner}/{handle}", provisioner) if is_counted else None

@@ -196,19 +196,17 @@ class Cache:
 
         Raises `QuantityError`, changing nothing, where its requests cannot be read.
         """
-        state = self._pods.get(pod.metadata.uid or pod.key)
         new = PodInfo(pod)
-        if state is not None:
-            new.take_sums(state.pod)
-        _readable(new)
+        state = self._pods.get(new.uid)
         if state is None:
-            self._count_in(_PodState(new, new.node_name, assumed=False))
+            self._count_in(_PodState(_readable(new), new.node_name, assumed=False))
             return ""
+        takes_the_same = _takes_the_same(state.pod, new)
         elsewhere = state.node_name if state.node_name != new.node_name else ""
         if state.assumed:
             self._assumed -= 1
             state.assumed = False
-        if elsewhere or not _takes_the_same(state.pod, new):
+        if elsewhere or not takes_the_same:
             self._count_out(state)
             self._count_in(_PodState(new, new.node_name, assumed=False))
         else:
@@ -268,13 +266,18 @@ class Cache:
 
 def _readable(pod: PodInfo) -> PodInfo:
     """The pod, with its sums worked out: what cannot be read fails here, before anything is counted."""
-    _ = pod.accounted, pod.nonzero_accounted, pod.host_ports
+    _sums(pod)
     return pod
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    same_sums = old.accounted == new.accounted and old.nonzero_accounted == new.nonzero_accounted
-    return same_sums and old.host_ports == new.host_ports and old.pod.spec.volumes == new.pod.spec.volumes
+    """Whether nothing of a node moves with the new version. Raises `QuantityError` where it cannot be read."""
+    same_sums = new.take_sums(old) or _sums(old) == _sums(new)
+    return same_sums and old.pod.spec.volumes == new.pod.spec.volumes
+
+
+def _sums(pod: PodInfo) -> tuple[object, ...]:
+    return pod.accounted, pod.nonzero_accounted, pod.host_ports
 
 
 def _shows_the_same(old: Node, new: Node) -> bool:

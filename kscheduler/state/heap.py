@@ -1,21 +1,31 @@
-"""A heap whose entries can be taken out by key."""
+"""A priority queue whose entries can be taken out by key.
+
+Most items come in the order in which they go: pods of one priority, by time. Such an item is appended to a line, which
+costs the same however many wait; only those that go before somebody who came earlier are kept in a heap.
+"""
 
 import heapq
+from collections import deque
 from collections.abc import Callable, Collection, Hashable, Iterator
 from itertools import count
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
+_Entry = tuple[Any, int, Hashable]
+"""An item's order, its serial number (of equals the older goes first), and its key."""
+
 
 class KeyedHeap(Generic[T]):
     """Smallest first, by `order(item)`; one item per key. Removal is lazy: dead entries sink out when they surface."""
 
-    __slots__ = ("_entries", "_live", "_order", "_serial")
+    __slots__ = ("_heap", "_line", "_live", "_order", "_serial")
 
     def __init__(self, order: Callable[[T], Any]) -> None:
         self._order = order
-        self._entries: list[tuple[Any, int, Hashable]] = []
+        self._line: deque[_Entry] = deque()
+        """Ascending."""
+        self._heap: list[_Entry] = []
         self._live: dict[Hashable, tuple[int, T]] = {}
         self._serial = count()
 
@@ -39,35 +49,52 @@ class KeyedHeap(Generic[T]):
 
     def push(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with the same key; its order is worked out anew."""
-        serial = next(self._serial)
-        self._live[key] = (serial, item)
-        heapq.heappush(self._entries, (self._order(item), serial, key))
-        if len(self._entries) > 2 * len(self._live) + 64:
+        entry = self._order(item), next(self._serial), key
+        self._live[key] = entry[1], item
+        if not self._line or self._line[-1] < entry:
+            self._line.append(entry)
+        else:
+            heapq.heappush(self._heap, entry)
+        if len(self._line) + len(self._heap) > 2 * len(self._live) + 64:
             self._compact()
 
     def peek(self) -> T | None:
         """The smallest item."""
-        while self._entries:
-            _, serial, key = self._entries[0]
-            entry = self._live.get(key)
-            if entry is not None and entry[0] == serial:
-                return entry[1]
-            heapq.heappop(self._entries)
-        return None
+        entry = self._smallest()
+        return self._live[entry[2]][1] if entry is not None else None
 
     def pop(self) -> T | None:
         """Take the smallest item out."""
-        item = self.peek()
-        if item is not None:
-            _, _, key = heapq.heappop(self._entries)
-            del self._live[key]
-        return item
+        entry = self._smallest()
+        if entry is None:
+            return None
+        if self._line and self._line[0] is entry:
+            self._line.popleft()
+        else:
+            heapq.heappop(self._heap)
+        return self._live.pop(entry[2])[1]
 
     def remove(self, key: Hashable) -> T | None:
         """Take the item with this key out."""
         entry = self._live.pop(key, None)
         return entry[1] if entry is not None else None
 
+    def _smallest(self) -> _Entry | None:
+        """The entry that goes next; the dead before it are dropped."""
+        line, heap = self._line, self._heap
+        while line and not self._is_live(line[0]):
+            line.popleft()
+        while heap and not self._is_live(heap[0]):
+            heapq.heappop(heap)
+        if line and heap:
+            return min(line[0], heap[0])
+        return line[0] if line else heap[0] if heap else None
+
+    def _is_live(self, entry: _Entry) -> bool:
+        live = self._live.get(entry[2])
+        return live is not None and live[0] == entry[1]
+
     def _compact(self) -> None:
-        self._entries = [entry for entry in self._entries if self._live.get(entry[2], (-1,))[0] == entry[1]]
-        heapq.heapify(self._entries)
+        self._line = deque(filter(self._is_live, self._line))
+        self._heap = list(filter(self._is_live, self._heap))
+        heapq.heapify(self._heap)

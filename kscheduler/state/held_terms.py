@@ -5,7 +5,7 @@ of one Deployment hold the same term, so each distinct term is kept once, with t
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -35,10 +35,13 @@ class HeldTerms:
         terms = pod.affinity_terms
         if terms is NO_TERMS:
             return
-        self.required_anti_affinity.count(row, terms.required_anti_affinity, change)
-        self.required_affinity.count(row, terms.required_affinity, change)
-        self.preferred.count(row, terms.preferred_affinity, change)
-        self.preferred.count(row, (replace(one, weight=-one.weight) for one in terms.preferred_anti_affinity), change)
+        for kind, its in (
+            (self.required_anti_affinity, terms.required_anti_affinity),
+            (self.required_affinity, terms.required_affinity),
+            (self.preferred, terms.preferred_by_both),
+        ):
+            if its:
+                kind.count(row, its, change)
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
         """A column of holders summed over a label of the nodes; `None` for another column."""

@@ -77,6 +77,12 @@ class HintTable:
         """Whether the plugin registered the event; the wildcard is an event of everybody who registered any."""
         return plugin in self._hints_for(profile, event)
 
+    def concerns(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether the event may mean anything to pods that these plugins turned down; if not, `strategy` says SKIP."""
+        if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
+            return True
+        return not rejectors.isdisjoint(self._hints_for(profile, event))
+
     def strategy(
         self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
     ) -> QueueingStrategy:

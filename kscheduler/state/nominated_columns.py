@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.arrivals import Arrivals
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.occupants import Kind, kind_of
 from kscheduler.framework.pod_info import PodInfo
@@ -19,6 +20,24 @@ from kscheduler.state.nominator import Nominator
 _FIRST_LENGTH: Final = 64
 _LARGEST: Final = 2**44
 """An amount beyond is not summed up here, so that no sum of half a million pods overflows."""
+
+
+class Expected:
+    """The nominated pods that a pod must leave room for, sorted and summed when it is known where they matter."""
+
+    def __init__(self, columns: "NominatedColumns", slots: NDArray[np.intp]) -> None:
+        self._columns = columns
+        self._slots = slots
+        self._everywhere: Arrivals | None = None
+
+    def among(self, rows: Rows) -> Arrivals | None:
+        """Those that come to one of the rows (ascending); `None` where there are none."""
+        if len(rows) == 1 and self._everywhere is None:  # the node that the pod is nominated to itself
+            there = self._columns.on_row(self._slots, int(rows[0]))
+            return self._columns.arrivals(there) if len(there) else None
+        if self._everywhere is None:
+            self._everywhere = self._columns.arrivals(self._slots)
+        return self._everywhere.among(rows)
 
 
 class NominatedColumns:
@@ -30,12 +49,12 @@ class NominatedColumns:
         self._changes = -1
         self._begin()
 
-    def before(self, pod: PodInfo) -> Arrivals | None:
+    def before(self, pod: PodInfo) -> "Expected | None":
         """Whom the pod must leave room for: nominated pods of equal or higher priority, never itself.
 
-        Nodes that are not there have none. `None` where there is nobody.
+        Nodes that are not there have none. `None` where there is nobody. It holds until a nomination is made or ends.
         """
-        if not len(self._nominator):
+        if not len(self._nominator) and not self._uids:
             return None
         self._follow()
         count = len(self._uids)
@@ -45,9 +64,14 @@ class NominatedColumns:
         if own is not None:
             is_before[own] = False
         slots = np.flatnonzero(is_before)
-        return self._arrivals(slots) if len(slots) else None
+        return Expected(self, slots) if len(slots) else None
 
-    def _arrivals(self, slots: NDArray[np.intp]) -> Arrivals:
+    def on_row(self, slots: NDArray[np.intp], row: int) -> NDArray[np.intp]:
+        """Those of the slots whose pods are nominated to the row."""
+        return slots.take(np.flatnonzero(self._row.take(slots) == row))
+
+    def arrivals(self, slots: NDArray[np.intp]) -> Arrivals:
+        """The pods of some slots (at least one), by row."""
         if len(slots) > 1:
             slots = slots.take(np.lexsort((self._number.take(slots), self._row.take(slots))))
         rows, sums = self._row.take(slots), self._sums.take(slots, axis=1)
@@ -72,6 +96,10 @@ class NominatedColumns:
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
     def _begin(self) -> None:
+        self.row_changes = ChangeLog()
+        """Rows where a nomination has been made or has ended, as of the last `before`; another log where any may have.
+
+        Which row a node has is a matter of the table's own log."""
         self._slot_of: dict[str, int] = {}
         self._uids: list[str] = []
         self._pods: list[PodInfo] = []
@@ -115,6 +143,8 @@ class NominatedColumns:
     def _set(self, uid: str) -> None:
         nomination = self._nominator.nomination(uid)
         slot = self._slot_of.get(uid)
+        if slot is not None:
+            self._tell(int(self._row[slot]))
         if nomination is None:
             if slot is not None:
                 self._free(slot)
@@ -131,7 +161,8 @@ class NominatedColumns:
     def _fill(self, slot: int, node_name: str, pod: PodInfo) -> None:
         self._pods[slot], self._node_names[slot] = pod, node_name
         self._priority[slot] = pod.priority
-        self._row[slot] = self._nodes.row_of(node_name)
+        self._row[slot] = row = self._nodes.row_of(node_name)
+        self._tell(row)
         self._number[slot] = self._next_number
         self._next_number += 1
         self._kind[slot] = self._kind_number(pod)
@@ -145,6 +176,10 @@ class NominatedColumns:
             else:
                 self._sums[place, slot] = amount
         self._is_exact[slot] = is_exact
+
+    def _tell(self, row: int) -> None:
+        if row >= 0:
+            self.row_changes.append(row)
 
     def _kind_number(self, pod: PodInfo) -> int:
         kind = kind_of(pod)

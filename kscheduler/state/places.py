@@ -13,6 +13,7 @@ from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.state.bundles import Bundle, Bundles, Element
 from kscheduler.state.gated import GatedPods
 from kscheduler.state.heap import KeyedHeap
+from kscheduler.state.parked import Parked
 
 ACTIVE: Final = "active"
 BACKOFF: Final = "backoff"
@@ -32,13 +33,15 @@ class SortKey(Protocol):
 class Places:
     """All waiting pods."""
 
-    def __init__(self, sort_key: SortKey) -> None:
+    def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
         self._sort_key = sort_key
         self._active: KeyedHeap[Element] = KeyedHeap(self._order)
         self._backoff: KeyedHeap[Element] = KeyedHeap(lambda one: (one.backoff_expiration, self._order(one)))
         self._error_backoff: KeyedHeap[Element] = KeyedHeap(lambda one: one.backoff_expiration)
-        self._parked: dict[Hashable, Element] = {}
-        self.gated = GatedPods()
+        self._heaps = tuple((heap, heap.keys()) for heap in (self._active, self._backoff, self._error_backoff))
+        """With their keys: to see that a pod waits nowhere must be cheap, it is asked twice about each."""
+        self.parked = Parked()
+        self.gated = gated if gated is not None else GatedPods()
         self.bundles = Bundles(sort_key)
         self.rejections: Counter[tuple[str, str]] = Counter()
         """How many of them were turned down by each (plugin, profile)."""
@@ -53,7 +56,7 @@ class Places:
         elements = {
             ACTIVE: len(self._active),
             BACKOFF: len(self._backoff) + len(self._error_backoff),
-            UNSCHEDULABLE: len(self._parked),
+            UNSCHEDULABLE: len(self.parked),
         }
         sizes = {place: count + self.bundles.surplus(place) for place, count in elements.items()}
         return {**sizes, GATED: len(self.gated)}
@@ -62,18 +65,18 @@ class Places:
         """Whether `pop` has something to give."""
         return bool(len(self._active) or len(self._backoff))
 
-    def parked(self) -> list[Element]:
-        """The unschedulable ones: pods by themselves, and bundles."""
-        return list(self._parked.values())
+    def has_parked(self) -> bool:
+        """Whether anybody waits for an event, gated ones included."""
+        return bool(len(self.parked) or self.gated)
 
     def parked_pods(self) -> Iterator[QueuedPodInfo]:
         """Pods that wait for an event, gated ones included."""
-        elements = (one if isinstance(one, Bundle) else (one,) for one in self._parked.values())
+        elements = (one if isinstance(one, Bundle) else (one,) for one in self.parked)
         return chain(chain.from_iterable(elements), self.gated)
 
     def is_parked(self, key: str) -> bool:
         """Whether a pod that is alone waits for an event."""
-        return key in self._parked or key in self.gated
+        return key in self.parked or key in self.gated
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """Where a pod is, and its history."""
@@ -84,7 +87,7 @@ class Places:
             queued = heap.get(key)
             if isinstance(queued, QueuedPodInfo):
                 return place, queued
-        for place, found in ((UNSCHEDULABLE, self._parked.get(key)), (GATED, self.gated.get(key))):
+        for place, found in ((UNSCHEDULABLE, self.parked.get(key)), (GATED, self.gated.get(key))):
             if isinstance(found, QueuedPodInfo):
                 return place, found
         return None
@@ -93,16 +96,17 @@ class Places:
 
     def put(self, element: Element, place: str) -> None:
         """Into that place; a pod that was parked is so no longer. A bundle must have been taken out."""
+        key: Any = element.key
         if isinstance(element, Bundle):
             element.place = place
         else:
-            self.unpark(element.key)
+            self.unpark(key)
         if place == UNSCHEDULABLE:
-            self._parked[element.key] = element
+            self.parked.put(element)
         elif place == GATED and isinstance(element, QueuedPodInfo):
             self.gated.put(element)
         else:
-            self._heap(element, place).push(element.key, element)
+            self._heap(element, place).push(key, element)
 
     def _heap(self, element: Element, place: str) -> KeyedHeap[Element]:
         if place == ACTIVE:
@@ -134,7 +138,7 @@ class Places:
         if not isinstance(element, Bundle):
             self.remove(element.key)
         elif element.place == UNSCHEDULABLE:
-            del self._parked[element.key]
+            self.parked.pop(element.key)
         else:
             self._heap(element, element.place).remove(element.key)
 
@@ -143,15 +147,18 @@ class Places:
         bundle = self.bundles.of_pod(key)
         if bundle is not None:
             return self._leave(bundle, key)
-        for heap in (self._active, self._backoff, self._error_backoff):
-            queued = heap.remove(key)
-            if isinstance(queued, QueuedPodInfo):
-                return queued
+        for heap, keys in self._heaps:
+            if key in keys:
+                queued = heap.remove(key)
+                if isinstance(queued, QueuedPodInfo):
+                    return queued
         return self.unpark(key)
 
     def unpark(self, key: str) -> QueuedPodInfo | None:
         """Take a pod that is alone out of the pool, or from behind its gate."""
-        queued = self._parked.pop(key, None)
+        if not self.has_parked():
+            return None
+        queued = self.parked.pop(key)
         return queued if isinstance(queued, QueuedPodInfo) else self.gated.remove(key)
 
     def go_alone(self, queued: QueuedPodInfo) -> None:
@@ -186,7 +193,8 @@ class Places:
     def count_rejections(self, queued: QueuedPodInfo, change: int) -> None:
         """Count a pod in or out with those who turned it down."""
         plugins = queued.unschedulable_plugins | queued.pending_plugins
-        self.count(plugins, queued.pod.pod.spec.scheduler_name, change)
+        if plugins:
+            self.count(plugins, queued.pod.pod.spec.scheduler_name, change)
 
     def count(self, plugins: Collection[str], profile: str, change: int) -> None:
         """So many pods more or fewer were turned down by these plugins."""

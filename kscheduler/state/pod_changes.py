@@ -1,5 +1,7 @@
 """What changed between two versions of a pod that waits, as cluster events (reference 1.0.5)."""
 
+from functools import lru_cache
+
 import msgspec
 
 from kscheduler.api.core import Pod, PodStatus
@@ -11,7 +13,11 @@ from kscheduler.framework.requests import accounted_requests
 def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDULABLE_POD) -> list[ClusterEvent]:
     """One event per property that changed; a plain update where none of them did."""
     changed = [action for action, differs in _EXTRACTORS if differs(old, new)]
-    return [ClusterEvent(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
+    return [_event(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
+
+
+_event = lru_cache(ClusterEvent)
+"""They are values, and there are a dozen."""
 
 
 def looks_alike(old: Pod, new: Pod) -> bool:
@@ -52,7 +58,7 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         before, after = accounted_requests(old), accounted_requests(new)
     except QuantityError:  # the cycle says so; the pod is tried again anyway when its owner mends it
         return False
-    return any(after.get(name, 0) < amount for name, amount in before.items())
+    return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
 
 
 def _gates_are_gone(old: Pod, new: Pod) -> bool:

@@ -21,7 +21,6 @@ no pod is like another, every element is a pod, and the queue does what kube-sch
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -29,15 +28,26 @@ from kscheduler.framework import events
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.status import Status
-from kscheduler.state.backoff import BackoffPolicy, is_backing_off
+from kscheduler.state.backoff import is_backing_off
 from kscheduler.state.bundles import Bundle, Element
-from kscheduler.state.hints import HintTable, QueueingStrategy
+from kscheduler.state.gated import GatedPods
+from kscheduler.state.hints import QueueingStrategy
 from kscheduler.state.in_flight import InFlight, SeenEvent
 from kscheduler.state.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
 from kscheduler.state.pod_changes import is_our_own_word, looks_alike, pod_update_events
+from kscheduler.state.queue_policy import ClassOf, QueuePolicy, no_class
 
-__all__ = ["ACTIVE", "BACKOFF", "GATED", "UNSCHEDULABLE", "QueuePolicy", "QueueStatistics", "SchedulingQueue"]
+__all__ = [
+    "ACTIVE",
+    "BACKOFF",
+    "GATED",
+    "UNSCHEDULABLE",
+    "ClassOf",
+    "QueuePolicy",
+    "QueueStatistics",
+    "SchedulingQueue",
+    "no_class",
+]
 
 MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
 FLUSH_UNSCHEDULABLE_SECONDS = 30.0
@@ -56,36 +66,12 @@ class QueueStatistics:
     """By event label."""
 
 
-ClassOf = Callable[[PodInfo], Hashable | None]
-"""Equal for pods that every plugin judges alike; `None` for a pod that is like no other."""
-
-
-def no_class(_pod: PodInfo) -> Hashable | None:
-    """Every pod is judged by itself."""
-    return None
-
-
-@dataclass(frozen=True, slots=True)
-class QueuePolicy:
-    """What the queue asks of its surroundings."""
-
-    sort_key: Callable[[QueuedPodInfo], Any]
-    """The QueueSort plugin."""
-    pre_enqueue: Callable[[PodInfo, str], Status]
-    """The profile's PreEnqueue plugins, the named one first; Success lets the pod in."""
-    hints: HintTable
-    backoff: BackoffPolicy
-    on_incoming: Callable[[str, str, int], None]
-    """Told of arrivals: queue, event label, number of pods."""
-    class_of: ClassOf = no_class
-
-
 class SchedulingQueue:
     """Pods that want a node. Keys are `namespace/name`; `now` is wall-clock seconds throughout."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._places = Places(policy.sort_key)
+        self._places = Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
         self._in_flight = InFlight()
 
     def statistics(self) -> QueueStatistics:
@@ -154,13 +140,19 @@ class SchedulingQueue:
 
         `pre_check` may pass over parked pods besides; of a pod it may look at what all pods of its class share.
         """
+        if not self._places.has_parked() and not len(self._in_flight):
+            return
         if not self._policy.hints.interests_anyone(event):
             return
-        for element in (*self._places.parked(), *self._gated_that_hear(event)):
+        waiting = self._parked_that_hear(event)
+        if self._places.gated:
+            waiting += self._gated_that_may_come_in(event, old, new, spared, pre_check)
+        for element in waiting:
             is_spared = not isinstance(element, Bundle) and element.pod.uid == spared
             if not is_spared and (pre_check is None or pre_check(element.pod)):
                 self._move(element, event, old, new, now)
-        self._in_flight.record(SeenEvent(event, old, new))
+        if len(self._in_flight):
+            self._in_flight.record(SeenEvent(event, old, new))
 
     def activate(self, keys: Collection[str], now: float) -> None:
         """Try these at once, whatever they wait for; one that is being tried comes back as soon as it may."""
@@ -222,7 +214,7 @@ class SchedulingQueue:
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: whoever has been parked for 5 minutes is tried again."""
         event = events.UNSCHEDULABLE_TIMEOUT
-        waiting = (*self._places.parked(), *self._gated_that_hear(event))
+        waiting = (*self._places.parked, *self._gated_that_hear(event))
         for element in waiting:
             if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
                 self._move(element, event, None, None, now)
@@ -265,10 +257,37 @@ class SchedulingQueue:
 
     # --- something has happened ---------------------------------------------------------------------------------------
 
+    def _parked_that_hear(self, event: ClusterEvent) -> list[Element]:
+        """Parked elements that one of their rejectors registered the event for."""
+        concerns = self._policy.hints.concerns
+        return self._places.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
+
     def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """Gated pods whose gating plugin registered the event; the others are passed over without a look."""
         hears = self._policy.hints.hears
         return self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event))
+
+    def _gated_that_may_come_in(
+        self,
+        event: ClusterEvent,
+        old: KubeObject | None,
+        new: KubeObject | None,
+        spared: str,
+        pre_check: Callable[[PodInfo], bool] | None,
+    ) -> list[QueuedPodInfo]:
+        """The same, without those that a standing gate would turn away again once hints have let them go.
+
+        They have left the pool and come back, and nothing but the number of arrivals tells: they are not touched. One
+        of a group answers the hints for all.
+        """
+        hears = self._policy.hints.hears
+        found, kept_out = self._places.gated.hearing(lambda profile, plugin: hears(profile, plugin, event), spared)
+        for one, pods in kept_out:
+            if pre_check is not None and not pre_check(one.pod):
+                continue
+            if self._policy.hints.strategy(one, event, old, new) is not QueueingStrategy.SKIP:
+                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
+        return found
 
     def _move(
         self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
@@ -280,7 +299,8 @@ class SchedulingQueue:
 
     def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
         """Take over the newest version of a pod; one that is of another class now goes its own way."""
-        if looks_alike(queued.pod.pod, pod.pod):
+        before = queued.pod.pod
+        if looks_alike(before, pod.pod):
             pod.signature = queued.pod.signature
         queued.pod = pod
         bundle = self._places.bundles.of_pod(queued.key)
@@ -288,6 +308,8 @@ class SchedulingQueue:
             self._places.go_alone(queued)
         elif bundle is None and place in (ACTIVE, BACKOFF):
             self._places.put(queued, place)  # its order may be another now
+        elif place == GATED and not is_our_own_word(before, pod.pod):
+            self._places.gated.renew(queued)
 
     def _react(
         self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float

@@ -190,5 +190,10 @@ class TopologyCounts:
 
 def _looks_the_same(old: PodInfo, new: PodInfo) -> bool:
     """Whether no counter would move."""
-    same_pod = old.namespace == new.namespace and old.pod.spec.affinity == new.pod.spec.affinity
-    return same_pod and old.labels == new.labels and old.is_terminating == new.is_terminating
+    before, after = old.pod.metadata, new.pod.metadata
+    return (
+        before.labels == after.labels
+        and before.namespace == after.namespace
+        and old.is_terminating == new.is_terminating
+        and old.pod.spec.affinity == new.pod.spec.affinity
+    )

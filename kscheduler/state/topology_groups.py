@@ -15,8 +15,14 @@ from kscheduler.framework.pod_match import PodMatch
 _KEPT_POSTINGS = 16
 """Label keys per namespace with a posting list."""
 
+_KEPT_FLAT = 1024
 _Key = tuple[str, ...]
 _Posting = dict[str, dict[_Key, "PodGroup"]]
+
+
+_flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
+"""Labels seen lately, by identity, and their key: informers make the equal labels of pods one value, and never change
+it. Holding them keeps their identities from being reused."""
 
 
 class PodGroup:
@@ -143,8 +149,19 @@ def _post(posting: _Posting, label: str, key: _Key, group: PodGroup) -> None:
 
 def _key(pod: PodInfo) -> _Key:
     """What tells groups of one namespace apart, flat: a nested tuple per label would cost three times the memory."""
-    flat = [part for item in sorted(pod.labels.items()) for part in item]
-    return ("terminating", *flat) if pod.is_terminating else tuple(flat)
+    flat = _flattened(pod.labels) if pod.labels else ()
+    return ("terminating", *flat) if pod.is_terminating else flat
+
+
+def _flattened(labels: Mapping[str, str]) -> _Key:
+    known = _flat.get(id(labels))
+    if known is not None and known[0] is labels:
+        return known[1]
+    flat = tuple([part for item in sorted(labels.items()) for part in item])
+    if len(_flat) >= _KEPT_FLAT:
+        _flat.clear()
+    _flat[id(labels)] = labels, flat
+    return flat
 
 
 def narrowest(match: PodMatch) -> Requirement | None:

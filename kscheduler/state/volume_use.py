@@ -82,3 +82,9 @@ class VolumeUse:
                 self.disks.add(disk, node_name, sign)
                 if not reads_only:
                     self.writers.add(disk, node_name, sign)
+
+
+def names_claims_only(pod: Pod) -> bool:
+    """Whether each volume names a claim: then each is one volume at most, and can be counted whoever else uses it."""
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return all(source is not None and source.claim_name for source in sources)

@@ -4,7 +4,10 @@ Fed by the cache (pods and nodes) and by whoever watches volumes, claims, classe
 is synchronous; a change is one step. Implements `framework.volumes.Volumes`.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -19,12 +22,28 @@ from kscheduler.api.storage import (
 )
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.volumes import AttachableVolume, BrokenClaimError, CountColumn, Disk, is_bound_to
+from kscheduler.framework.volumes import (
+    CLAIM,
+    POD,
+    VOLUME,
+    AttachableVolume,
+    BrokenClaimError,
+    CountColumn,
+    Disk,
+    Subject,
+    is_bound_to,
+)
 from kscheduler.state.assume_cache import AssumeCache
 from kscheduler.state.attachable import attachable_volumes
-from kscheduler.state.attached_volumes import AttachedVolumes, NodeAttachments
+from kscheduler.state.attached_volumes import NO_VOLUMES, AttachedVolumes, NodeAttachments
+from kscheduler.state.csi_nodes import CSINodes
 from kscheduler.state.name_index import Names, file, unfile
-from kscheduler.state.volume_use import VolumeUse
+from kscheduler.state.volume_attachments import VolumeAttachments
+from kscheduler.state.volume_listeners import VolumeListeners
+from kscheduler.state.volume_use import VolumeUse, names_claims_only
+
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+_NOBODY: Final[Collection[str]] = ()
 
 
 class VolumeTable:
@@ -35,27 +54,19 @@ class VolumeTable:
         self._volumes: AssumeCache[PersistentVolume] = AssumeCache()
         self._claims: AssumeCache[PersistentVolumeClaim] = AssumeCache()
         self._classes: dict[str, StorageClass] = {}
-        self._csi_nodes: dict[str, CSINode] = {}
+        self._csi_nodes = CSINodes(nodes)
         self._drivers: dict[str, CSIDriver] = {}
         self._capacities: dict[str, dict[str, CSIStorageCapacity]] = {}
-        self._attachments: dict[str, VolumeAttachment] = {}
+        self._attachments = VolumeAttachments()
         self._free: Names = {}
         """Storage class to volumes that belong to nobody."""
         self._owned: Names = {}
         """Claim key to volumes that name it."""
         self._claims_of: Names = {}
         """Volume name to keys of the claims that name it."""
-        self._attached_on: Names = {}
-        """Node name to attachments."""
-        self._attached_by: Names = {}
-        """Volume name to attachments."""
-        self._migrated: Names = {}
-        """In-tree plugin to nodes where it is migrated."""
-        self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
-        """The same as rows, and all rows as they were then."""
         self._use = VolumeUse()
         self._attached = AttachedVolumes(nodes, self._count_node)
-        self._listeners: list[Callable[[], None]] = []
+        self._listeners = VolumeListeners()
         self.changes = 0
         """Moves with every storage object that comes, changes, goes, or is assumed to."""
 
@@ -65,14 +76,20 @@ class VolumeTable:
         """A pod counts on a node from now on."""
         if pod.pod.spec.volumes:
             self._use.add(pod, node_name)
-            self._attached.mark(node_name)
+            self._use_changed(pod.pod, node_name, more=len(pod.pod.spec.volumes))
 
     def remove_pod(self, pod: PodInfo, node_name: str) -> None:
         """A pod counts on its node no longer."""
         if pod.pod.spec.volumes:
             self._use.remove(pod, node_name)
+            self._use_changed(pod.pod, node_name, more=0)
+            self._listeners.tell((POD, pod.uid))
+
+    def _use_changed(self, pod: Pod, node_name: str, *, more: int) -> None:
+        if names_claims_only(pod):
+            self._attached.may_have_more(node_name, more)
+        else:
             self._attached.mark(node_name)
-            self._tell()
 
     def row_changed(self, node_name: str) -> None:
         """A node has got a row."""
@@ -92,7 +109,8 @@ class VolumeTable:
                 self._classes[obj.key] = obj
                 self._mark_all()
             case CSINode():
-                self._put_csi_node(obj)
+                self._csi_nodes.put(obj)
+                self._attached.mark(obj.key)
             case CSIDriver():
                 self._drivers[obj.key] = obj
             case CSIStorageCapacity():
@@ -114,7 +132,8 @@ class VolumeTable:
                 self._classes.pop(obj.key, None)
                 self._mark_all()
             case CSINode():
-                self._remove_csi_node(obj.key)
+                self._csi_nodes.remove(obj.key)
+                self._attached.mark(obj.key)
             case CSIDriver():
                 self._drivers.pop(obj.key, None)
             case CSIStorageCapacity():
@@ -125,14 +144,15 @@ class VolumeTable:
                 raise TypeError(f"{type(obj).__name__} is no storage object")
 
     def _put_volume(self, volume: PersistentVolume) -> None:
-        self._unfile_volume(volume.key)
+        name = volume.key
+        self._unfile_volume(name)
         self._volumes.put(volume)
         owner = volume.spec.claim_ref
         if owner is None:
-            file(self._free, volume.storage_class, volume.key)
+            file(self._free, volume.storage_class, name)
         else:
-            file(self._owned, f"{owner.namespace}/{owner.name}", volume.key)
-        self._volume_changed(volume.key)
+            file(self._owned, f"{owner.namespace}/{owner.name}", name)
+        self._volume_changed(name)
 
     def _remove_volume(self, name: str) -> None:
         self._unfile_volume(name)
@@ -150,45 +170,29 @@ class VolumeTable:
             unfile(self._owned, f"{owner.namespace}/{owner.name}", name)
 
     def _volume_changed(self, name: str) -> None:
+        self._listeners.tell((VOLUME, name))
         for key in self._claims_of.get(name, ()):
-            self._mark_users(key)
-        for attachment in self._attached_by.get(name, ()):
-            self._attached.mark(self._attachments[attachment].spec.node_name)
-        self._tell()
+            self._claim_changed(key)
+        for node_name in self._attachments.nodes_of(name):
+            self._attached.may_have_more(node_name, 1)
 
     def _put_claim(self, claim: PersistentVolumeClaim) -> None:
-        self._unfile_claim(claim.key)
+        key = claim.key
+        self._unfile_claim(key)
         self._claims.put(claim)
         if claim.spec.volume_name:
-            file(self._claims_of, claim.spec.volume_name, claim.key)
-        self._mark_users(claim.key)
-        self._tell()
+            file(self._claims_of, claim.spec.volume_name, key)
+        self._claim_changed(key)
 
     def _remove_claim(self, key: str) -> None:
         self._unfile_claim(key)
         self._claims.remove(key)
-        self._mark_users(key)
-        self._tell()
+        self._claim_changed(key)
 
     def _unfile_claim(self, key: str) -> None:
         before = self._claims.confirmed(key)
         if before is not None and before.spec.volume_name:
             unfile(self._claims_of, before.spec.volume_name, key)
-
-    def _put_csi_node(self, node: CSINode) -> None:
-        self._remove_csi_node(node.key)
-        self._csi_nodes[node.key] = node
-        self._migrated_rows.clear()
-        for plugin in node.migrated_plugins:
-            file(self._migrated, plugin, node.key)
-
-    def _remove_csi_node(self, name: str) -> None:
-        before = self._csi_nodes.pop(name, None)
-        if before is not None:
-            self._migrated_rows.clear()
-            for plugin in before.migrated_plugins:
-                unfile(self._migrated, plugin, name)
-        self._attached.mark(name)
 
     def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
         """Its class never changes, but another one may have come under its name unseen, between two watches."""
@@ -200,30 +204,28 @@ class VolumeTable:
             of_class.pop(key, None)
 
     def _put_attachment(self, attachment: VolumeAttachment) -> None:
-        self._remove_attachment(attachment.key)
-        self._attachments[attachment.key] = attachment
-        file(self._attached_on, attachment.spec.node_name, attachment.key)
-        file(self._attached_by, attachment.spec.source.persistent_volume_name or "", attachment.key)
-        self._attached.mark(attachment.spec.node_name)
+        before = self._attachments.put(attachment)
+        if before is not None:
+            self._attached.may_have_more(before.spec.node_name, 0)
+        self._attached.may_have_more(attachment.spec.node_name, 1)
 
     def _remove_attachment(self, name: str) -> None:
-        before = self._attachments.pop(name, None)
+        before = self._attachments.remove(name)
         if before is not None:
-            unfile(self._attached_on, before.spec.node_name, name)
-            unfile(self._attached_by, before.spec.source.persistent_volume_name or "", name)
-            self._attached.mark(before.spec.node_name)
+            self._attached.may_have_more(before.spec.node_name, 0)
 
-    def _mark_users(self, claim_key: str) -> None:
-        for node_name in self._use.mentions.of(claim_key):
-            self._attached.mark(node_name)
+    def _claim_changed(self, key: str) -> None:
+        by_name = self._use.claims.of(key)
+        for node_name, mentions in self._use.mentions.of(key).items():
+            if by_name.get(node_name) == mentions:
+                self._attached.may_have_more(node_name, mentions)
+            else:  # of an ephemeral volume: it may be another pod's by now, and then nothing can be counted there
+                self._attached.mark(node_name)
+        self._listeners.tell((CLAIM, key))
 
     def _mark_all(self) -> None:
         for node_name in self._use.node_names():
             self._attached.mark(node_name)
-
-    def _tell(self) -> None:
-        for listener in tuple(self._listeners):
-            listener()
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
@@ -246,8 +248,10 @@ class VolumeTable:
     def volumes_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
         """Volumes of the claim's class that belong to nobody or to this claim, as assumed, by name."""
         wanted = claim.storage_class
-        names = sorted({*self._free.get(wanted, ()), *self._owned.get(claim.key, ())})
-        found = (self._volumes.get(name) for name in names)
+        free, owned = self._free.get(wanted, _NOBODY), self._owned.get(claim.key, _NOBODY)
+        if not free and not owned:
+            return ()
+        found = (self._volumes.get(name) for name in sorted({*free, *owned}))
         return [volume for volume in found if volume is not None and _may_serve(volume, claim, wanted)]
 
     def storage_class(self, name: str) -> StorageClass | None:
@@ -288,10 +292,9 @@ class VolumeTable:
         self._claims.restore(claim)
         self.changes += 1
 
-    def on_change(self, listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after each change of a volume or claim, or of who uses one; returns how to end that."""
-        self._listeners.append(listener)
-        return lambda: self._listeners.remove(listener)
+    def on_change(self, subjects: Iterable[Subject], listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after each change of these; returns how to end that."""
+        return self._listeners.add(subjects, listener)
 
     # --- use by pods on nodes -----------------------------------------------------------------------------------------
 
@@ -313,15 +316,11 @@ class VolumeTable:
 
         The table's own `rows()` where they are all of them.
         """
-        live, known = self._nodes.rows(), self._migrated_rows.get(plugin)
-        if known is None or known[0] is not live:
-            rows = self._nodes.rows_of(self._migrated.get(plugin, ()))
-            known = self._migrated_rows[plugin] = live, live if len(rows) == len(live) else rows
-        return known[1]
+        return self._csi_nodes.migrated_rows(plugin)
 
     def is_migrated(self, node_name: str, plugin: str) -> bool:
         """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
-        return node_name in self._migrated.get(plugin, ())
+        return self._csi_nodes.is_migrated(node_name, plugin)
 
     def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
         """What a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
@@ -339,9 +338,22 @@ class VolumeTable:
         """How many volumes of the driver each row's pods use, or are attached there all the same."""
         return self._attached.attached(driver)
 
+    def attach_room(self, driver: str) -> CountColumn:
+        """How many more volumes of the driver each row takes."""
+        return self._attached.room(driver)
+
+    def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
+        """Whether each of the rows takes so many more volumes of the driver; if in doubt, False."""
+        return self._attached.surely_take(driver, volumes, rows)
+
+    def is_countable(self) -> bool:
+        """Whether what is attached can be counted wherever there are limits; if in doubt, False."""
+        return self._attached.is_countable()
+
     def rows_using(self, unique_name: str) -> Rows:
         """Rows with a pod that uses the CSI volume."""
-        return self._nodes.rows_of(self._attached.users(unique_name))
+        users = self._attached.users(unique_name)
+        return self._nodes.rows_of(users) if users else _NO_ROWS
 
     def uncountable(self) -> Mapping[str, str]:
         """Nodes with limits where what is attached cannot be counted, and why."""
@@ -349,28 +361,23 @@ class VolumeTable:
 
     def volumes_attached_to(self, node_name: str) -> Iterator[tuple[str, str]]:
         """(unique name, driver) of what VolumeAttachments say is attached to the node."""
-        for name in self._attached_on.get(node_name, ()):
-            spec = self._attachments[name].spec
+        for attachment in self._attachments.on(node_name):
+            spec = attachment.spec
             volume = self._volumes.confirmed(spec.source.persistent_volume_name or "")
             if spec.attacher and volume is not None and volume.spec.csi is not None:
                 yield f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher
 
     def _count_node(self, node_name: str) -> NodeAttachments:
-        csi_node = self._csi_nodes.get(node_name)
-        drivers = csi_node.spec.drivers if csi_node is not None else ()
-        limits = {
-            one.name: one.allocatable.count
-            for one in drivers
-            if one.allocatable is not None and one.allocatable.count is not None
-        }
-        by_pods, problem = self._used_on(node_name)
-        attached = self.volumes_attached_to(node_name)
-        besides = {unique_name: driver for unique_name, driver in attached if unique_name not in by_pods}
-        return NodeAttachments(by_pods, besides, limits, problem)
+        pods, besides = self._use.pods(node_name), NO_VOLUMES
+        by_pods, problem = self._used_on(node_name, pods.values()) if pods else (NO_VOLUMES, "")
+        if self._attachments.is_any_on(node_name):
+            attached = self.volumes_attached_to(node_name)
+            besides = {unique_name: driver for unique_name, driver in attached if unique_name not in by_pods}
+        return NodeAttachments(by_pods, besides, self._csi_nodes.limits(node_name), problem)
 
-    def _used_on(self, node_name: str) -> tuple[Mapping[str, str], str]:
+    def _used_on(self, node_name: str, pods: Iterable[PodInfo]) -> tuple[Mapping[str, str], str]:
         used: dict[str, str] = {}
-        for pod in self._use.pods(node_name).values():
+        for pod in pods:
             try:
                 attachable = self.attachable(pod.pod, is_new=False)
             except BrokenClaimError as problem:

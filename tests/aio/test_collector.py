@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 
 from kscheduler.aio import VirtualClock
-from kscheduler.aio.collector import WHOLE_WALK_SECONDS, LongLived
+from kscheduler.aio.collector import THRESHOLDS, WHOLE_WALK_SECONDS, LongLived
 
 
 class Knot:
@@ -58,8 +58,10 @@ async def test_an_old_knot_is_found_by_the_walk_over_everything() -> None:
 
 
 async def test_afterwards_the_collector_is_as_it_was() -> None:
-    before = len(gc.callbacks)
+    before, thresholds = len(gc.callbacks), gc.get_threshold()
     async with setting_aside():
         assert len(gc.callbacks) == before + 1
+        assert gc.get_threshold() == THRESHOLDS
     assert len(gc.callbacks) == before
+    assert gc.get_threshold() == thresholds
     assert gc.get_freeze_count() == 0

@@ -9,7 +9,7 @@ from kscheduler.api.core import Pod
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs, ScoringStrategy
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import Point, Source
+from kscheduler.framework.plugin import Point, Source, needs_volumes
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import implements
@@ -130,3 +130,19 @@ def test_a_preference_that_cannot_be_parsed_is_an_error_of_the_cycle() -> None:
     nodes = table(node())
     status = NodeAffinity(None, HANDLE).pre_score(CycleState(), preferring, nodes, nodes.rows())
     assert status.code is Code.ERROR
+
+
+@pytest.mark.parametrize("name", [name for name in POINTS if needs_volumes(registry().build(name, None, HANDLE))])
+def test_a_plugin_that_needs_volumes_skips_each_pod_without(name: str) -> None:
+    """The class engine believes it, and does not ask."""
+    plugin: Any = registry().build(name, None, HANDLE)
+    rows = table(node("a"), node("b"))
+    one = info("bare")
+    assert plugin.pre_filter(CycleState(), one, rows).status.is_skip
+    if implements(plugin, Point.PRE_SCORE):
+        assert plugin.pre_score(CycleState(), one, rows, rows.rows()).is_skip
+
+
+def test_those_that_need_volumes_are_the_volume_plugins() -> None:
+    needing = {name for name in POINTS if needs_volumes(registry().build(name, None, HANDLE))}
+    assert needing == {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"}

@@ -69,6 +69,32 @@ def test_affinity_asks_for_the_whole_domain_of_a_pod_not_only_its_node() -> None
     assert fitting(cluster(web("one", "a-1")), pod_info(affinity=near(term()))) == {"a-1", "a-2"}
 
 
+def test_apart_by_host_names_holds_while_nodes_come_go_and_change_their_names() -> None:
+    """As long as no two nodes share a host name nothing is summed up by it."""
+    cache, apart = Cache(), pod_info(affinity=far(term(key="host")))
+    plugin = plugin_of(cache)
+
+    def turned_down() -> set[str]:
+        state, nodes = CycleState(), cache.nodes
+        plugin.pre_filter(state, apart, nodes)
+        codes = plugin.filter(state, apart, nodes, nodes.rows())
+        assert codes is not None
+        return {nodes.name_of(row) for row in nodes.rows()[codes != 0].tolist()}
+
+    for name in "abc":
+        cache.add_node(make_node(name, labels={"host": name}))
+    cache.add_pod(web("one", "a"))
+    assert turned_down() == {"a"}
+    cache.add_node(make_node("b", labels={"host": "a"}))
+    assert turned_down() == {"a", "b"}, "they are one domain now"
+    cache.add_node(make_node("a"))
+    assert turned_down() == set(), "a is in no domain any more, and its pod is in nobody's way"
+    cache.remove_node("a")
+    cache.add_node(make_node("d", labels={"host": "d"}))
+    cache.add_pod(web("two", "d"))
+    assert turned_down() == {"d"}
+
+
 def test_a_terminating_pod_still_draws_others_near() -> None:
     leaving = web("one", "b-1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert fitting(cluster(leaving), pod_info(affinity=near(term()))) == {"b-1"}

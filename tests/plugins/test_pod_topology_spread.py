@@ -1,5 +1,6 @@
 """PodTopologySpread, case by case: what counts, and which constraints apply."""
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -75,8 +76,7 @@ def codes(cache: Cache, pod: PodInfo, judge: PodTopologySpread | None = None) ->
     cycle, nodes = CycleState(), cache.nodes
     assert judge.pre_filter(cycle, pod, nodes).status.is_success
     answer = judge.filter(cycle, pod, nodes, nodes.rows())
-    assert answer is not None
-    return by_name(nodes, answer)
+    return by_name(nodes, np.zeros(len(nodes), dtype=np.int64) if answer is None else answer)
 
 
 def points(cache: Cache, pod: PodInfo, judge: PodTopologySpread) -> dict[str, int]:
@@ -210,6 +210,23 @@ def test_nodes_that_lack_a_key_get_nothing_for_the_pods_own_constraints() -> Non
     cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", None), a=2)
     soft = web(spread(whenUnsatisfiable="ScheduleAnyway"))
     assert points(cache, soft, plugin(cache)) == {"a": 0, "b": 100, "c": 0}
+
+
+@pytest.mark.parametrize("most", [62, 63, 64, 70])
+def test_points_by_host_go_by_the_number_of_pods_however_many_there_are(most: int) -> None:
+    cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", "c"), a=most, b=3)
+    soft = web(spread(HOST, whenUnsatisfiable="ScheduleAnyway", maxSkew=2))
+    raw = {name: math.floor(count * go_log(5) + 1 + 0.5) for name, count in {"a": most, "b": 3, "c": 0}.items()}
+    scored = {name: 100 * (raw["a"] + raw["c"] - its) // raw["a"] for name, its in raw.items()}
+    assert points(cache, soft, plugin(cache)) == scored
+
+
+def test_scores_of_a_plugin_made_of_this_one_are_normalised_as_they_are() -> None:
+    cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", "c"), a=2)
+    cycle, nodes, judge = CycleState(), cache.nodes, plugin(cache)
+    soft = web(spread(HOST, whenUnsatisfiable="ScheduleAnyway"))
+    judge.pre_score(cycle, soft, nodes, nodes.rows())
+    assert judge.normalize(cycle, soft, nodes.rows(), np.array([4, 1, 2])).tolist() == [25, 100, 75]
 
 
 def test_the_systems_defaults_score_a_node_by_the_keys_that_it_has() -> None:

@@ -3,10 +3,12 @@
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.plugins.pod_topology_spread.key_columns import Feasible
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, pod_info
@@ -82,3 +84,30 @@ def test_pods_that_go_to_other_nodes_have_layouts_of_their_own_for_one_list(cach
     of = partial(layouts.of, constraints, nodes=cache.nodes, needs_all_keys=True, is_shared=True)
     choosy = pod_info("choosy", nodeSelector={"disk": "ssd"})
     assert [len(of(pod=pod).domains[0].counting) for pod in (first, choosy, pod_info("second"))] == [3, 1, 3]
+
+
+def test_all_lists_share_what_hangs_on_a_key_alone_until_a_node_changes(cache: Cache, first: PodInfo) -> None:
+    layouts = Layouts()
+    other = pod_info("other", topologySpreadConstraints=[SPREAD | {"maxSkew": 2}])
+    (ours,), (theirs,) = (layout_of(layouts, pod, cache.nodes).domains for pod in (first, other))
+    assert ours.column is theirs.column
+    cache.add_node(make_node("node-0", labels={"zone": "c"}))
+    (now,) = layout_of(layouts, first, cache.nodes).domains
+    assert now.column is not ours.column
+
+
+def test_what_is_known_of_feasible_rows_is_known_of_the_very_same_ones_only() -> None:
+    feasible = Feasible()
+    feasible.keep(np.array([0, 2, 4]), "even")
+    assert feasible.find(np.array([0, 2, 4])) == "even"
+    assert feasible.find(np.array([0, 3, 4])) is None
+    assert feasible.find(np.array([0, 2])) is None
+    assert feasible.find(np.array([], dtype=np.intp)) is None
+
+
+def test_only_a_few_sets_of_feasible_rows_are_kept() -> None:
+    feasible = Feasible()
+    for number in range(100):
+        feasible.keep(np.array([number]), number)
+    kept = [number for number in range(100) if feasible.find(np.array([number])) is not None]
+    assert kept == list(range(68, 100))

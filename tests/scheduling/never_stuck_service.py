@@ -99,10 +99,13 @@ class Service:
         self._conditions = _Conditions(self.server)
         self.evictions = self._evictions()
         self.profiles = build_profiles(CONFIG.configuration, registry(), self._handle())
-        class_of = Signatures(self.profiles, self.cache.nominator).class_of
+        signatures = Signatures(self.profiles, self.cache.nominator)
+        class_of = signatures.class_of
         self.hints: set[tuple[str, str, str]] = set()
         """What plugins have answered: plugin, event, answer."""
-        policy = queue_policy(self.profiles, CONFIG.configuration, lambda *_: None, class_of, self._hear)
+        policy = queue_policy(
+            self.profiles, CONFIG.configuration, lambda *_: None, class_of, self._hear, signatures.hints_alike
+        )
         self.queue = SchedulingQueue(policy)
         store = self.informers[PODS].store
         self.failures = FailureHandler(self.queue, self.cache.nominator, store.get, self._conditions)

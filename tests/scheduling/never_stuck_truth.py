@@ -51,6 +51,9 @@ class Begun:
         del uid
         return False
 
+    def nearly_done(self) -> tuple[str, ...]:
+        return ()
+
 
 class Afresh:
     """The true cluster, built from its objects alone."""

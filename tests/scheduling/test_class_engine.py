@@ -8,8 +8,9 @@ import pytest
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Source
+from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import SKIP, SUCCESS
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
 from kscheduler.scheduling.record import SchedulingRecord
@@ -127,6 +128,40 @@ def test_a_plugin_whose_answers_cannot_be_kept_is_asked_about_all_rows_for_each_
     for _ in range(2):
         decider.decide()
     assert plugin.filtered == plugin.scored == [["a", "b", "c"], ["a", "b", "c"]]
+
+
+class NeedsVolumes(Asked):
+    """Asked live, because of what it depends on; and only about pods with volumes."""
+
+    depends_on = (Source.VOLUMES,)
+    needs_volumes = True
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        self.pre_filtered = [*getattr(self, "pre_filtered", []), pod.pod.metadata.name]
+        return PreFilterResult(SUCCESS if pod.pod.spec.volumes else SKIP)
+
+
+def test_a_plugin_that_needs_volumes_is_asked_about_pods_that_have_some() -> None:
+    plugin = NeedsVolumes()
+    decider = Decider(cluster(*ABC), plugin)
+    volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
+    for name, volumes in (("bare", []), ("with", [volume]), ("bare-too", []), ("with-too", [volume])):
+        assert decider.decide(pod_info(name, volumes=volumes)).node_name
+    assert plugin.pre_filtered == ["with", "with-too"]
+    assert len(plugin.filtered) == 2
+
+
+class AsksAlways(NeedsVolumes):
+    """Made of one that needs volumes, it may judge otherwise."""
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return super().filter(cycle, pod, nodes, rows)
+
+
+def test_a_plugin_made_of_one_that_needs_volumes_is_asked_about_every_pod() -> None:
+    plugin = AsksAlways()
+    Decider(cluster(*ABC), plugin).decide(pod_info("bare"))
+    assert plugin.pre_filtered == ["bare"]
 
 
 def test_classes_that_a_plugin_signs_alike_share_its_column() -> None:

@@ -2,6 +2,7 @@
 
 import pytest
 
+from kscheduler.api.quantity import QuantityError
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
@@ -262,3 +263,43 @@ def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
     else:
         pods.on_update(nominated, make_pod("n", priority=priority))
     assert is_awake(around) is wakes
+
+
+@pytest.mark.parametrize("someone_waits", [pytest.param(False, id="nobody waits"), pytest.param(True, id="one waits")])
+def test_each_handling_is_counted_once_under_each_of_its_labels(
+    around: Around, pods: PodHandler, nodes: NodeHandler, someone_waits: bool
+) -> None:
+    if someone_waits:
+        parked(around)
+    pending, bound, labelled = make_pod("p"), make_pod("p", node="a"), make_pod("p", node="a", labels={"app": "web"})
+    pods.on_add(pending, initial=False)
+    pods.on_update(pending, make_pod("p", labels={"app": "web"}))
+    pods.on_update(pending, bound)
+    pods.on_update(bound, labelled)
+    pods.on_delete(labelled)
+    pods.on_add(make_pod("q"), initial=False)
+    pods.on_delete(make_pod("q"))
+    nodes.on_add(make_node("c"), initial=False)
+    nodes.on_delete(make_node("c"))
+    counted = {label: child.count for (label,), child in around.observations.event_seconds.items()}
+    assert counted == {
+        "UnschedulablePodAdd": 2,
+        "UnschedulablePodUpdate": 1,
+        "UnschedulablePodUpdatePodLabel": 1,
+        "AssignedPodAdd": 1,
+        "UnschedulablePodDelete": 2,
+        "AssignedPodUpdate": 1,
+        "AssignedPodUpdatePodLabel": 1,
+        "AssignedPodDelete": 1,
+        "NodeAdd": 1,
+        "NodeDelete": 1,
+    }
+
+
+def test_a_pod_that_cannot_be_read_on_its_node_is_not_counted_as_handled(around: Around, pods: PodHandler) -> None:
+    pending = make_pod("p")
+    pods.on_add(pending, initial=False)
+    with pytest.raises(QuantityError):
+        pods.on_update(pending, make_pod("p", node="a", requests={"cpu": "much"}))
+    assert around.where("default/p") == "", "it has a node, whatever it takes there"
+    assert around.observations.event_seconds.keys() == {("UnschedulablePodAdd",)}

@@ -99,6 +99,7 @@ async def test_what_the_watch_has_shown_is_not_kept() -> None:
     stage.terminating("a")
     stage.evictions.begin(stage.preemption("b", preemptor="two"))
     await turns()
+    await stage.clock.advance(0.2)
     assert stage.evictions._under_way.keys() == {"uid-of-two"}
 
 

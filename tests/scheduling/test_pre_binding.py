@@ -159,6 +159,42 @@ async def test_the_end_of_the_task_ends_the_plugins() -> None:
     assert [one.state for one in plugins] == ["cancelled", "cancelled"]
 
 
+async def test_a_plugin_alone_is_called_back_without_an_end_to_the_task() -> None:
+    entry = PodsInPreBind().add("u")
+    task = await running([plugin := Prepares("a")], entry)
+    assert entry.cancel("preempted by DefaultPreemption")
+    assert (await task).message == 'running PreBind plugin "a": preempted by DefaultPreemption'
+    assert (plugin.state, task.cancelled(), task.cancelling()) == ("cancelled", False, 0)
+
+
+@pytest.mark.parametrize("is_called_back", [pytest.param(False, id="alone"), pytest.param(True, id="called-back-too")])
+async def test_the_end_of_the_task_ends_a_plugin_alone(is_called_back: bool) -> None:
+    entry = PodsInPreBind().add("u")
+    task = await running([plugin := Prepares("a")], entry)
+    if is_called_back:
+        entry.cancel("preempted by DefaultPreemption")
+    task.cancel()
+    await asyncio.wait({task})
+    assert (plugin.state, task.cancelled()) == ("cancelled", True)
+
+
+async def test_a_deaf_plugin_alone_leaves_the_task_as_it_was() -> None:
+    class Deaf(Prepares):
+        async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                await asyncio.sleep(0)
+            return SUCCESS
+
+    entry = PodsInPreBind().add("u")
+    task = await running([Deaf("a")], entry)
+    entry.cancel("preempted by DefaultPreemption")
+    assert (await task).is_success
+    assert task.cancelling() == 0
+    assert not entry.mark_pre_bound()
+
+
 def test_a_pod_is_called_back_until_its_binding_goes_out_and_never_after() -> None:
     pods = PodsInPreBind()
     entry = pods.add("u")

@@ -181,8 +181,18 @@ async def test_pods_that_run_already_are_spread_over_the_nodes() -> None:
     player = Player(running_pods(100, measured=10, nodes=10))
     figures = await player.play()
     assert figures.bound == 10
-    there = [pod.spec.node_name for pod in pods_of(player) if pod.metadata.namespace == "namespace-2"]
+    there = [pod.spec.node_name for pod in pods_of(player) if pod.metadata.name.startswith("running-")]
     assert set(Counter(there).values()) == {10}
+
+
+async def test_pods_of_a_settled_scenario_are_where_they_are_without_an_attempt() -> None:
+    player = Player(SCENARIOS["TopologySpreading"].resized(20, 10).settled())
+    figures = await player.play()
+    assert (figures.bound, figures.rejected) == (10, 0)
+    assert len(pods_of(player)) == 30
+    before = [pod.spec.node_name for pod in pods_of(player) if pod.metadata.namespace == "namespace-2"]
+    assert set(Counter(before).values()) == {1}
+    assert len(before) == 20
 
 
 async def test_measured_pods_without_room_are_told_and_end_the_run() -> None:

@@ -20,7 +20,7 @@ from kscheduler.framework.resource_scoring import points_by_utilization
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.plugins.node_resources_balanced_allocation import evenness
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
-from kscheduler.plugins.pod_topology_spread.scoring import _rounded
+from kscheduler.plugins.pod_topology_spread.scoring import rounded
 from tests.builders import make_pod
 from tests.specification import rules, scores
 from tests.specification.clusters import Cluster
@@ -173,4 +173,4 @@ def test_the_order_of_sums_is_seen_at_all() -> None:
 )
 def test_points_of_spreading_are_rounded_as_go_rounds(points: float, whole: int) -> None:
     """Halves away from zero, where Python and NumPy round them to even, and nothing is added that could carry."""
-    assert _rounded(np.array([points])).tolist() == [whole]
+    assert rounded(np.array([points])).tolist() == [whole]

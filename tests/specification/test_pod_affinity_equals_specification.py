@@ -66,8 +66,16 @@ arguments = st.builds(
 
 
 @st.composite
+def labels_of(draw: st.DrawFn, name: str) -> dict[str, str]:
+    """Mostly each node is a host of its own, as in life; else hosts are domains of several nodes."""
+    labels = draw(node_labels)
+    return labels | {"host": name} if draw(st.integers(0, 3)) else labels
+
+
+@st.composite
 def nodes(draw: st.DrawFn) -> Node:
-    return make_node(draw(st.sampled_from([f"node-{number}" for number in range(6)])), labels=draw(node_labels))
+    name = draw(st.sampled_from([f"node-{number}" for number in range(6)]))
+    return make_node(name, labels=draw(labels_of(name)))
 
 
 @st.composite
@@ -137,7 +145,7 @@ def living_clusters(draw: st.DrawFn) -> LivingCluster:
     for name in draw(st.lists(st.sampled_from(NAMESPACES), unique=True)):
         cluster.put_namespace(name, draw(pod_labels))
     for number in range(draw(st.integers(1, 5))):
-        cluster.put_node(make_node(f"node-{number}", labels=draw(node_labels)))
+        cluster.put_node(make_node(f"node-{number}", labels=draw(labels_of(f"node-{number}"))))
     for number in range(draw(st.integers(0, 6))):
         cluster.put_pod(draw(pods(f"pod-{number}")))
     return cluster

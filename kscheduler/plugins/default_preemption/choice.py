@@ -6,9 +6,9 @@ fewest victims; the latest start of the longest-running victim among the most im
 equal, and the highest mix of the preemptor's UID and the node's name decides: upstream leaves it to chance.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,20 +34,23 @@ class Candidates:
     victims: NDArray[np.int64]
     started: NDArray[np.float64]
     """When the longest-running of the most important victims began."""
-    _pods: Removable
-    _is_out: Mask
-    _starts: Items
-    _counts: Items
+    _first: Items
+    """Where the first victim is; the others follow it."""
+    _pods_at: Callable[[Items], list[PodInfo]]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def at(self, place: int, nodes: NodeTable) -> Candidate:
         """One of them, with its victims as pods."""
-        start = int(self._starts[place])
-        stretch = self._is_out[start : start + int(self._counts[place])]
-        victims = tuple(self._pods.pod(item) for item in (np.flatnonzero(stretch) + start).tolist())
+        first = int(self._first[place])
+        victims = tuple(self._pods_at(np.arange(first, first + int(self.victims[place]))))
         return Candidate(nodes.name_of(int(self.rows[place])), victims, int(self.broken_budgets[place]))
+
+    def all_victims(self) -> list[PodInfo]:
+        """Those of the first row, then those of the next one."""
+        before = np.cumsum(self.victims) - self.victims
+        return self._pods_at(np.repeat(self._first - before, self.victims) + np.arange(int(self.victims.sum())))
 
     def kept(self, where: Mask) -> "Candidates":
         """Some of them."""
@@ -58,20 +61,19 @@ class Candidates:
             self.sum_of_priorities[where],
             self.victims[where],
             self.started[where],
-            self._pods,
-            self._is_out,
-            self._starts[where],
-            self._counts[where],
+            self._first[where],
+            self._pods_at,
         )
 
 
 def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candidates:
     """The rows that fit (one entry per row of `pods`) once the pods that are out are gone; those with none are none."""
-    starts, counts = pods.starts, pods.counts
+    starts = pods.starts
     victims = np.add.reduceat(is_out, starts, dtype=np.int64)
     has_victims = fits & (victims > 0)
     out = np.flatnonzero(is_out)
-    first = out[np.searchsorted(out, starts[has_victims])]
+    place = np.searchsorted(out, starts[has_victims])
+    first = out[place]
     raised = np.where(is_out, pods.priorities + _OFFSET, 0)
     return Candidates(
         rows=pods.rows[has_victims],
@@ -80,34 +82,35 @@ def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candi
         sum_of_priorities=np.add.reduceat(raised, starts)[has_victims],
         victims=victims[has_victims],
         started=pods.started[first],
-        _pods=pods,
-        _is_out=is_out,
-        _starts=starts[has_victims],
-        _counts=counts[has_victims],
+        _first=place,
+        _pods_at=lambda items: pods.pods_at(out.take(items)),
     )
 
 
 def choose(found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> Candidate:
     """The best of them all (at least one)."""
-    criteria = (
-        [one.broken_budgets for one in found],
-        [one.highest_priority for one in found],
-        [one.sum_of_priorities for one in found],
-        [one.victims for one in found],
-        [-one.started for one in found],
-    )
-    left = np.arange(sum(map(len, found)))
-    for criterion in criteria:
-        if len(left) == 1:
+    left: Items | None = None
+    for criterion in zip(*(_criteria(one) for one in found), strict=True):
+        values = criterion[0] if len(criterion) == 1 else np.concatenate(criterion)
+        values = values if left is None else values.take(left)
+        (best_ones,) = (values == values[values.argmin()]).nonzero()
+        if len(best_ones) < len(values):
+            left = best_ones if left is None else left.take(best_ones)
+        if len(best_ones) == 1:
             break
-        values = np.concatenate(criterion).take(left)
-        left = left.take(np.flatnonzero(values == values[values.argmin()]))
+    if left is None:
+        left = np.arange(sum(map(len, found)))
     best = int(left[0]) if len(left) == 1 else _among_equals(left, found, nodes, preemptor)
     for one in found:
         if best < len(one):
             return one.at(best, nodes)
         best -= len(one)
     raise IndexError(best)
+
+
+def _criteria(one: Candidates) -> tuple[NDArray[Any], ...]:
+    """What the smallest of is best, the first one first."""
+    return one.broken_budgets, one.highest_priority, one.sum_of_priorities, one.victims, -one.started
 
 
 def _among_equals(left: Items, found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> int:

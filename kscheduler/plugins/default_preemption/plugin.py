@@ -1,6 +1,6 @@
 """The plugin: who may preempt, which nodes are tried out, and what is said of it."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import numpy as np
@@ -20,6 +20,7 @@ from kscheduler.framework.preemption import Candidate, Preemption, PreemptionSea
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose
+from kscheduler.plugins.default_preemption.remembered import RememberedRows, RowMemory
 from kscheduler.plugins.default_preemption.shortlist import Shortlist
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, rejection
 
@@ -40,6 +41,7 @@ class DefaultPreemption(Plugin):
         self._handle = handle
         self._occupants = OccupantColumns()
         self._budgets = BudgetRules(handle.budgets)
+        self._memory = RowMemory()
         self._share = 1.0
         """How many of the nodes that were tried out last were candidates: how many to begin the next search with."""
 
@@ -58,6 +60,11 @@ class DefaultPreemption(Plugin):
             return WAITING
         return SUCCESS
 
+    def may_let_in(self) -> Collection[str]:
+        """Only preemptors whose last victim's turn has come: all others wait, whatever happens to other pods."""
+        evictions = self._handle.evictions
+        return () if evictions is None else evictions.nearly_done()
+
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         """Choose a node and its victims, and have those taken away."""
         result = self._preempt(cycle, pod, nodes, diagnosis)
@@ -75,7 +82,10 @@ class DefaultPreemption(Plugin):
         if refusal:
             return PostFilterResult(unschedulable(refusal))
         search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
-        tried = self._try_out(search, potential)
+        known = None if self._nominated_node(pod) else self._memory.of(search)
+        tried = self._try_out(search, potential, known)
+        if not tried.found and not tried.tells_all:
+            tried = self._try_out(search, potential, None)
         if not tried.found:
             return _no_candidate(nodes, tried)
         chosen = choose(tried.found, nodes, pod)
@@ -84,7 +94,7 @@ class DefaultPreemption(Plugin):
         self._handle.evictions.begin(Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid))
         return PostFilterResult(SUCCESS, chosen.node_name)
 
-    def _try_out(self, search: VictimSearch, potential: Rows) -> Tried:
+    def _try_out(self, search: VictimSearch, potential: Rows, known: RememberedRows | None) -> Tried:
         """Try nodes out in ring order, until there are enough candidates and one of them breaks no budget.
 
         The ring begins at a place that the pod's UID decides: upstream draws it by chance. The nodes' order is that of
@@ -94,16 +104,19 @@ class DefaultPreemption(Plugin):
         if not len(potential):
             return tried
         shortlist = Shortlist(self._number_of_candidates(len(potential)), self._share)
-        ring = np.roll(potential, -(stable_hash(search.pod.uid) % len(potential)))
+        begin = stable_hash(search.pod.uid) % len(potential)
+        ring = np.concatenate([potential[begin:], potential[:begin]])
         at = candidates = 0
         while at < len(ring) and not shortlist.is_full:
             batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
-            one = search.on(np.sort(batch))
+            rows = np.sort(batch)
+            one = search.on(rows) if known is None else known.on(rows, search)
             candidates += sum(map(len, one.found))
             tried.found += shortlist.take(batch, one.found)
             tried.rejections += one.rejections
             tried.errors += one.errors
+            tried.tells_all &= one.tells_all
         self._share = candidates / at
         return tried
 
@@ -137,7 +150,10 @@ def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
     rows = [_liftable(one) for one in diagnosis.rejections]
     if len(rows) == 1:
         return rows[0]
-    return np.sort(np.concatenate(rows)) if rows else nodes.rows()[:0]
+    is_potential = np.zeros(nodes.capacity, dtype=np.bool_)
+    for some in rows:
+        is_potential[some] = True
+    return np.flatnonzero(is_potential)
 
 
 def _liftable(rejected: Rejection) -> Rows:

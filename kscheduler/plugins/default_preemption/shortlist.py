@@ -58,6 +58,8 @@ class Shortlist:
             return []
         rows = np.concatenate([one.rows for one in found])
         is_clean = np.concatenate([one.broken_budgets for one in found]) == 0
+        if not self._breaking and is_clean.all():
+            return self._take_clean(batch, rows, found)
         order = _places(batch, rows).argsort()
         is_clean = is_clean.take(order)
         clean, breaking = self._clean + is_clean.cumsum(), self._breaking + (~is_clean).cumsum()
@@ -71,6 +73,17 @@ class Shortlist:
         is_kept[in_time] = True
         ends = np.cumsum([len(one) for one in found])
         return [one.kept(is_kept[end - len(one) : end]) for one, end in zip(found, ends.tolist(), strict=True)]
+
+    def _take_clean(self, batch: Rows, rows: Rows, found: Sequence[Candidates]) -> list[Candidates]:
+        """The same where nobody breaks a budget: the first ones that are missing."""
+        room = max(self._wanted, 1) - self._clean
+        self._clean += min(room, len(rows))
+        if len(rows) <= room:
+            return list(found)
+        is_kept = np.zeros(int(batch.max()) + 1, dtype=np.bool_)
+        is_kept[rows] = True
+        is_kept[batch.take(np.flatnonzero(is_kept.take(batch)))[room:]] = False
+        return [one.kept(is_kept.take(one.rows)) for one in found]
 
 
 def _places(batch: Rows, rows: Rows) -> Rows:

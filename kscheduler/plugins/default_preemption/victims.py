@@ -38,6 +38,8 @@ class Tried:
     found: list[Candidates] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
     errors: list[str] = field(default_factory=list)
+    tells_all: bool = True
+    """Whether `rejections` holds every row that is no candidate."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +56,8 @@ class VictimSearch:
     def on(self, rows: Rows) -> Tried:
         """Try the rows out (ascending)."""
         tried = Tried()
-        pods = self.occupants.below(self.nodes, rows, self.pod.priority)
+        kinds = self.filters.counts_pods or bool(self.budgets.listed())
+        pods = self.occupants.below(self.nodes, rows, self.pod.priority, kinds=kinds)
         if len(pods.rows) < len(rows):
             without = np.setdiff1d(rows, pods.rows, assume_unique=True)
             tried.rejections.append(rejection(without, NO_VICTIMS))
@@ -73,10 +76,10 @@ class VictimSearch:
                 again.extend(group.rows.tolist())
             else:
                 fits[np.searchsorted(pods.rows, passing)] = True
-        found = candidates(pods, trial.table.is_out, broken, fits)
-        if len(found):
-            tried.found.append(found)
-        if len(found) < np.count_nonzero(fits):
+        if fits.any():
+            found = candidates(pods, trial.table.is_out, broken, fits)
+            if len(found):
+                tried.found.append(found)
             for row in np.setdiff1d(pods.rows[fits], found.rows, assume_unique=True).tolist():
                 tried.errors.append(f'expected at least one victim pod on node "{self.nodes.name_of(row)}"')
         for row in again:

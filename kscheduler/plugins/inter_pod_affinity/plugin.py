@@ -13,6 +13,7 @@ Terminating pods count: they are still there. The API server has merged `matchLa
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -40,6 +41,7 @@ from kscheduler.plugins.inter_pod_affinity.domains import (
     with_moved,
     with_moved_rows,
 )
+from kscheduler.plugins.inter_pod_affinity.own_domains import OwnDomains
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +60,18 @@ class _Required:
     verdicts: "dict[PodInfo, _Verdict]" = field(default_factory=dict)
     """About pods that were moved so far."""
 
-    def may_be_first(self, rows: Rows) -> Mask:
-        """Where it is the first of a group that wants to be together: nobody is there whom it could join."""
-        first = np.full(len(rows), self.satisfies_itself)
+    def may_be_first(self, rows: Rows) -> Mask | None:
+        """Where it is the first of a group that wants to be together: nobody is there whom it could join.
+
+        `None` is nowhere.
+        """
+        first: Mask | bool = self.satisfies_itself
         for one in self.wanted.values():
-            first &= one.nobody(rows)
-        return first
+            if first is not False:
+                first = first & one.nobody(rows)
+        if isinstance(first, bool):
+            return np.ones(len(rows), dtype=np.bool_) if first else None
+        return first if first.any() else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +114,7 @@ class InterPodAffinity(Plugin):
         self._hard_weight = args.hard_pod_affinity_weight
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
         self._known_counters = handle.counters
+        self._own_domains = OwnDomains()
 
     @property
     def _counters(self) -> TopologyCounters:
@@ -139,12 +148,12 @@ class InterPodAffinity(Plugin):
         asks_nothing = not (terms.required_affinity or terms.required_anti_affinity)
         if asks_nothing and not held:
             return SKIPPED
-        counters = self._counters
-        repelling = by_key(nodes, counters, ((one.topology_key, one.holders, 1) for one in held))
+        count = partial(by_key, nodes, self._counters, self._own_domains)
+        repelling = count((one.topology_key, one.holders, 1) for one in held)
         if asks_nothing and all(one.is_empty for one in repelling.values()):
             return SKIPPED
-        avoided, wanted = (by_key(nodes, counters, its) for its in (self._avoided(terms), self._wanted(terms)))
-        cycle.write(_Required(repelling, avoided, wanted, hints.satisfies_itself(counters, pod)))
+        avoided, wanted = count(self._avoided(terms)), count(self._wanted(terms))
+        cycle.write(_Required(repelling, avoided, wanted, hints.satisfies_itself(self._counters, pod)))
         return PreFilterResult(SUCCESS)
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
@@ -211,10 +220,9 @@ class InterPodAffinity(Plugin):
             np.copyto(codes, self.TOO_NEAR, where=one.has_any_at(rows))
         if state.wanted:
             may_be_first = state.may_be_first(rows)
-            is_first_anywhere = bool(may_be_first.any())
             for one in state.wanted.values():
                 is_away = ~one.has_any_at(rows)
-                if is_first_anywhere:
+                if may_be_first is not None:
                     is_away = np.where(may_be_first, one.lacking(rows), is_away)
                 np.copyto(codes, self.NOT_NEAR, where=is_away)
         return codes
@@ -226,18 +234,19 @@ class InterPodAffinity(Plugin):
         has_own = bool(terms.preferred_affinity or terms.preferred_anti_affinity)
         if self._ignores_existing and not has_own:
             return SKIP
-        counters, preferences = self._counters, list(self._preferences(pod))
-        if not any(counts_any(nodes, counters, key, counts) for key, counts, _ in preferences):
+        around, preferences = (nodes, self._counters, self._own_domains), list(self._preferences(pod))
+        if not any(counts_any(*around, key, counts) for key, counts, _ in preferences):
             return SKIP
-        cycle.write(_Preferred(tuple(by_key(nodes, counters, preferences).values())))
+        cycle.write(_Preferred(tuple(by_key(*around, preferences).values())))
         return SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
         """The sum over the node's domains; may be negative."""
         del pod, nodes
-        total = np.zeros(len(rows), dtype=np.int64)
-        for points in cycle.read(_Preferred).points:
-            total += points.at(rows)
+        first, *others = cycle.read(_Preferred).points
+        total = first.at(rows)
+        for points in others:
+            total = total + points.at(rows)
         return total
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:

@@ -12,15 +12,15 @@ from numpy.typing import NDArray
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import compact
+from kscheduler.framework.resource_scoring import compact, values_at
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.tolerations import has_untolerated
 from kscheduler.framework.topology import TopologyCounters
 
 Counts = NDArray[np.int64]
 """Pods per row, or per domain."""
-DomainNumbers = NDArray[np.int32]
-"""Per row the number of its domain, 0 where the label is missing."""
+DomainNumbers = NDArray[np.intp]
+"""Per row the number of its domain, 0 where the label is missing. As wide as an index: `take` converts all others."""
 
 
 def counts_at(constraint: SpreadConstraint, counters: TopologyCounters | None, rows: Rows) -> Counts:
@@ -29,7 +29,7 @@ def counts_at(constraint: SpreadConstraint, counters: TopologyCounters | None, r
         return np.zeros(len(rows), dtype=np.int64)
     if counters is None:
         raise RuntimeError("PodTopologySpread was built without topology counters")
-    return counters.matching(constraint.counted)[compact(rows)]
+    return values_at(counters.matching(constraint.counted), compact(rows))
 
 
 def existing_domains(numbers: DomainNumbers, size: int, counting: Mask | None) -> Mask:

@@ -44,22 +44,30 @@ class DomainCounts:
     pods: Counts
     exists: Mask
     """Whether a counting node is in the domain."""
+    existing: Rows
+    """The numbers of those where one is, ascending."""
+    is_everywhere: bool
+    """Whether all live rows have the label."""
     by_row: RowCounts | None = None
     """What is to be added to its domain's pods where a row is judged; `None` is nothing."""
 
-    def codes(self, rows: Rows) -> Codes:
-        """What the constraint has against the rows."""
+    def codes(self, rows: Rows) -> Codes | None:
+        """What the constraint has against the rows; `None` if nothing."""
         if self.by_row is not None:
             return self._codes_by_row(self.by_row[rows], self.domain_of_row[rows])
-        codes = (self.pods > self.constraint.max_skew + self._minimum() - self.is_own).astype(np.int64) * TOO_UNEVEN
+        is_too_full = self.pods > self.constraint.max_skew + self._minimum() - self.is_own
+        if self.is_everywhere and not np.count_nonzero(is_too_full):
+            return None
+        codes = is_too_full.astype(np.int64)
+        codes *= TOO_UNEVEN
         codes[0] = MISSING_LABEL
         return codes.take(self.domain_of_row[compact(rows)])
 
     def _minimum(self) -> int:
-        domains = np.count_nonzero(self.exists)
+        domains = len(self.existing)
         if not domains or domains < self.constraint.min_domains:
             return 0
-        return int(np.min(self.pods, where=self.exists, initial=MAX_INT64))
+        return int(self.pods.take(self.existing).min())
 
     def _codes_by_row(self, moved: Counts, domains: DomainNumbers) -> Codes:
         pods = self.pods[domains] + moved
@@ -70,7 +78,7 @@ class DomainCounts:
 
     def _minimum_beside(self, domains: DomainNumbers, pods: Counts) -> Counts:
         """The minimum as rows of these domains see it, with so many pods in theirs."""
-        existing = np.flatnonzero(self.exists)
+        existing = self.existing
         if not len(existing) or len(existing) < self.constraint.min_domains:
             return np.zeros(len(domains), dtype=np.int64)
         emptiest = existing[self.pods[existing].argmin()]
@@ -103,11 +111,13 @@ class HardSpread:
 
     counts: tuple[DomainCounts, ...]
 
-    def codes(self, rows: Rows) -> Codes:
-        """The first constraint that has an objection decides."""
-        codes = self.counts[0].codes(rows)
-        for more in self.counts[1:]:
-            codes = np.where(codes, codes, more.codes(rows))
+    def codes(self, rows: Rows) -> Codes | None:
+        """The first constraint that has an objection decides; `None` if none has."""
+        codes: Codes | None = None
+        for one in self.counts:
+            more = one.codes(rows)
+            if more is not None:
+                codes = more if codes is None else np.where(codes, codes, more)
         return codes
 
     def moved(self, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> "HardSpread":
@@ -156,6 +166,8 @@ def hard_spread(layout: Layout, pod: PodInfo, counters: TopologyCounters | None)
                 domain_of_row=one.of_row,
                 pods=one.pods(counters),
                 exists=one.exists,
+                existing=one.existing,
+                is_everywhere=one.column.is_everywhere,
             )
             for one in layout.domains
         )

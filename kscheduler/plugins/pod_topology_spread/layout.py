@@ -3,17 +3,17 @@
 The problem: the constraints of a pod are judged over all rows in each cycle, and of what that takes only the number of
 pods has changed since the last one. The idea: domains and counting rows are worked out once per list of constraints and
 kept until a node comes, goes or changes; pods of one template share their parsed constraints, so they find them by the
-list itself. What is left for a cycle is one pass that adds up pods.
+list itself. What is left for a cycle is one pass that adds up pods. What hangs on the keys alone is one for all lists
+(`key_columns`).
 
 Limit: nothing is kept for a list that is one pod's own.
 """
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
@@ -28,8 +28,9 @@ from kscheduler.plugins.pod_topology_spread.domains import (
     existing_domains,
     rows_with_all_keys,
 )
+from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColumn, KeyColumns
 
-_ALL: Final = slice(None)
+HOSTNAME: Final = "kubernetes.io/hostname"
 _BUDGET_BYTES: Final = 64 * 2**20
 
 
@@ -38,30 +39,37 @@ class Domains:
     """One constraint's domains by number; number 0 is "the label is missing"."""
 
     constraint: SpreadConstraint
-    of_row: DomainNumbers
-    """Over the table's whole capacity."""
-    size: int
-    """How many numbers there are."""
+    column: KeyColumn
     exists: Mask
     """Per domain whether a counting row is in it."""
+    existing: Rows
+    """The numbers of those where one is, ascending."""
     counting: Rows
     """The rows whose pods count."""
     of_counting: Rows
     """Their domains."""
-    empty_value: int
-    """The number of the empty value; 0 where no node has it."""
+    counts_all: bool
+    """Whether the pods of all rows count."""
     nodes: NodeTable
-    label: NDArray[np.int32] | None
-    """The table's column of the label, where the pods of all rows count."""
+
+    @property
+    def of_row(self) -> DomainNumbers:
+        """Over the table's whole capacity."""
+        return self.column.of_row
+
+    @property
+    def is_by_host(self) -> bool:
+        """Whether each node is a domain of its own."""
+        return self.constraint.topology_key == HOSTNAME
 
     def pods(self, counters: TopologyCounters | None) -> Counts:
         """Per domain the pods that count: an array of the caller's own."""
-        if self.label is not None and counters is not None and self.constraint.counted is not None:
+        if self.counts_all and counters is not None and self.constraint.counted is not None:
             column = counters.matching(self.constraint.counted)
             told = counters.by_domain(column, self.constraint.topology_key, self.nodes)
-            if told is not None and told.numbers.base is self.label:
+            if told is not None and told.numbers.base is self.column.label:
                 return told.sums.copy()
-        sums = np.zeros(self.size, dtype=np.int64)
+        sums = np.zeros(self.column.size, dtype=np.int64)
         np.add.at(sums, self.of_counting, counts_at(self.constraint, counters, self.counting))
         return sums
 
@@ -79,9 +87,8 @@ class Layout:
     domains: tuple[Domains, ...]
     bytes: int
     """About what it takes."""
-    feasible: Rows | None = None
-    of_feasible: object = field(default=None)
-    """What somebody has worked out for these feasible rows."""
+    feasible: Feasible
+    """What somebody has worked out for feasible rows."""
 
 
 class Layouts:
@@ -90,6 +97,7 @@ class Layouts:
     def __init__(self) -> None:
         self._layouts: dict[Hashable, Layout] = {}
         self._bytes = 0
+        self._columns = KeyColumns()
 
     def of(
         self,
@@ -105,13 +113,13 @@ class Layouts:
         `is_shared`: the very same list is that of other pods, too.
         """
         if not is_shared:
-            return _layout(constraints, pod, nodes, needs_all_keys=needs_all_keys)
+            return _layout(constraints, pod, nodes, self._columns, needs_all_keys=needs_all_keys)
         key = id(constraints), needs_all_keys, *_places(constraints, pod)
         layout = self._layouts.pop(key, None)
         if layout is not None:
             self._bytes -= layout.bytes
         if layout is None or layout.nodes is not nodes or layout.version != nodes.node_columns_version:
-            layout = _layout(constraints, pod, nodes, needs_all_keys=needs_all_keys)
+            layout = _layout(constraints, pod, nodes, self._columns, needs_all_keys=needs_all_keys)
         self._layouts[key] = layout
         self._bytes += layout.bytes
         while self._bytes > _BUDGET_BYTES and len(self._layouts) > 1:
@@ -126,40 +134,31 @@ def _places(constraints: tuple[SpreadConstraint, ...], pod: PodInfo) -> tuple[Ha
 
 
 def _layout(
-    constraints: tuple[SpreadConstraint, ...], pod: PodInfo, nodes: NodeTable, *, needs_all_keys: bool
+    constraints: tuple[SpreadConstraint, ...],
+    pod: PodInfo,
+    nodes: NodeTable,
+    known: KeyColumns,
+    *,
+    needs_all_keys: bool,
 ) -> Layout:
     rows = nodes.rows()
-    columns = [nodes.label_values(one.topology_key, rows) for one in constraints]
-    shared = rows_with_all_keys([numbers for numbers, _ in columns]) if needs_all_keys else None
+    columns = [known.of(one.topology_key, nodes) for one in constraints]
+    needs_all = needs_all_keys and not all(one.is_everywhere for one in columns)
+    shared = rows_with_all_keys([one.of_live for one in columns]) if needs_all else None
     domains = tuple(
-        _domains(constraint, nodes, numbers, values, mask)
-        for constraint, (numbers, values), mask in zip(
+        _domains(constraint, nodes, column, mask)
+        for constraint, column, mask in zip(
             constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
         )
     )
-    size = sum(4 * len(one.of_row) + 24 * len(one.counting) for one in domains) + 8 * len(nodes)
-    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size)
+    feasible = known.feasible(tuple(one.topology_key for one in constraints), needs_all_keys=needs_all_keys)
+    size = sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
+    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible)
 
 
-def _domains(
-    constraint: SpreadConstraint,
-    nodes: NodeTable,
-    numbers: DomainNumbers,
-    values: Sequence[str | None],
-    mask: Mask | None,
-) -> Domains:
-    rows = nodes.rows()
-    of_row = np.zeros(nodes.capacity, dtype=np.int32)
-    of_row[rows] = numbers
-    counting, of_counting = (rows, numbers) if mask is None else (rows[mask], numbers[mask])
-    return Domains(
-        constraint,
-        of_row,
-        len(values),
-        existing_domains(numbers, len(values), mask),
-        counting,
-        of_counting.astype(np.intp),
-        values.index("") if "" in values else 0,
-        nodes,
-        nodes.label_values(constraint.topology_key, _ALL)[0].base if mask is None else None,
-    )
+def _domains(constraint: SpreadConstraint, nodes: NodeTable, column: KeyColumn, mask: Mask | None) -> Domains:
+    rows, of_live, exists = nodes.rows(), column.of_live, column.exists
+    if mask is not None:
+        rows, of_live = rows[mask], of_live[mask]
+        exists = existing_domains(of_live, column.size, None)
+    return Domains(constraint, column, exists, exists.nonzero()[0], rows, of_live, mask is None, nodes)

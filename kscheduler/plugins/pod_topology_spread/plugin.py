@@ -24,13 +24,8 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
-from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
-from kscheduler.plugins.pod_topology_spread.scoring import (
-    HOSTNAME,
-    SoftSpread,
-    normalized,
-    soft_spread,
-)
+from kscheduler.plugins.pod_topology_spread.layout import HOSTNAME, Layout, Layouts
+from kscheduler.plugins.pod_topology_spread.scoring import SoftSpread, soft_spread
 
 Constraints = tuple[SpreadConstraint, ...]
 
@@ -147,7 +142,7 @@ class PodTopologySpread(Plugin):
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
         """The emptiest domains are the best."""
         del pod, rows
-        return normalized(scores, cycle.read(SoftSpread).scored)
+        return cycle.read(SoftSpread).normalized(scores)
 
     def _constraints(self, pod: PodInfo, action: str) -> Constraints:
         """The pod's own constraints, or, where it has none at all, the profile's."""

@@ -45,14 +45,23 @@ class Choice:
     """What serves one claim on each row."""
 
     claim: PersistentVolumeClaim
-    candidates: Sequence[PersistentVolume]
-    chosen: NDArray[np.int64]
-    """Per row the index into `candidates`; `_NONE` is to be made."""
+    candidates: Sequence[PersistentVolume] = ()
+    chosen: NDArray[np.int64] | None = None
+    """Per row the index into `candidates`; `_NONE` is to be made. `None`: it is to be made on all of them."""
 
     def volume_at(self, place: int) -> PersistentVolume | None:
         """The volume for the claim at a place of the rows."""
-        index = int(self.chosen[place])
+        index = _NONE if self.chosen is None else int(self.chosen[place])
         return None if index == _NONE else self.candidates[index]
+
+    @property
+    def to_be_made(self) -> Mask | None:
+        """The rows where no volume serves the claim; `None` is all of them."""
+        return None if self.chosen is None else self.chosen == _NONE
+
+
+Served = tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]
+"""(volume, claim) pairs to be bound, and claims whose volumes are to be made."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +73,11 @@ class Placement:
     """Claims whose node was selected before."""
     choices: tuple[Choice, ...] = ()
 
-    def at(self, row: int) -> tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]:
-        """(volume, claim) pairs to be bound on the row, and claims whose volumes are to be made."""
-        place = int(np.searchsorted(self.rows, row))
+    def at(self, row: int) -> Served | None:
+        """How on the row; `None` where it was not worked out for it."""
+        place = int(self.rows.searchsorted(row))
+        if place == len(self.rows) or self.rows.item(place) != row:
+            return None
         served = [(choice.claim, choice.volume_at(place)) for choice in self.choices]
         made = [claim for claim, volume in served if volume is None]
         return [(volume, claim) for claim, volume in served if volume is not None], [*self.given, *made]
@@ -80,8 +91,12 @@ class Storage:
     nodes: NodeTable
 
 
-def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits, Placement]:
-    """What is wrong with each row, and how claims are served where nothing is. Raises `ValueError`: an Error."""
+def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None, Placement]:
+    """What is wrong with each row, and how claims are served where nothing is. Raises `ValueError`: an Error.
+
+    Where nothing is wrong with any row there is no array (`None`), here and below: most pods' claims can be served on
+    every node, and to find that out over thousands of rows costs as much as all the rest.
+    """
     wrong = _bound_elsewhere(claims.bound, storage, rows)
     if not claims.delayed:
         return wrong, Placement(rows)
@@ -91,29 +106,44 @@ def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits, Placem
     inside = rows if here is None else rows[here]
     choices = tuple(_matched(open_claims, storage, inside))
     to_be_made: list[tuple[PersistentVolumeClaim, Mask | None]] = [(claim, None) for claim in given]
-    to_be_made.extend((choice.claim, choice.chosen == _NONE if choice.candidates else None) for choice in choices)
+    to_be_made.extend((choice.claim, choice.to_be_made) for choice in choices)
     lacking = _not_to_be_made(to_be_made, storage, inside)
     if here is None:
-        return wrong | lacking, Placement(rows, given, choices)
-    wrong[~here] |= BIND_CONFLICT
-    wrong[here] |= lacking
-    return wrong, Placement(inside, given, choices)
+        return _either(wrong, lacking), Placement(rows, given, choices)
+    conflicts = np.where(here, 0, BIND_CONFLICT)
+    if lacking is not None:
+        conflicts[here] |= lacking
+    return _either(wrong, conflicts), Placement(inside, given, choices)
+
+
+def _either(one: Bits | None, other: Bits | None) -> Bits | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
 
 
 # --- bound claims -----------------------------------------------------------------------------------------------------
 
 
-def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Bits:
+def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Bits | None:
     """The first claim that fails decides about a row."""
-    wrong = np.zeros(len(rows), dtype=np.int64)
+    wrong: Bits | None = None
     for claim in claims:
         volume = storage.volumes.volume(claim.spec.volume_name)
         if volume is None:
-            wrong[wrong == 0] = VOLUME_MISSING
-            break
+            return _marked(wrong, None, VOLUME_MISSING, rows)
         fits = reachable_as_migrated(volume, storage.volumes, storage.nodes, rows)
         if np.count_nonzero(fits) < len(fits):
-            wrong[(wrong == 0) & ~fits] = NODE_CONFLICT
+            wrong = _marked(wrong, ~fits, NODE_CONFLICT, rows)
+    return wrong
+
+
+def _marked(wrong: Bits | None, failing: Mask | None, bit: int, rows: Rows) -> Bits:
+    """With this bit on the failing rows (`None`: all) that nothing was wrong with."""
+    if wrong is None:
+        wrong = np.zeros(len(rows), dtype=np.int64)
+    asked = wrong == 0
+    wrong[asked if failing is None else asked & failing] = bit
     return wrong
 
 
@@ -129,10 +159,14 @@ def _selected_here(claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, ro
     return here
 
 
-def _matched(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Iterator[Choice]:
+def _matched(claims: Sequence[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Iterator[Choice]:
     taken: dict[str, Mask] = {}
-    for claim in sorted(claims, key=_request):
-        candidates = _candidates(claim, storage.volumes.volumes_for(claim))
+    for claim in sorted(claims, key=_request) if len(claims) > 1 else claims:
+        volumes = storage.volumes.volumes_for(claim)
+        candidates = _candidates(claim, volumes) if volumes else ()
+        if not candidates:
+            yield Choice(claim)
+            continue
         chosen = np.full(len(rows), _NONE, dtype=np.int64)
         for index, volume in enumerate(candidates):
             usable = reachable(volume, storage.nodes, rows) & (chosen == _NONE)
@@ -184,25 +218,36 @@ def _capacity(volume: PersistentVolume) -> int:
 # --- volumes to be made -----------------------------------------------------------------------------------------------
 
 
-def _not_to_be_made(needs: Iterable[tuple[PersistentVolumeClaim, Mask | None]], storage: Storage, rows: Rows) -> Bits:
+def _not_to_be_made(
+    needs: Iterable[tuple[PersistentVolumeClaim, Mask | None]], storage: Storage, rows: Rows
+) -> Bits | None:
     """The first claim that fails decides about a row. `None`: the claim's volume is to be made for all of them."""
-    wrong = np.zeros(len(rows), dtype=np.int64)
+    wrong: Bits | None = None
     for claim, needed in needs:
-        asked = wrong == 0 if needed is None else needed & (wrong == 0)
-        if not np.count_nonzero(asked):
+        if not _is_needed(needed, wrong, rows):
             continue
         storage_class = _class_of(claim, storage.volumes)
         if storage_class.provisioner in ("", NO_PROVISIONER):
-            wrong[asked] = BIND_CONFLICT
+            wrong = _marked(wrong, needed, BIND_CONFLICT, rows)
             continue
         if storage_class.allowed_topologies:
-            allowed = in_topology(storage_class.allowed_topologies, storage.nodes, rows)
-            wrong[asked & ~allowed] = BIND_CONFLICT
-            asked &= allowed
+            forbidden = ~in_topology(storage_class.allowed_topologies, storage.nodes, rows)
+            wrong = _marked(wrong, _both(needed, forbidden), BIND_CONFLICT, rows)
         has_room = _has_room(claim, storage_class, storage, rows)
         if has_room is not None:
-            wrong[asked & ~has_room] = NOT_ENOUGH_SPACE
+            wrong = _marked(wrong, _both(needed, ~has_room), NOT_ENOUGH_SPACE, rows)
     return wrong
+
+
+def _is_needed(needed: Mask | None, wrong: Bits | None, rows: Rows) -> bool:
+    """Whether on some row the claim's volume is to be made, and nothing was wrong before."""
+    if wrong is None:
+        return len(rows) > 0 if needed is None else bool(needed.any())
+    return bool(np.count_nonzero(wrong == 0 if needed is None else needed & (wrong == 0)))
+
+
+def _both(one: Mask | None, other: Mask) -> Mask:
+    return other if one is None else one & other
 
 
 def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:

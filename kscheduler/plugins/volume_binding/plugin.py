@@ -9,7 +9,6 @@
 Scoring by free capacity is behind a feature gate that is off by default and not built: PreScore skips.
 """
 
-import asyncio
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -17,7 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from kscheduler.aio.clock import finishes_within
+from kscheduler.aio.bell import Bell
 from kscheduler.api.storage import (
     BOUND_BY_CONTROLLER,
     SELECTED_NODE,
@@ -59,12 +58,16 @@ from kscheduler.plugins.volume_binding.progress import Undertaking
 CHECK_SECONDS: Final = 1.0
 """How often a waiting pod looks though no event came: a node's labels may have changed."""
 
+_PREPARED: Final = PreFilterResult(SUCCESS)
+
 _REASONS = {
     NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
     BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
     NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
     VOLUME_MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
 }
+_NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
+_WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
 
 
 @dataclass(slots=True)
@@ -80,6 +83,7 @@ class VolumeBinding(Plugin):
 
     name = "VolumeBinding"
     depends_on = (Source.ROW, Source.VOLUMES)
+    needs_volumes = True
     reads_pods = False
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
@@ -99,16 +103,18 @@ class VolumeBinding(Plugin):
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
         """Skip for pods without claims."""
         del nodes
-        if not pod.pod.spec.volumes or not any(True for _ in claim_names(pod.pod)):
+        if not pod.pod.spec.volumes:
             return SKIPPED
         volumes = self._handle.volumes
         if volumes is None:
-            return PreFilterResult(NOTHING_KNOWN)
+            return PreFilterResult(NOTHING_KNOWN) if any(True for _ in claim_names(pod.pod)) else SKIPPED
         claims = pod_claims(pod, volumes)
         if isinstance(claims, Status):
             return PreFilterResult(claims.by(self.name))
+        if not claims.bound and not claims.delayed:
+            return SKIPPED
         cycle.write(_Claims(claims))
-        return PreFilterResult(SUCCESS)
+        return _PREPARED
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
         """Bits of what is wrong with each row, as a negative number: no preemption brings a volume."""
@@ -119,7 +125,7 @@ class VolumeBinding(Plugin):
         state = cycle.read(_Claims)
         wrong, placement = place(state.claims, Storage(volumes, nodes), rows)
         state.placements.append(placement)
-        return -wrong if wrong.any() else PASS_ALL
+        return PASS_ALL if wrong is None or not wrong.any() else -wrong
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """Every bit has its reason."""
@@ -144,10 +150,10 @@ class VolumeBinding(Plugin):
         if state is None or volumes is None or not state.claims.delayed:
             return SUCCESS
         row = self._handle.view.nodes.row_of(node_name)
-        placement = next((one for one in reversed(state.placements) if row in one.rows), None)
-        if placement is None:
+        served = next((found for one in reversed(state.placements) if (found := one.at(row)) is not None), None)
+        if served is None:
             return error(f'no pod volume found for node "{node_name}"')
-        matches, to_make = placement.at(row)
+        matches, to_make = served
         undertaking = Undertaking(pod, node_name)
         cycle.write(undertaking)
         try:
@@ -184,7 +190,7 @@ class VolumeBinding(Plugin):
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
         """Skip where all claims were bound from the start. Devices may be prepared meanwhile."""
         del pod, node_name
-        return PreFlightResult(SKIP if cycle.find(Undertaking) is None else SUCCESS, allow_parallel=True)
+        return _NOTHING_TO_WRITE if cycle.find(Undertaking) is None else _WRITES
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Write what was decided, and wait until it is done."""
@@ -222,24 +228,19 @@ class VolumeBinding(Plugin):
         volumes, clock = self._handle.volumes, self._handle.clock
         assert volumes is not None  # noqa: S101  without them nothing was undertaken
         deadline = clock.monotonic() + self._timeout_seconds
-        changed = asyncio.Event()
-        end = volumes.on_change(changed.set)
+        changed = Bell(clock)
+        end = volumes.on_change(undertaking.subjects(), changed.ring)
         try:
             while True:
-                changed.clear()
                 status = undertaking.progress(volumes, self._handle.view.nodes)
                 if status is not None:
                     return status if status.is_success else _failed(status.message)
                 left = deadline - clock.monotonic()
                 if left <= 0:
                     return _failed("context deadline exceeded")
-                await finishes_within(_until(changed), min(left, CHECK_SECONDS), clock)
+                await changed.heard(min(left, CHECK_SECONDS))
         finally:
             end()
-
-
-async def _until(event: asyncio.Event) -> None:
-    await event.wait()
 
 
 def _failed(why: str) -> Status:

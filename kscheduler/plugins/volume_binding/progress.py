@@ -5,6 +5,7 @@ it (no volume could be made there). Anything else that cannot come right any mor
 again with fresh knowledge.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,7 +15,7 @@ from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.framework.volumes import Volumes
+from kscheduler.framework.volumes import CLAIM, POD, VOLUME, Subject, Volumes
 from kscheduler.plugins.volume_binding.claims import selected_node
 from kscheduler.plugins.volume_binding.reach import reachable_as_migrated
 
@@ -29,6 +30,15 @@ class Undertaking:
     """Volumes with the claims they are to belong to."""
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
     """Claims whose volumes are to be made for the node."""
+
+    def subjects(self) -> Iterator[Subject]:
+        """What `progress` looks at; besides, it asks for labels and for what is migrated, which nobody tells of."""
+        yield POD, self.pod.uid
+        for volume, claim in self.bindings:
+            yield VOLUME, volume.key
+            yield CLAIM, claim.key
+        for claim in self.provisions:
+            yield CLAIM, claim.key
 
     def progress(self, volumes: Volumes, nodes: NodeTable) -> Status | None:
         """Success when all is bound, an Error when it cannot be any more, `None` while it is under way."""

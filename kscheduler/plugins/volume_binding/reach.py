@@ -70,8 +70,11 @@ def _admitted(affinity: VolumeNodeAffinity | None, nodes: NodeTable, rows: Rows)
     required = affinity.required if affinity is not None else None
     if required is None:
         return np.ones(len(rows), dtype=np.bool_)
+    terms = required.node_selector_terms
+    if len(terms) == 1:
+        return _term_holds(_parsed_term(terms[0]), nodes, rows)
     mask = np.zeros(len(rows), dtype=np.bool_)
-    for term in required.node_selector_terms:
+    for term in terms:
         mask |= _term_holds(_parsed_term(term), nodes, rows)
     return mask
 
@@ -83,10 +86,11 @@ def _term_holds(term: NodeTerm, nodes: NodeTable, rows: Rows) -> Mask:
 
 
 def _all_hold(requirements: Iterable[Requirement], nodes: NodeTable, rows: Rows) -> Mask:
-    mask = np.ones(len(rows), dtype=np.bool_)
+    mask: Mask | None = None
     for requirement in requirements:
-        mask &= nodes.matches(requirement, rows)
-    return mask
+        holds = nodes.matches(requirement, rows)
+        mask = holds if mask is None else mask & holds
+    return mask if mask is not None else np.ones(len(rows), dtype=np.bool_)
 
 
 @lru_cache(maxsize=16_384)

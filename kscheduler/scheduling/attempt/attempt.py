@@ -49,6 +49,7 @@ class Scheduler:
 
     def __init__(self, around: Surroundings) -> None:
         self._around = around
+        self._now = around.clock.monotonic
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
@@ -67,7 +68,7 @@ class Scheduler:
     def decide(self, queued: QueuedPodInfo) -> Attempt | None:
         """Find the pod a node and set it aside. `None`: the attempt is over, and has been dealt with."""
         around = self._around
-        started = around.clock.monotonic()
+        started = self._now()
         profile = around.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None or self._is_to_be_skipped(queued):
             around.queue.done(queued.pod.uid)
@@ -79,7 +80,7 @@ class Scheduler:
         watch = self._watches[profile.name]
         watch.start()
         record = self._judge(queued, profile, watch)
-        around.observations.algorithm(around.clock.monotonic() - started)
+        around.observations.algorithm(self._now() - started)
         if not record.status.is_success:
             self._fail(queued, self._why_nowhere(record), profile, started)
             return None
@@ -128,7 +129,7 @@ class Scheduler:
         """Assume, Reserve, Permit; all undone if one of them says no."""
         pod = attempt.queued.pod
         self._around.cache.assume_pod(pod, attempt.node_name)
-        began = self._around.clock.monotonic()
+        began = self._now()
         status = self._reserve(attempt)
         began = self._measure(attempt, "Reserve", status.code, began)
         if status.is_success:
@@ -140,7 +141,7 @@ class Scheduler:
 
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
         """Count what an extension point took since `began`; the moment at which it ended, monotonic."""
-        now = self._around.clock.monotonic()
+        now = self._now()
         key = point, code, attempt.profile.name
         histogram = self._histograms.get(key)
         if histogram is None:
@@ -165,7 +166,7 @@ class Scheduler:
         if not status.is_success:
             return _no_of("Permit", plugin, status)
         if timeouts:
-            now = self._around.clock.monotonic()
+            now = self._now()
             deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
             attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
             self._around.waiting.hold(attempt.held)
@@ -205,12 +206,12 @@ class Scheduler:
         held = attempt.held
         if held is None:
             return True
-        began = self._around.clock.monotonic()
+        began = self._now()
         try:
             verdict = await permit.verdict_of(held, self._around.clock)
         finally:
             self._around.waiting.release(held.pod.uid)
-        self._around.observations.permit_wait(verdict.code.label, self._around.clock.monotonic() - began)
+        self._around.observations.permit_wait(verdict.code.label, self._now() - began)
         if not verdict.is_success:
             self._abandon(attempt, verdict)
         return verdict.is_success
@@ -223,10 +224,11 @@ class Scheduler:
         self._around.queue.done(pod.uid)
         self._around.failures.withdraw(pod.uid)
         await self._around.failures.settled(pod.uid)
-        if plan.groups and self._around.in_pre_bind is not None:
-            attempt.entry = self._around.in_pre_bind.add(pod.uid)
-        began = self._around.clock.monotonic()
-        status = await pre_binding.run(plan, attempt.record.state, pod, attempt.node_name, attempt.entry)
+        began, status = self._now(), plan.failure
+        if plan.groups:
+            if self._around.in_pre_bind is not None:
+                attempt.entry = self._around.in_pre_bind.add(pod.uid)
+            status = await pre_binding.run(plan, attempt.record.state, pod, attempt.node_name, attempt.entry)
         self._measure(attempt, "PreBind", status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
@@ -235,7 +237,7 @@ class Scheduler:
 
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
-            plugins, began = attempt.profile.pre_bind, self._around.clock.monotonic()
+            plugins, began = attempt.profile.pre_bind, self._now()
             attempt.plan = pre_binding.plan_of(plugins, attempt.record.state, attempt.queued.pod, attempt.node_name)
             self._measure(attempt, "PreBindPreFlight", attempt.plan.code, began)
         return attempt.plan
@@ -250,7 +252,7 @@ class Scheduler:
             self._abandon(attempt, error(attempt.entry.cause))
             return
         self._leave_pre_bind(attempt)
-        began = self._around.clock.monotonic()
+        began = self._now()
         status = await self._run_bind(attempt)
         self._measure(attempt, "Bind", status.code, began)
         attempt.is_bound = status.is_success
@@ -279,7 +281,7 @@ class Scheduler:
     def _bound(self, attempt: Attempt) -> None:
         around, queued = self._around, attempt.queued
         around.cache.finish_binding(queued.pod.uid, around.clock.time())
-        seconds = around.clock.monotonic() - attempt.started
+        seconds = self._now() - attempt.started
         around.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
         around.observations.pod_scheduled(queued.attempts)
         first = queued.initial_attempt_timestamp
@@ -294,7 +296,7 @@ class Scheduler:
         self._activate(attempt)
 
     def _post_bind(self, attempt: Attempt) -> None:
-        began, pod = self._around.clock.monotonic(), attempt.queued.pod
+        began, pod = self._now(), attempt.queued.pod
         for plugin in attempt.profile.post_bind:
             try:
                 plugin.post_bind(attempt.record.state, pod, attempt.node_name)
@@ -328,7 +330,7 @@ class Scheduler:
         around.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, around.clock.time(), spared)
 
     def _give_back(self, attempt: Attempt) -> None:
-        pod, began = attempt.queued.pod, self._around.clock.monotonic()
+        pod, began = attempt.queued.pod, self._now()
         self._leave_pre_bind(attempt)
         for plugin in reversed(attempt.profile.reserve):
             try:
@@ -341,7 +343,7 @@ class Scheduler:
     def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         around = self._around
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
-        around.observations.attempt(result, profile.name, around.clock.monotonic() - started)
+        around.observations.attempt(result, profile.name, self._now() - started)
         if failure.is_error:
             if failure.message != queued.last_error:
                 _log.error("attempt_failed", pod=queued.key, err=failure.message)

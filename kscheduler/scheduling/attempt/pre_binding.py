@@ -8,6 +8,7 @@ a group even where it has nothing to do itself (reference 3.6.5). The first fail
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import Final
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreBindPlugin, PreFlightResult
@@ -32,6 +33,10 @@ class PreBindPlan:
         return self.failure.code if not self.failure.is_success else Code.SUCCESS if self.groups else Code.SKIP
 
 
+_NOTHING_TO_DO: Final = PreBindPlan()
+"""Of nearly all pods."""
+
+
 def plan_of(plugins: Iterable[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> PreBindPlan:
     """Ask every plugin. The first that fails ends it."""
     groups: list[tuple[PreBindPlugin, ...]] = []
@@ -48,7 +53,7 @@ def plan_of(plugins: Iterable[PreBindPlugin], state: CycleState, pod: PodInfo, n
         else:
             groups.append((plugin,))
         is_open = flight.allow_parallel
-    return PreBindPlan(tuple(groups))
+    return PreBindPlan(tuple(groups)) if groups else _NOTHING_TO_DO
 
 
 def _pre_flight(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
@@ -74,10 +79,40 @@ async def run(plan: PreBindPlan, state: CycleState, pod: PodInfo, node_name: str
     for group in plan.groups:
         if entry is not None and entry.is_cancelled:
             return error(entry.cause)
-        status = await _together(group, state, pod, node_name, entry)
+        if len(group) == 1:
+            status = await _alone(group[0], state, pod, node_name, entry)
+        else:
+            status = await _together(group, state, pod, node_name, entry)
         if not status.is_success:
             return status
     return SUCCESS
+
+
+async def _alone(
+    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None
+) -> Status:
+    """As most are, in the task that is there: another one would cost as much as what most plugins do in it."""
+    task, is_called_back = asyncio.current_task(), False
+    if entry is None or task is None:
+        return await _run_one(plugin, state, pod, node_name)
+
+    def call_back() -> None:
+        nonlocal is_called_back
+        is_called_back = task.cancel()
+
+    cancelled_before = task.cancelling()
+    entry.on_cancel(call_back)
+    try:
+        status = await _run_one(plugin, state, pod, node_name)
+    except asyncio.CancelledError:
+        if not is_called_back or task.cancelling() > cancelled_before + 1:
+            raise  # somebody ends the whole task
+        status = _failed(plugin, error(entry.cause))
+    finally:
+        entry.on_cancel(None)
+    if is_called_back:
+        task.uncancel()  # it was meant for the plugin alone
+    return status
 
 
 async def _together(

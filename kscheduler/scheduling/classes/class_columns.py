@@ -10,6 +10,7 @@ that no cycle would take, is not kept: the pod is then judged without columns, a
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, Protocol
 
 import numpy as np
@@ -45,11 +46,20 @@ def is_keepable(plugin: Plugin) -> bool:
 
     A class that answers otherwise than the one that it has `sign` from may read more of a pod.
     """
-    kinds = type(plugin).__mro__
+    signs = _signs_for_itself(type(plugin))  # type: ignore[arg-type]  # mypy: a class is hashable
+    return signs and _KEEPABLE.issuperset(plugin.depends_on)
+
+
+@lru_cache(maxsize=1024)
+def _signs_for_itself(kind: type[Plugin]) -> bool:
+    kinds = kind.__mro__
     signing = next((place for place, one in enumerate(kinds) if "sign" in vars(one)), None)
-    if signing is None or any(method in vars(one) for one in kinds[:signing] for method in ANSWERING):
-        return False
-    return _KEEPABLE.issuperset(plugin.depends_on)
+    return signing is not None and not any(method in vars(one) for one in kinds[:signing] for method in ANSWERING)
+
+
+def is_matter_of_row(plugin: Plugin) -> bool:
+    """Whether a plugin's answers can be kept, and hang on nothing but the row."""
+    return is_keepable(plugin) and Source.IMAGES not in plugin.depends_on
 
 
 class _Column:

@@ -11,12 +11,12 @@ columns, so that there is one place where such things are told.
 Memory is bounded: the classes not asked about for longest go first.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, reads_spec_only
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, needs_volumes, reads_spec_only
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.class_columns import (
@@ -52,6 +52,7 @@ class ClassEngine:
         self._by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
         self._others = [plugin for plugin in signers if not reads_spec_only(plugin)]
         self._signers = (*self._by_spec, *self._others)
+        self._needing_volumes = frozenset(plugin.name for plugin in _asked(profile) if needs_volumes(plugin))
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
@@ -92,14 +93,14 @@ class ClassEngine:
         self._shape = self._shape_of(self._nodes)
 
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
-        """What the plugins sign, in the order of `_signers`."""
+        """What the plugins sign, in the order of `_signers`, and last whether there are volumes."""
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
             signatures = tuple(plugin.sign(pod) for plugin in self._by_spec)
-            if template is not None and not template.has_claims:
+            if template is not None:
                 template.signatures = signatures
-        return signatures if not self._others else (*signatures, *(_signature(one, pod) for one in self._others))
+        return (*signatures, *[_signature(one, pod) for one in self._others], bool(pod.pod.spec.volumes))
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -121,16 +122,18 @@ class ClassEngine:
         profile = self._profile
         answers = {
             plugin.name: self._answers_of(plugin, signature, pod, tally)
-            for plugin, signature in zip(self._signers, name, strict=True)
+            for plugin, signature in zip(self._signers, name[:-1], strict=True)
         }
+        idle = self._needing_volumes if not pod.pod.spec.volumes else frozenset[str]()
+        dealt_with = answers.keys() | idle
         weighted = ((answers[one.plugin.name].score, one.weight) for one in profile.score if one.plugin.name in answers)
         return KnownClass(
             answers=tuple(answers.values()),
-            skipped=frozenset(plugin for plugin, one in answers.items() if one.skips_filter),
-            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in answers),
-            live_pre_score=tuple(one for one in profile.pre_score if one.name not in answers),
-            live_score=tuple(one for one in profile.score if one.plugin.name not in answers),
-            steps=_steps(profile, answers),
+            skipped=frozenset(plugin for plugin, one in answers.items() if one.skips_filter) | idle,
+            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in dealt_with),
+            live_pre_score=tuple(one for one in profile.pre_score if one.name not in dealt_with),
+            live_score=tuple(one for one in profile.score if one.plugin.name not in dealt_with),
+            steps=_steps(profile, answers, idle),
             scores=tuple((column, weight) for column, weight in weighted if column is not None),
             tells_all=self._tells_all,
         )
@@ -159,10 +162,14 @@ class ClassEngine:
         return answers
 
 
-def _steps(profile: Profile, answers: Mapping[str, Answers]) -> tuple[Stretch | FilterPlugin, ...]:
+def _steps(
+    profile: Profile, answers: Mapping[str, Answers], idle: Collection[str]
+) -> tuple[Stretch | FilterPlugin, ...]:
     steps: list[Stretch | FilterPlugin] = []
     columns: list[FilterColumn] = []
     for plugin in profile.filter:
+        if plugin.name in idle:
+            continue
         its = answers.get(plugin.name)
         if its is None:
             if columns:
@@ -178,6 +185,11 @@ def _steps(profile: Profile, answers: Mapping[str, Answers]) -> tuple[Stretch | 
 
 def _signers(profile: Profile) -> Sequence[Any]:
     """The plugins that judge or score and whose answers can be kept."""
+    return [plugin for plugin in _asked(profile) if is_keepable(plugin)]
+
+
+def _asked(profile: Profile) -> Collection[Any]:
+    """The plugins that judge or score."""
     points: Sequence[Sequence[Any]] = (
         profile.pre_filter,
         profile.filter,
@@ -185,7 +197,7 @@ def _signers(profile: Profile) -> Sequence[Any]:
         tuple(one.plugin for one in profile.score),
     )
     found: dict[str, Plugin] = {plugin.name: plugin for point in points for plugin in point}
-    return [plugin for plugin in found.values() if is_keepable(plugin)]
+    return found.values()
 
 
 def _signature(plugin: Any, pod: PodInfo) -> Hashable:

@@ -27,13 +27,16 @@ from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScoreP
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
 from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn, Tally
-from kscheduler.scheduling.classes.points import final_points
+from kscheduler.scheduling.classes.leaders import Leaders
+from kscheduler.scheduling.classes.normalized_points import NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 
 T = TypeVar("T", bound=np.generic)
 _OWN_BYTES: Final = 10_240
 """What a class takes on a cluster without nodes."""
+_LEADERS_BYTES: Final = 20
+"""A row, at most."""
 
 Changed = Rows | list[int]
 """Row numbers, ascending; plain ones where there are few."""
@@ -107,6 +110,10 @@ class Stretch:
             self._passing = rows.take(self._alive.take(rows).nonzero()[0])
         return self._passing
 
+    def passes(self, row: int) -> bool:
+        """Whether one live row does."""
+        return self._alive is None or self._alive.item(row)
+
     def tell(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
         """Who of the columns turned which of the rows down."""
         for column in self.columns:
@@ -129,25 +136,6 @@ class Judged:
             self.judge.tell(state, self.rows, rejections)
         elif self.codes is not None:
             divided(self.judge, self.codes, state, self.rows, rejections)
-
-
-@dataclass(slots=True)
-class _Normalized:
-    """A plugin's points of the feasible rows, for as long as neither moves."""
-
-    column: ScoreColumn
-    weight: int
-    version: int = -1
-    points: Scores | None = None
-
-    def at(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
-        """Of the feasible rows, weighted."""
-        column = self.column
-        if self.points is None or self.version != column.version:
-            raw = _taken(column.points, feasible).astype(np.int64)
-            self.points = final_points(column.plugin, state, pod, feasible, raw) * self.weight
-            self.version = column.version
-        return self.points
 
 
 @dataclass(slots=True)
@@ -214,8 +202,10 @@ class KnownClass:
     _rows: Rows | None = None
     _epochs: int = -1
     _base: Scores | None = None
-    _normalized: list[_Normalized] = field(default_factory=list)
-    _feasible: Rows | None = None
+    _normalized: list[NormalizedPoints] = field(default_factory=list)
+    _passed: Rows | None = None
+    """What the last search left over, where all rows were looked at and nobody but the columns turned one down."""
+    _leaders: Leaders = field(default_factory=Leaders)
     _groups: list["_Group"] = field(default_factory=list)
     _states: tuple[CycleState, ...] = ()
     bytes: int = 0
@@ -250,22 +240,26 @@ class KnownClass:
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
         """As `_update`; arrays of a few entries cost more than numbers."""
-        for step in self.steps:
-            if isinstance(step, Stretch) and step.update_few(nodes, rows):
+        stretches = [step for step in self.steps if isinstance(step, Stretch)]
+        for step in stretches:
+            if step.update_few(nodes, rows):
                 self.bytes = self._count_bytes()
         scores = [(one.points, weight) for one, weight in self.scores if not (one.normalizes or one.is_zero)]
         for row in rows:
-            base[row] = sum([points.item(row) * weight for points, weight in scores])
+            points = base[row] = sum([points.item(row) * weight for points, weight in scores])
+            if self._leaders.is_settled:
+                passes = all(step.passes(row) for step in stretches)
+                self._leaders.move(row, points if passes else None, nodes.name_hash)
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
         is_larger = rows is None
+        self._leaders.forget()
         for step in self.steps:
             if isinstance(step, Stretch) and step.update(nodes, rows):
                 is_larger = True
         if rows is None or self._base is None:
             self._base = np.zeros(nodes.capacity, dtype=np.int64)
-            self._normalized = [_Normalized(column, weight) for column, weight in self.scores if column.normalizes]
-            self._feasible = None
+            self._normalized = [NormalizedPoints(column, weight) for column, weight in self.scores if column.normalizes]
             rows = nodes.rows()
         summed: Scores | int = 0
         for column, weight in self.scores:
@@ -279,7 +273,7 @@ class KnownClass:
         rows = 0 if self._base is None else len(self._base)
         stretches = sum(step.bytes_per_row for step in self.steps if isinstance(step, Stretch))
         scores = sum(16 if column.normalizes else 1 for column, _ in self.scores)
-        return _OWN_BYTES + rows * (8 + stretches + scores)
+        return _OWN_BYTES + rows * (8 + stretches + scores + _LEADERS_BYTES)
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""
@@ -289,6 +283,7 @@ class KnownClass:
 
     def passing(self, nodes: NodeTable, rows: Rows, ask: AskLive, told: list[Judged]) -> Rows:
         """The rows that pass. What `tell` needs is added to `told`, as far as it went."""
+        is_by_columns = rows is nodes.rows()
         for step in self.steps:
             if not len(rows):
                 break
@@ -300,37 +295,46 @@ class KnownClass:
             if codes is not None and np.count_nonzero(codes):
                 told.append(Judged(step, rows, codes))
                 rows = rows.take(np.flatnonzero(codes == 0))
+                is_by_columns = False
+        self._passed = rows if is_by_columns else None
         return rows
 
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def totals(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
-        """The weighted points of all plugins with columns: an array of the caller's own."""
+        """The weighted points of all plugins with columns: an array of the caller's own. Raises `PluginFailure`."""
         assert self._base is not None  # noqa: S101  `refresh` makes it
         totals: Scores = _taken(self._base, feasible)
-        for one in self._normalize(pod, state, feasible):
-            totals += one
+        for one in self._normalized:
+            totals += one.at(pod, state, feasible)
         return totals
 
+    def leaders(self, nodes: NodeTable, pod: PodInfo, state: CycleState, feasible: Rows) -> Leaders | None:
+        """Which of the feasible rows have the most of `totals`; `None` where not the columns alone say so.
+
+        Raises `PluginFailure`.
+        """
+        if feasible is not self._passed or self._base is None:
+            return None
+        for one in self._normalized:
+            if not one.is_flat(one.at(pod, state, feasible)):
+                return None
+        if not self._leaders.is_settled:
+            self._leaders.settle(feasible, _taken(self._base, feasible), nodes.name_hash)
+        return self._leaders
+
     def plugin_scores(self, pod: PodInfo, state: CycleState, feasible: Rows) -> dict[str, PluginScores]:
-        """The same by plugin."""
-        normalized = iter(self._normalize(pod, state, feasible))
+        """The same by plugin. Raises `PluginFailure`."""
+        normalized = iter(self._normalized)
         told = {}
         for column, weight in self.scores:
-            points = next(normalized) if column.normalizes else column.points[feasible].astype(np.int64) * weight
+            points = np.zeros(len(feasible), dtype=np.int64)
+            if column.normalizes:
+                points += next(normalized).at(pod, state, feasible)
+            else:
+                points += column.points[feasible].astype(np.int64) * weight
             told[column.plugin.name] = PluginScores(column.plugin.name, weight, points)
         return told
-
-    def _normalize(self, pod: PodInfo, state: CycleState, feasible: Rows) -> list[Scores]:
-        """Of each plugin that normalises the weighted points: shared, do not write. Raises `PluginFailure`."""
-        if not self._normalized:
-            return []
-        known = self._feasible
-        if feasible is not known and (known is None or not np.array_equal(feasible, known)):
-            for one in self._normalized:
-                one.points = None
-        self._feasible = feasible
-        return [one.at(pod, state, feasible) for one in self._normalized]
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:

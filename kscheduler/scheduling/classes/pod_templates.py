@@ -6,9 +6,8 @@ tells templates apart at a glance: the namespace, the owner, and the first conta
 come of a thousand templates with one container, also under how they want to lie beside other pods.
 
 Limits: pods whose status speaks of resources (a resize in flight) are left alone, and so are pods without containers.
-What depends on labels is never shared. Specs that differ in the names of their claims alone (a StatefulSet's) share
-what nobody reads a claim's name for; what plugins sign of them is asked of each. A spec of its own (a node's name)
-costs a few looks at others.
+What depends on labels is never shared. Specs that differ in the names of their claims alone (a StatefulSet's) are one
+template: what is shared reads no claim's name. A spec of its own (a node's name) costs a few looks at others.
 """
 
 from collections.abc import Hashable
@@ -27,12 +26,10 @@ _ENCODER: Final = msgspec.msgpack.Encoder()
 
 @dataclass(slots=True, eq=False)
 class PodTemplate:
-    """A spec in a namespace, the first pod that had it, and what its pods are called by the plugins."""
+    """A spec in a namespace, the first pod that had it, and what plugins sign of its pods."""
 
     spec: PodSpec
     first: PodInfo
-    has_claims: bool
-    """Whether the pods name claims, each perhaps another one: then plugins may sign each in another way."""
     signatures: tuple[Hashable, ...] = ()
     """By the plugins that read nothing but the spec; filled in by whoever asks them."""
 
@@ -62,7 +59,7 @@ class PodTemplates:
             if template.spec == spec:
                 pod.take(template.first)
                 return template
-        template = PodTemplate(spec, pod, spec is not pod.pod.spec)
+        template = PodTemplate(spec, pod)
         del drawer[: max(0, len(drawer) - _KEPT_EACH + 1)]
         drawer.append(template)
         return template
@@ -93,7 +90,7 @@ def _label(pod: Pod) -> Hashable:
 
 
 def _neighbours(spec: PodSpec) -> bytes:
-    """What the spec says of other pods, in bytes. Node affinity is left out: a DaemonSet's pods each name another node."""
+    """What the spec says of other pods, in bytes. Not what it says of nodes: each pod of a DaemonSet names its own."""
     affinity, constraints = spec.affinity, spec.topology_spread_constraints
     if affinity is None and not constraints:
         return b""

@@ -12,7 +12,7 @@ as a node is nominated for it. Limit: a label of its own (a StatefulSet's pod-na
 pod a class of its own.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
@@ -43,6 +43,7 @@ class Signatures:
         self._profiles = profiles
         self._nominator = nominator
         self._signers = {name: _signers(profile) for name, profile in profiles.items()}
+        self._by_name = {name: _signing(profile) for name, profile in profiles.items()}
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
 
     def __len__(self) -> int:
@@ -56,6 +57,21 @@ class Signatures:
             pod.signature = self._class_of(pod) or UNSIGNABLE
         return pod.signature if isinstance(pod.signature, PodClass) else None
 
+    def hints_alike(self, pod: PodInfo, plugins: frozenset[str]) -> PodClass | None:
+        """Equal for pods of which the hints of these plugins say the same, nominated or not; `None` for any other.
+
+        Hints read of a pod what their plugin signs, and what every class has in common.
+        """
+        known = self._by_name.get(pod.pod.spec.scheduler_name, {})
+        signers = [known.get(name) for name in sorted(plugins)]
+        if None in signers:
+            return None
+        try:
+            parts = [sign(pod) for sign in signers if sign is not None]
+            return None if UNSIGNABLE in parts else self._interned((plugins, _own(pod), *parts))
+        except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+            return None
+
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
@@ -63,8 +79,7 @@ class Signatures:
             return None
         try:
             parts = [sign(pod) for sign in signers]
-            own = spec.scheduler_name, pod.priority, spec.preemption_policy, pod.namespace, _as_set(pod.labels)
-            return None if UNSIGNABLE in parts else self._interned((own, *parts))
+            return None if UNSIGNABLE in parts else self._interned((_own(pod), *parts))
         except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
             return None
 
@@ -75,8 +90,17 @@ class Signatures:
         return known
 
 
-def _as_set(labels: dict[str, str]) -> Hashable:
-    return frozenset(labels.items())
+def _own(pod: PodInfo) -> Hashable:
+    """What the scheduler itself reads."""
+    spec = pod.pod.spec
+    labels = frozenset(pod.labels.items())
+    return spec.scheduler_name, pod.priority, spec.preemption_policy, pod.namespace, labels
+
+
+def _signing(profile: Profile) -> Mapping[str, Callable[[PodInfo], Signature]]:
+    """What signs for each plugin whose answers are a matter of that."""
+    plugins: Sequence[Any] = profile.instances
+    return {plugin.name: plugin.sign for plugin in plugins if signs(plugin)}
 
 
 def _signers(profile: Profile) -> _Signers | None:

@@ -4,24 +4,25 @@ Filters run in order on the rows that are still alive, so a node is charged to t
 row that other pods are nominated to is judged with them and without (see `nominations`).
 """
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.arrivals import Arrivals
+from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Rejection, divided
 from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.scheduling.classes.class_columns import is_matter_of_row
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.nominations import (
     count_in,
@@ -33,6 +34,7 @@ from kscheduler.scheduling.cycle.nominations import (
 )
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
+from kscheduler.state.nominated_columns import Expected
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
@@ -58,7 +60,7 @@ class Filters:
 
     profile: Profile
     pod: PodInfo
-    expected: Arrivals | None
+    expected: Expected | None
     """Nominated pods that the pod must leave room for."""
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
@@ -102,7 +104,7 @@ class Filters:
 
     def _beside_nominated(
         self,
-        expected: Arrivals,
+        expected: Expected,
         plugins: Collection[FilterPlugin],
         nodes: NodeTable,
         state: CycleState,
@@ -152,8 +154,8 @@ class Filters:
 
     # --- dry runs -----------------------------------------------------------------------------------------------------
 
-    def dry_run(self) -> DryRun:
-        """The same filters for PostFilter plugins."""
+    def dry_run(self, expected_changes: ChangeLog) -> DryRun:
+        """The same filters for PostFilter plugins. `expected_changes` tells where `expected` may be another later."""
         quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _NoTally())
         reading_pods = tuple(plugin for plugin in self.profile.filter if reads_pods(plugin))
         counting = counting_plugins(self.profile, self.skipped)
@@ -165,7 +167,23 @@ class Filters:
             remove_pod=partial(_counted, count_out, counting, self.pod),
             counts_pods=bool(counting),
             move_pods=None if row_wise is None else partial(_moved, row_wise, self.pod),
+            row_class=self._row_class,
+            expected_changes=expected_changes,
         )
+
+    def _row_class(self) -> Hashable | None:
+        """What the filters sign; nothing where the cycle has no engine: it is not to believe what is kept."""
+        plugins: list[Any] = [plugin for plugin in self.profile.filter if plugin.name not in self.skipped]
+        if self.known is None or not all(is_matter_of_row(plugin) for plugin in plugins):
+            return None
+        try:
+            signatures = tuple(plugin.sign(self.pod) for plugin in plugins)
+        except Exception:  # noqa: BLE001  a plugin call: the pod is judged by itself
+            return None
+        if UNSIGNABLE in signatures:
+            return None
+        names = tuple(plugin.name for plugin in plugins)
+        return names, signatures, self.pod.namespace, frozenset(self.pod.labels.items())
 
     def _try(self, plugins: Collection[FilterPlugin], nodes: NodeTable, state: CycleState, rows: Rows) -> Passing:
         rejections: list[Rejection] = []

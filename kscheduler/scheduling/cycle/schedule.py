@@ -9,14 +9,14 @@ is set: then the caller keeps a `NodeSampler`, which says where the search begin
 with the highest stable mix of pod UID and node name, so any decision can be made again from the same objects.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import NodeTable, stable_hash
+from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.resource_scoring import compact
@@ -24,6 +24,7 @@ from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import KnownClass
+from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.classes.points import final_points, raw_points
 from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.node_search import NodeSearch
@@ -86,9 +87,10 @@ def schedule(
         _without_node(profile, record, view.nodes, watch)
         return record
     try:
+        leaders = None
         if len(record.feasible) > 1:
-            _prioritize_known(profile, record, view.nodes, watch, known)
-        record.node_name = view.nodes.name_of(_choose(record, view.nodes))
+            leaders = _prioritize_known(profile, record, view.nodes, watch, known)
+        record.node_name = view.nodes.name_of(_choose(record, view.nodes, leaders))
     except PluginFailure as failure:
         record.status = failure.status
         record.nominated_node_name = ""
@@ -131,8 +133,11 @@ def prioritize(
     nodes: NodeTable,
     watch: Stopwatch = UNTIMED,
     known: KnownClass | None = None,
-) -> None:
-    """PreScore, Score, normalise and weigh the feasible rows. Raises `PluginFailure`."""
+) -> Leaders | None:
+    """PreScore, Score, normalise and weigh the feasible rows. Raises `PluginFailure`.
+
+    Returns who has the most points, if that is known without another look at all of them.
+    """
     skipped = _pre_score(profile.pre_score if known is None else known.live_pre_score, record, nodes, watch)
     rows = record.feasible
     scores: dict[str, PluginScores] = {}
@@ -143,16 +148,25 @@ def prioritize(
             points = final_points(plugin, record.state, record.pod, rows, raw) * weighted.weight
             scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points)
             watch.evaluated("Score", plugin.name, len(rows))
-    totals = np.zeros(len(rows), dtype=np.int64) if known is None else known.totals(record.pod, record.state, rows)
-    for one in scores.values():
-        totals += one.points
-    if not profile.score:
-        totals += 1
+    leaders = known.leaders(nodes, record.pod, record.state, rows) if known is not None and not scores else None
+    if leaders is None or (known is not None and known.tells_all):
+        record.totals = _totals(record, known, scores.values())
+        if not profile.score:
+            record.totals += 1
     if known is None or known.tells_all:
         scores |= {} if known is None else known.plugin_scores(record.pod, record.state, rows)
         record.scores = tuple(scores[one.plugin.name] for one in profile.score if one.plugin.name in scores)
-    record.totals = totals
     watch.lap("Score", SUCCESS)
+    return leaders
+
+
+def _totals(record: SchedulingRecord, known: KnownClass | None, scores: Iterable[PluginScores]) -> Scores:
+    """The weighted points of the plugins with columns, and these."""
+    rows = record.feasible
+    totals = np.zeros(len(rows), dtype=np.int64) if known is None else known.totals(record.pod, record.state, rows)
+    for one in scores:
+        totals += one.points
+    return totals
 
 
 # --- PreFilter and Filter ---------------------------------------------------------------------------------------------
@@ -187,7 +201,7 @@ def _filter(
     else:
         record.diagnosis.pre_filter = record.status
     if not record.status.is_success:
-        record.state.write(filters.dry_run())
+        record.state.write(filters.dry_run(view.nominated.row_changes))
     return known
 
 
@@ -275,30 +289,40 @@ def _pre_score(
 
 def _prioritize_known(
     profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Stopwatch, known: KnownClass | None
-) -> None:
+) -> Leaders | None:
     try:
-        prioritize(profile, record, nodes, watch, known)
+        return prioritize(profile, record, nodes, watch, known)
     except PluginFailure:
         if known is None:
             raise
-        prioritize(profile, record, nodes, watch)  # of several that fail, the profile's order tells which is named
+        # of several that fail, the profile's order tells which is named
+        return prioritize(profile, record, nodes, watch)
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------
 
 
-def _choose(record: SchedulingRecord, nodes: NodeTable) -> int:
+def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None) -> int:
     """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
-    rows, totals = record.feasible, record.totals
-    if len(totals):
-        best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` costs as much again
-        rows = rows if len(best) == len(rows) else rows.take(best)
+    if leaders is not None:
+        rows, hashes = leaders.rows, leaders.hashes
+    else:
+        rows = _best(record.feasible, record.totals)
+        hashes = nodes.name_hash[compact(rows)]
     if len(rows) == 1:
-        return int(rows[0])
-    mixed = mix(nodes.name_hash[compact(rows)], stable_hash(record.pod.uid))
-    first = int(mixed.argmax())
+        return rows.item()
+    mixed = mix(hashes, stable_hash(record.pod.uid))
+    first = mixed.argmax()
     is_tied = mixed == mixed[first]
     if np.count_nonzero(is_tied) == 1:
-        return int(rows[first])
-    tied: list[int] = rows[np.flatnonzero(is_tied)].tolist()
+        return rows.item(first)
+    tied: list[int] = rows[is_tied].tolist()
     return min(tied, key=nodes.name_of)
+
+
+def _best(rows: Rows, totals: Scores) -> Rows:
+    """Those with the most points; all where nothing was scored."""
+    if not len(totals):
+        return rows
+    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` costs as much again
+    return rows if len(best) == len(rows) else rows.take(best)

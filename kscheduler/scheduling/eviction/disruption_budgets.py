@@ -19,3 +19,7 @@ class StoredBudgets:
     def of_namespace(self, namespace: str) -> Sequence[PodDisruptionBudget]:
         """All of them, in the order of their names."""
         return sorted(self._budgets.by_index(_INDEX, namespace), key=lambda budget: budget.metadata.name)
+
+    def listed(self) -> Sequence[PodDisruptionBudget]:
+        """Those of all namespaces; one that has changed is another object."""
+        return self._budgets.list()

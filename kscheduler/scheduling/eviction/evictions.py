@@ -71,6 +71,7 @@ class NominationWriter(Protocol):
 class _UnderWay:
     """A preemption that has begun."""
 
+    preemptor: PodInfo
     awaited: list[PodInfo] = field(default_factory=list)
     """Victims that are deleted, as the API server says: the watch must show it before the preemptor may look."""
     stopped: list[PodInfo] = field(default_factory=list)
@@ -109,6 +110,11 @@ class AsyncEvictions:
         self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
         self._is_stopping = False
         self._under_way: dict[str, _UnderWay] = {}
+        """By the preemptor's UID."""
+        self._open: dict[str, _UnderWay] = {}
+        """Those among them that are open: mostly a handful."""
+        self._pausing: dict[str, None] = {}
+        """Keys of preemptors that are woken after a pause, or by an event before."""
         self._failed: dict[str, Backoff] = {}
         """By the preemptor's UID, for those whose last preemption failed."""
 
@@ -144,7 +150,8 @@ class AsyncEvictions:
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
-        entry = self._under_way[preemption.preemptor.uid] = _UnderWay()
+        entry = self._under_way[preemption.preemptor.uid] = _UnderWay(preemption.preemptor)
+        self._open.pop(preemption.preemptor.uid, None)
         self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
 
     def is_under_way(self, uid: str) -> bool:
@@ -155,11 +162,22 @@ class AsyncEvictions:
         entry.kept_out = not entry.is_open or self._is_unseen(entry)
         return entry.kept_out
 
+    def nearly_done(self) -> Collection[str]:
+        """Keys of preemptors whose wait may be over now.
+
+        An entry that is not open, or whose victims are unseen, keeps its preemptor out as before; and an entry leaves
+        with nobody waiting behind it: whoever was kept out is woken with that, or pauses.
+        """
+        open_up = (entry.preemptor.key for entry in self._open.values() if not self._is_unseen(entry))
+        return (*open_up, *self._pausing)
+
     def _is_unseen(self, entry: _UnderWay) -> bool:
         """Whether a victim looks as if nothing had happened to it yet."""
         victims = self._around.victims
-        is_to_go = any(victims.is_to_go(one) for one in (*entry.awaited, *entry.last))
-        return is_to_go or any(victims.takes_room(one) for one in entry.stopped)
+        for one in (*entry.last, *entry.awaited):
+            if victims.is_to_go(one):
+                return True
+        return bool(entry.stopped) and any(victims.takes_room(one) for one in entry.stopped)
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
@@ -182,7 +200,9 @@ class AsyncEvictions:
             self._try_again(preemptor)
         if self._is_unseen(entry):
             self._pauses.spawn(preemptor.key, self._wake_when_seen(preemptor, entry))
-        elif entry.kept_out:
+            return
+        self._forget(entry)
+        if entry.kept_out:
             around.activate((preemptor.key,))
 
     async def _wake_when_seen(self, preemptor: PodInfo, entry: _UnderWay) -> None:
@@ -191,18 +211,26 @@ class AsyncEvictions:
         ends = clock.monotonic() + LONGEST_LAG_SECONDS
         while self._is_unseen(entry) and clock.monotonic() < ends:
             await clock.sleep(_LOOK_SECONDS)
-        if self._under_way.get(preemptor.uid) is entry:
-            del self._under_way[preemptor.uid]
+        self._forget(entry)
         if entry.kept_out:
             self._around.activate((preemptor.key,))
 
+    def _open_up(self, entry: _UnderWay) -> None:
+        """The preemptor may look, unless another preemption of it has begun meanwhile."""
+        entry.is_open = True
+        if self._under_way.get(entry.preemptor.uid) is entry:
+            self._open[entry.preemptor.uid] = entry
+
     def _close(self, entry: _UnderWay) -> None:
-        """It is over; entries stay until the watch has caught up with them."""
-        entry.is_open = entry.is_over = True
+        """It is over; it stays until the watch has caught up with it."""
+        self._open_up(entry)
+        entry.is_over = True
         entry.last = ()
-        for uid, one in tuple(self._under_way.items()):
-            if one.is_over and not self._is_unseen(one):
-                del self._under_way[uid]
+
+    def _forget(self, entry: _UnderWay) -> None:
+        if self._under_way.get(entry.preemptor.uid) is entry:
+            del self._under_way[entry.preemptor.uid]
+            self._open.pop(entry.preemptor.uid, None)
 
     async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> bool:
         if self._is_stopping or entry.is_outbid or not await self._nominate(preemption):
@@ -210,7 +238,8 @@ class AsyncEvictions:
         cleared = await self._clear_nominations(preemption)
         if not await self._take_away_together(victims[:-1], preemption, entry):
             return False
-        entry.is_open, entry.last = True, (victims[-1],)
+        entry.last = (victims[-1],)
+        self._open_up(entry)
         return await self._take_away(victims[-1], preemption, entry) and cleared
 
     async def _take_away_together(self, victims: list[PodInfo], preemption: Preemption, entry: _UnderWay) -> bool:
@@ -226,8 +255,9 @@ class AsyncEvictions:
                     return
 
         async with asyncio.TaskGroup() as group:
-            for number in range(min(AT_ONCE, len(victims))):
+            for number in range(1, min(AT_ONCE, len(victims))):
                 group.create_task(work(), name=f"victims of {preemption.preemptor.key} {number}")
+            await work()
         return not failed
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
@@ -285,6 +315,7 @@ class AsyncEvictions:
         """At once after the first failure, as upstream; with a pause after one more."""
         backoff = self._failed.get(preemptor.uid)
         if backoff is not None:
+            self._pausing[preemptor.key] = None
             self._pauses.spawn(preemptor.key, self._activate_after(backoff.next(), preemptor.key))
             return
         if len(self._failed) >= _MOST_REMEMBERED:
@@ -295,3 +326,4 @@ class AsyncEvictions:
     async def _activate_after(self, seconds: float, key: str) -> None:
         await self._around.clock.sleep(seconds)
         self._around.activate((key,))
+        self._pausing.pop(key, None)

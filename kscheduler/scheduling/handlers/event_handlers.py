@@ -9,7 +9,6 @@ applied as a whole before the next decision.
 """
 
 from collections.abc import Callable, Collection
-from contextlib import ExitStack
 
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node, Pod
@@ -33,32 +32,18 @@ UNSCHEDULABLE_POD_DELETE = "UnschedulablePodDelete"
 
 
 class _Timed:
-    """Measures handlers by the label of the event they handle."""
+    """Measures handlings by the label of the event, unless they fail.
+
+    Three to a pod, so a handler takes the time itself: a context manager would cost several times as much.
+    """
 
     def __init__(self, clock: Clock, observations: Observations) -> None:
         self._clock = clock
         self._observations = observations
 
-    def measured(self, label: str) -> "_Measured":
-        return _Measured(label, self._clock, self._observations)
-
-
-class _Measured:
-    """One handling, counted unless it fails. Three to a pod: `contextmanager` would cost three times as much."""
-
-    __slots__ = ("_clock", "_label", "_observations", "_started")
-
-    def __init__(self, label: str, clock: Clock, observations: Observations) -> None:
-        self._label = label
-        self._clock = clock
-        self._observations = observations
-
-    def __enter__(self) -> None:
-        self._started = self._clock.monotonic()
-
-    def __exit__(self, kind: type[BaseException] | None, _error: object, _trace: object) -> None:
-        if kind is None:
-            self._observations.event_handling(self._label, self._clock.monotonic() - self._started)
+    def _handled(self, event: str, began: float) -> None:
+        """An event has been handled since `began`, monotonic."""
+        self._observations.event_handling(event, self._clock.monotonic() - began)
 
 
 class PodHandler(_Timed):
@@ -87,10 +72,10 @@ class PodHandler(_Timed):
         if obj.spec.node_name:
             self._assigned(obj)
         elif self._is_ours(obj):
-            with self.measured(events.UNSCHEDULABLE_POD_ADD.label):
-                info = PodInfo(obj)
-                self._queue.add(info, self._clock.time())
-                self._cache.nominator.add(info)
+            began, info = self._clock.monotonic(), PodInfo(obj)
+            self._queue.add(info, self._clock.time())
+            self._cache.nominator.add(info)
+            self._handled(events.UNSCHEDULABLE_POD_ADD.label, began)
 
     def on_update(self, old: Pod, new: Pod) -> None:
         """A pod has changed."""
@@ -100,33 +85,27 @@ class PodHandler(_Timed):
             if self._is_ours(new):
                 self._still_pending(old, new)
         elif not old.spec.node_name:
-            self._assigned(new)
-            if self._is_ours(old):
-                self._left_the_queue(new)
-                if old.status.nominated_node_name not in ("", new.spec.node_name):
-                    self._nomination_ended(old)  # it went elsewhere: those who left room for it may have it now
+            self._got_a_node(old, new)
         else:
-            with self.measured(ASSIGNED_POD_UPDATE):
-                self._cache.update_pod(new)
-                for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
-                    with self.measured(event.label):
-                        self._queue.move_all(event, old, new, self._clock.time())
+            self._changed_on_its_node(old, new)
 
     def on_delete(self, obj: Pod) -> None:
         """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
-        uid = PodInfo(obj).uid
-        if not obj.spec.node_name and self._is_ours(obj):
-            self._left_the_queue(obj)
+        began, info = self._clock.monotonic(), PodInfo(obj)
+        uid = info.uid
         self._queue.delete(obj.key)
-        expected_on = self._cache.nominator.nominated_node(PodInfo(obj))
+        if not obj.spec.node_name and self._is_ours(obj):
+            self._handled(UNSCHEDULABLE_POD_DELETE, began)
+        expected_on = self._cache.nominator.nominated_node(info)
         self._cache.nominator.remove(uid)
         self._let_go(uid)
         node_name, counted = self._cache.node_of(uid), self._cache.pod_of(uid)
         if counted is not None:
-            with self.measured(events.ASSIGNED_POD_DELETE.label):
-                self._cache.remove_pod(uid)
-                gone = placed(counted.pod, node_name)
-                self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, self._clock.time())
+            began = self._clock.monotonic()
+            self._cache.remove_pod(uid)
+            gone = placed(counted.pod, node_name)
+            self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, self._clock.time())
+            self._handled(events.ASSIGNED_POD_DELETE.label, began)
         elif expected_on:
             self._nomination_ended(placed(obj, expected_on))
 
@@ -134,22 +113,36 @@ class PodHandler(_Timed):
         return pod.spec.scheduler_name in self._profiles
 
     def _assigned(self, pod: Pod) -> None:
-        with self.measured(events.ASSIGNED_POD_ADD.label):
-            self._queue.delete(pod.key)
-            assumed_on = self._cache.add_pod(pod)
-            if assumed_on:
-                _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
-            self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
+        began = self._clock.monotonic()
+        self._queue.delete(pod.key)
+        assumed_on = self._cache.add_pod(pod)
+        if assumed_on:
+            _log.warning("pod_bound_elsewhere", pod=pod.key, node=pod.spec.node_name, assumed_on=assumed_on)
+        self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
+        self._handled(events.ASSIGNED_POD_ADD.label, began)
 
-    def _left_the_queue(self, pod: Pod) -> None:
-        with self.measured(UNSCHEDULABLE_POD_DELETE):
-            self._queue.delete(pod.key)
+    def _got_a_node(self, old: Pod, new: Pod) -> None:
+        self._assigned(new)
+        if not self._is_ours(old):
+            return
+        self._handled(UNSCHEDULABLE_POD_DELETE, self._clock.monotonic())  # upstream counts leaving the queue by itself
+        if old.status.nominated_node_name not in ("", new.spec.node_name):
+            self._nomination_ended(old)  # it went elsewhere: those who left room for it may have it now
+
+    def _changed_on_its_node(self, old: Pod, new: Pod) -> None:
+        began = self._clock.monotonic()
+        self._cache.update_pod(new)
+        for event in pod_update_events(old, new, Resource.ASSIGNED_POD):
+            moved = self._clock.monotonic()
+            self._queue.move_all(event, old, new, self._clock.time())
+            self._handled(event.label, moved)
+        self._handled(ASSIGNED_POD_UPDATE, began)
 
     def _still_pending(self, old: Pod, new: Pod) -> None:
-        with ExitStack() as measuring:
-            for label in {UNSCHEDULABLE_POD_UPDATE, *(event.label for event in pod_update_events(old, new))}:
-                measuring.enter_context(self.measured(label))
-            self._pending_changed(old, new)
+        began = self._clock.monotonic()
+        self._pending_changed(old, new)
+        for label in {UNSCHEDULABLE_POD_UPDATE, *(event.label for event in pod_update_events(old, new))}:
+            self._handled(label, began)
 
     def _pending_changed(self, old: Pod, new: Pod) -> None:
         info = PodInfo(new)
@@ -169,9 +162,9 @@ class PodHandler(_Timed):
         def had_to_leave_room(parked: PodInfo) -> bool:
             return parked.priority <= priority
 
-        with self.measured(events.ASSIGNED_POD_DELETE.label):
-            now = self._clock.time()
-            self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, pre_check=had_to_leave_room)
+        began, now = self._clock.monotonic(), self._clock.time()
+        self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, pre_check=had_to_leave_room)
+        self._handled(events.ASSIGNED_POD_DELETE.label, began)
 
     def _let_go(self, uid: str) -> None:
         """Nobody needs to wait any more for Permit to decide on the pod."""
@@ -200,8 +193,9 @@ class NodeHandler(_Timed):
         """A node has appeared."""
         del initial
         if self._is_taken_over(obj, self._cache.add_node):
-            with self.measured(events.NODE_ADD.label):
-                self._queue.move_all(events.NODE_ADD, None, obj, self._clock.time())
+            began = self._clock.monotonic()
+            self._queue.move_all(events.NODE_ADD, None, obj, self._clock.time())
+            self._handled(events.NODE_ADD.label, began)
 
     def on_update(self, old: Node, new: Node) -> None:
         """A node has changed. A heartbeat moves nobody (but may bring new images, which only the cache counts)."""
@@ -210,16 +204,17 @@ class NodeHandler(_Timed):
             return
         event = node_update_event(old, new)
         if self._is_taken_over(new, self._cache.update_node) and event is not None:
-            with self.measured(event.label):
-                self._queue.move_all(event, old, new, self._clock.time())
+            began = self._clock.monotonic()
+            self._queue.move_all(event, old, new, self._clock.time())
+            self._handled(event.label, began)
 
     def on_delete(self, obj: Node) -> None:
         """A node is gone. Who is nominated to it need not wait for its victims there: perhaps there are others."""
-        name, now = obj.metadata.name, self._clock.time()
-        with self.measured(events.NODE_DELETE.label):
-            self._queue.move_all(events.NODE_DELETE, obj, None, now)
-            self._cache.remove_node(name)
-            self._queue.activate([pod.key for pod in self._cache.nominator.nominated_pods(name)], now)
+        began, name, now = self._clock.monotonic(), obj.metadata.name, self._clock.time()
+        self._queue.move_all(events.NODE_DELETE, obj, None, now)
+        self._cache.remove_node(name)
+        self._queue.activate([pod.key for pod in self._cache.nominator.nominated_pods(name)], now)
+        self._handled(events.NODE_DELETE.label, began)
 
     def _is_taken_over(self, node: Node, take: Callable[[Node], None]) -> bool:
         """A node whose resources cannot be read gives nothing: better no node than one with a made-up size."""

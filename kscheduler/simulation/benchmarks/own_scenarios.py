@@ -5,6 +5,7 @@ Job's pods each have their index as a label. To a scheduler that looks at whole 
 """
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 from kscheduler.api.kinds import (
@@ -170,13 +171,16 @@ _SOCIABLE_POD: Final = objects.pod(
 )
 
 
-def running_pods(running: int, measured: int = 2000, nodes: int = 5000) -> Scenario:
-    """Plain pods that come to nodes where so many others run already; for plots."""
+def running_pods(
+    running: int, measured: int = 2000, nodes: int = 5000, kind: Template = objects.DEFAULT_POD
+) -> Scenario:
+    """Pods that come to nodes where so many like them run already, in one namespace; for plots."""
     large = objects.node("scheduler-perf-", cpu="64", memory="256Gi", pods="250")
+    before = replace(kind, prefix="running-")
     operations = (
         CreateNodes(nodes, large, _ZONES),
-        *((CreatePods(running, objects.DEFAULT_POD, arrival="running"),) if running else ()),
-        CreatePods(measured, objects.DEFAULT_POD, measured=True),
+        *((CreatePods(running, before, "sched-0", arrival="running"),) if running else ()),
+        CreatePods(measured, kind, "sched-0", measured=True),
     )
     return Scenario(f"{running} running pods", "cost by running pods", operations, most_per_node=100.0)
 

@@ -70,12 +70,12 @@ class ServiceInProcess:
         self.evictions = self._build_evictions()
         configuration = default_configuration(SCHEDULER_NAME).configuration
         self.profiles: Mapping[str, Profile] = build_profiles(configuration, registry(), self._handle())
-        class_of = Signatures(self.profiles, self.cache.nominator).class_of
-        told = self.observations.queue_incoming_many, class_of, self.observations.queueing_hint
-        policy = queue_policy(self.profiles, configuration, *told)
+        signatures = Signatures(self.profiles, self.cache.nominator)
+        told = self.observations.queue_incoming_many, signatures.class_of, self.observations.queueing_hint
+        policy = queue_policy(self.profiles, configuration, *told, signatures.hints_alike)
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, self.observations.extension_point, self.clock.monotonic)
         self.queue = SchedulingQueue(replace(policy, pre_enqueue=timed))
-        self.scheduler = Scheduler(self._surroundings(class_of))
+        self.scheduler = Scheduler(self._surroundings(signatures.class_of))
         self._add_handlers()
 
     def _build_evictions(self) -> AsyncEvictions:

@@ -1,0 +1,159 @@
+"""What came of trying rows out, kept for the next preemptor that is like the last one.
+
+The problem: a controller's preemptors come by the hundred, all alike, and each tries out hundreds of nodes on which
+nothing has happened since the last one did. The idea: where the filters look at nothing but the row, what a search
+finds there is a matter of the preemptor's class (`DryRun.row_class`) and priority, the row's node and its pods, the
+pods that are nominated there, and the disruption budgets. The first two are the key here, logs name the rows where the
+next two have changed, and other budgets end everything: so what is kept is what a search would find.
+
+Limits: a class is kept from its second preemptor on. A preemptor that is nominated makes room for everybody there but
+itself, so it searches anew. Why a row is no candidate is not kept: who finds none at all searches anew, too.
+"""
+
+from collections.abc import Hashable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.framework.change_log import ChangeLog
+from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.occupants import Items
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.plugins.default_preemption.choice import Candidates
+from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
+
+_UNKNOWN, _NO_CANDIDATE, _CANDIDATE = range(3)
+_BROKEN, _HIGHEST, _SUM, _VICTIMS, _FIRST = range(5)
+"""Rows of `RememberedRows._numbers`: as in `Candidates`, and where in the list the row's victims begin."""
+_BYTES_PER_ROW: Final = 100
+_BUDGET_BYTES: Final = 32 * 2**20
+_MOST_SEEN: Final = 256
+"""Classes that one preemptor has been of so far."""
+
+
+class RememberedRows:
+    """The rows of one table as preemptors of one class find them."""
+
+    def __init__(self, capacity: int) -> None:
+        self._verdict = np.zeros(capacity, dtype=np.int8)
+        self._numbers: NDArray[np.int64] = np.zeros((5, capacity), dtype=np.int64)
+        self._started = np.zeros(capacity, dtype=np.float64)
+        self._victims: list[PodInfo] = []
+        """Of all rows; a row that is learned anew goes to the end."""
+        self._waste = 0
+        self._logs: tuple[ChangeLog, ...] = ()
+        self._positions: tuple[int, ...] = ()
+        self._budgets: tuple[PodDisruptionBudget, ...] = ()
+
+    def follow(self, logs: tuple[ChangeLog, ...], budgets: tuple[PodDisruptionBudget, ...]) -> None:
+        """Forget the rows that have changed since the last preemptor."""
+        if self._logs != logs or self._budgets != budgets or self._waste > len(self._victims) // 2 + 4096:
+            self._forget_all()
+        else:
+            for log, position in zip(logs, self._positions, strict=True):
+                changed = log.since(position)
+                if changed is None:
+                    self._forget_all()
+                elif len(changed):
+                    self._verdict[changed] = _UNKNOWN
+        self._logs, self._budgets = logs, budgets
+        self._positions = tuple(log.position for log in logs)
+
+    def on(self, rows: Rows, search: VictimSearch) -> Tried:
+        """What a search on the rows (ascending) finds. Those that are no candidates are told of only if none was known.
+
+        That shows in the result: `tells_all`.
+        """
+        unknown = rows.take(np.flatnonzero(self._verdict.take(rows) == _UNKNOWN))
+        if len(unknown):
+            tried = search.on(unknown)
+            if tried.errors:  # a plugin failed, and may not do so again
+                return tried if len(unknown) == len(rows) else search.on(rows)
+            self._learn(unknown, tried)
+            if len(unknown) == len(rows):
+                return tried
+        candidates = rows.take(np.flatnonzero(self._verdict.take(rows) == _CANDIDATE))
+        return Tried(found=[self._found(candidates)] if len(candidates) else [], tells_all=False)
+
+    def _found(self, rows: Rows) -> Candidates:
+        numbers = self._numbers.take(rows, axis=1)
+        return Candidates(
+            rows=rows,
+            broken_budgets=numbers[_BROKEN],
+            highest_priority=numbers[_HIGHEST],
+            sum_of_priorities=numbers[_SUM],
+            victims=numbers[_VICTIMS],
+            started=self._started.take(rows),
+            _first=numbers[_FIRST],
+            _pods_at=_Listed(self._victims),
+        )
+
+    def _learn(self, rows: Rows, tried: Tried) -> None:
+        self._verdict[rows] = _NO_CANDIDATE
+        self._waste += int(self._numbers[_VICTIMS].take(rows).sum())
+        self._numbers[_VICTIMS, rows] = 0
+        for found in tried.found:
+            numbers = (found.broken_budgets, found.highest_priority, found.sum_of_priorities, found.victims)
+            first = len(self._victims) + np.cumsum(found.victims) - found.victims
+            self._numbers[:, found.rows] = (*numbers, first)
+            self._started[found.rows] = found.started
+            self._verdict[found.rows] = _CANDIDATE
+            self._victims += found.all_victims()
+
+    def _forget_all(self) -> None:
+        """Begin anew. Candidates that were handed out keep the list that they were made of."""
+        self._verdict[:] = _UNKNOWN
+        self._numbers[_VICTIMS] = 0
+        self._victims = []
+        self._waste = 0
+
+
+class _Listed:
+    """Pods by their places in a list that only grows."""
+
+    def __init__(self, pods: list[PodInfo]) -> None:
+        self._pods = pods
+
+    def __call__(self, items: Items) -> list[PodInfo]:
+        return [self._pods[item] for item in items.tolist()]
+
+
+class RowMemory:
+    """The classes of one table, the least recently used ones forgotten."""
+
+    def __init__(self) -> None:
+        self._nodes: NodeTable | None = None
+        self._shape = 0, 0
+        self._seen: dict[Hashable, None] = {}
+        self._classes: dict[Hashable, RememberedRows] = {}
+
+    def of(self, search: VictimSearch) -> RememberedRows | None:
+        """What is known for such preemptors, as of now; `None` where nothing is or can be."""
+        row_class = None if search.filters.counts_pods else search.filters.row_class()
+        if row_class is None:
+            return None
+        nodes, name = search.nodes, (row_class, search.pod.priority)
+        shape = nodes.capacity, len(nodes.resources)  # a new resource may be one that a pod has asked for in vain
+        if nodes is not self._nodes or shape != self._shape:
+            self._nodes, self._shape = nodes, shape
+            self._seen.clear()
+            self._classes.clear()
+        known = self._classes.pop(name, None)
+        if known is None:
+            if not self._is_seen(name):
+                return None
+            known = RememberedRows(nodes.capacity)
+        known.follow((nodes.row_changes, search.filters.expected_changes), search.budgets.listed())
+        self._classes[name] = known
+        while len(self._classes) > max(1, _BUDGET_BYTES // (_BYTES_PER_ROW * nodes.capacity)):
+            del self._classes[next(iter(self._classes))]
+        return known
+
+    def _is_seen(self, name: Hashable) -> bool:
+        is_seen = name in self._seen
+        self._seen[name] = None
+        if len(self._seen) > _MOST_SEEN:
+            del self._seen[next(iter(self._seen))]
+        return is_seen

@@ -1,0 +1,40 @@
+"""Topology keys under which each node is a domain of its own, as host names are.
+
+The problem: anti-affinity is mostly by host name, and with five hundred Deployments their sums over five thousand
+domains are as large as the counts they are made of, and have to be read and kept beside them. The idea: where no two
+nodes share a value, and none is without one, a node's count is its domain's, and rows stand for domains.
+
+What was found out holds for one table until a node comes, goes or shows another label (`node_columns_version`).
+"""
+
+from typing import Final
+
+import numpy as np
+
+from kscheduler.framework.node_table import NodeTable
+
+_MOST_KEYS: Final = 64
+
+
+class OwnDomains:
+    """What is known of the keys that were asked about lately."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[NodeTable, int, bool]] = {}
+
+    def has(self, nodes: NodeTable, key: str) -> bool:
+        """Whether each live node has a value of this label that no other live node has."""
+        known = self._known.get(key)
+        if known is not None and known[0] is nodes and known[1] == nodes.node_columns_version:
+            return known[2]
+        if len(self._known) >= _MOST_KEYS:
+            self._known.clear()
+        answer = _is_one_node_each(nodes, key)
+        self._known[key] = nodes, nodes.node_columns_version, answer
+        return answer
+
+
+def _is_one_node_each(nodes: NodeTable, key: str) -> bool:
+    numbers, values = nodes.label_values(key, nodes.rows())
+    nodes_in = np.bincount(numbers, minlength=len(values))
+    return not nodes_in[0] and int(nodes_in.max()) <= 1
