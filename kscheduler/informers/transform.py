@@ -41,7 +41,7 @@ LARGEST_ANNOTATION = 4096
 
 
 _MOST_OF_THEIR_OWN: Final = 32_768
-"""Labels and owners that are remembered: as many as a large cluster has Deployments. In a cluster of Jobs nearly all are
+"""Labels and owners that are remembered: as many as a large cluster has Deployments. In one of Jobs nearly all are
 seen once, and must not stay for long: 20 MiB at most."""
 
 
