@@ -34,7 +34,8 @@ class Store(Generic[T]):
 
     def by_index(self, name: str, value: str) -> list[T]:
         """The objects that the index `name` files under `value`."""
-        return [*self._indexes[name][1].get(value, {}).values()]
+        found = self._indexes[name][1].get(value)
+        return [*found.values()] if found else []
 
     def add_index(self, name: str, function: IndexFunction[T]) -> None:
         """File all objects, present and future, under the values of `function`."""

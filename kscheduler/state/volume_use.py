@@ -10,7 +10,7 @@ from types import MappingProxyType
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.volumes import claim_names, disks_of
+from kscheduler.framework.volumes import claim_name, disks_of
 
 _NOBODY: Mapping[str, int] = MappingProxyType({})
 _NO_PODS: Mapping[str, PodInfo] = MappingProxyType({})
@@ -24,7 +24,9 @@ class CountsByNode:
 
     def add(self, thing: object, node_name: str, amount: int) -> None:
         """Count users in, or out with a negative amount."""
-        counts = self._users.setdefault(thing, {})
+        counts = self._users.get(thing)
+        if counts is None:
+            counts = self._users[thing] = {}
         count = counts.get(node_name, 0) + amount
         if count:
             counts[node_name] = count
@@ -44,8 +46,8 @@ class VolumeUse:
     def __init__(self) -> None:
         self.claims = CountsByNode()
         """By claim key: pods that name it in a volume of their own."""
-        self.mentions = CountsByNode()
-        """By claim key: volumes behind which it stands, ephemeral ones included."""
+        self.ephemeral = CountsByNode()
+        """By claim key: ephemeral volumes behind which it stands."""
         self.disks = CountsByNode()
         self.writers = CountsByNode()
         self._pods: defaultdict[str, dict[str, PodInfo]] = defaultdict(dict)
@@ -72,12 +74,11 @@ class VolumeUse:
 
     def _count(self, pod: Pod, node_name: str, sign: int) -> None:
         namespace = pod.metadata.namespace
-        for name in claim_names(pod):
-            self.mentions.add(f"{namespace}/{name}", node_name, sign)
         for volume in pod.spec.volumes:
-            if volume.persistent_volume_claim is not None:
-                key = f"{namespace}/{volume.persistent_volume_claim.claim_name}"
-                self.claims.add(key, node_name, sign)
+            name = claim_name(pod, volume)
+            if name is not None:
+                users = self.claims if volume.persistent_volume_claim is not None else self.ephemeral
+                users.add(f"{namespace}/{name}", node_name, sign)
             for disk, reads_only in disks_of(volume):
                 self.disks.add(disk, node_name, sign)
                 if not reads_only:

@@ -215,12 +215,10 @@ class VolumeTable:
             self._attached.may_have_more(before.spec.node_name, 0)
 
     def _claim_changed(self, key: str) -> None:
-        by_name = self._use.claims.of(key)
-        for node_name, mentions in self._use.mentions.of(key).items():
-            if by_name.get(node_name) == mentions:
-                self._attached.may_have_more(node_name, mentions)
-            else:  # of an ephemeral volume: it may be another pod's by now, and then nothing can be counted there
-                self._attached.mark(node_name)
+        for node_name, mentions in self._use.claims.of(key).items():
+            self._attached.may_have_more(node_name, mentions)
+        for node_name in self._use.ephemeral.of(key):  # the claim may be another pod's by now: then nobody can count
+            self._attached.mark(node_name)
         self._listeners.tell((CLAIM, key))
 
     def _mark_all(self) -> None:

@@ -4,6 +4,8 @@ What is judged: why a whole pod is turned down, what is said of each node, and o
 set aside for which claim and for which claims one is to be made. Some choices stay set aside while the world goes on.
 """
 
+from collections.abc import Callable
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,6 +21,7 @@ from kscheduler.framework.status import Code
 from kscheduler.framework.volumes import UNLIMITED_ROOM
 from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.volume_binding import VolumeBinding
+from kscheduler.plugins.volume_binding.reach import reachable_as_migrated, reaches
 from kscheduler.plugins.volume_restrictions import VolumeRestrictions
 from kscheduler.plugins.volume_zone import VolumeZone
 from tests.specification import cases, volume_binding_rules, volume_rules
@@ -93,6 +96,23 @@ def assert_counts(cluster: StorageCluster) -> None:
         assert set(volumes.rows_using(volume).tolist()) == users.get(volume, set()), volume
 
 
+def assert_reach(cluster: StorageCluster) -> None:
+    """Whether a volume can be reached is the same for a node alone and in columns."""
+    table, volumes = cluster.cache.nodes, cluster.cache.volumes
+    for volume in filter(None, map(volumes.volume, VOLUMES)):
+        for node in cluster.world.nodes.values():
+            row = np.array([table.row_of(node.metadata.name)], dtype=np.intp)
+            told = answer_of(partial(reachable_as_migrated, volume, volumes, table, row))
+            assert answer_of(partial(reaches, volume, volumes, node)) == told
+
+
+def answer_of(question: Callable[[], Any]) -> bool | str:
+    try:
+        return bool(question())
+    except ValueError as problem:
+        return str(problem)
+
+
 def assert_choices(cluster: StorageCluster, pod: Pod) -> list[Undertaking]:
     """Reserve sets aside what the specification chooses, and Unreserve leaves no trace of it.
 
@@ -140,7 +160,6 @@ def test_every_rule_and_choice_after_every_change(seed: int, steps: int) -> None
     for step in range(steps + 1):
         if step:
             take_step(cluster, draws)
-        assert_counts(cluster)
         for pod in map(draws.pod, JUDGED):
             for plugin in plugins:
                 assert_verdicts(plugin, cluster, pod)
@@ -148,3 +167,6 @@ def test_every_rule_and_choice_after_every_change(seed: int, steps: int) -> None
             cases.judged("volumes", int(bool(cluster.world.nodes)))
             if possible and draws.chance(1 / 4):
                 cluster.keep(draws.one(*possible))
+        assert_reach(cluster)
+        if draws.chance(1 / 2):  # so far nothing may have been counted, but only taken for the worst
+            assert_counts(cluster)

@@ -40,7 +40,7 @@ _NONE = -1
 Bits = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # freezing costs more than the rest of a placement, here and below
 class Choice:
     """What serves one claim on each row."""
 
@@ -64,7 +64,7 @@ Served = tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[Persis
 """(volume, claim) pairs to be bound, and claims whose volumes are to be made."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Placement:
     """How the delayed claims are served on these rows."""
 
@@ -83,7 +83,7 @@ class Placement:
         return [(volume, claim) for claim, volume in served if volume is not None], [*self.given, *made]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Storage:
     """What placing looks at."""
 

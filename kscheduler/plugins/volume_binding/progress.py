@@ -8,8 +8,6 @@ again with fresh knowledge.
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.framework.node_table import NodeTable
@@ -17,7 +15,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.framework.volumes import CLAIM, POD, VOLUME, Subject, Volumes
 from kscheduler.plugins.volume_binding.claims import selected_node
-from kscheduler.plugins.volume_binding.reach import reachable_as_migrated
+from kscheduler.plugins.volume_binding.reach import reaches
 
 
 @dataclass(slots=True)
@@ -97,8 +95,8 @@ class Undertaking:
         return SUCCESS if shown.is_fully_bound else None
 
     def _reaches(self, volume: PersistentVolume, volumes: Volumes, nodes: NodeTable) -> bool:
-        row = np.array([nodes.row_of(self.node_name)], dtype=np.intp)
-        return bool(reachable_as_migrated(volume, volumes, nodes, row)[0])
+        node = nodes.info(nodes.row_of(self.node_name)).node
+        return node is not None and reaches(volume, volumes, node)
 
     def _out_of_reach(self, name: str) -> Status:
         text = "no matching NodeSelectorTerms"

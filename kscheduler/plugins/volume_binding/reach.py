@@ -9,7 +9,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from kscheduler.api.core import LabelSelector, NodeSelectorTerm
+from kscheduler.api.core import LabelSelector, Node, NodeSelectorTerm
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector, parse_label_selector, parse_node_term
 from kscheduler.api.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
 from kscheduler.framework import csi_migration
@@ -36,6 +36,18 @@ def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: Nod
             mask[migrated] = _admitted(_translated(volume), nodes, rows[migrated])
             return mask
     return reachable(volume, nodes, rows)
+
+
+def reaches(volume: PersistentVolume, volumes: Volumes, node: Node) -> bool:
+    """The same for one node. Raises `ValueError`."""
+    plugin = csi_migration.plugin_of(volume.spec)
+    is_migrated = bool(plugin) and volumes.is_migrated(node.metadata.name, plugin)
+    affinity = _translated(volume) if is_migrated else volume.spec.node_affinity
+    required = affinity.required if affinity is not None else None
+    if required is None:
+        return True
+    terms, labels = map(_parsed_term, required.node_selector_terms), node.metadata.labels
+    return any(not one.nothing and all(wanted.matches(labels) for wanted in one.labels) for one in terms)
 
 
 def in_topology(terms: Iterable[TopologySelectorTerm], nodes: NodeTable, rows: Rows) -> Mask:
