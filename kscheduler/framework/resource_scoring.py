@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.framework.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows, Scores
 from kscheduler.framework.requests import is_scalar
+from kscheduler.framework.row_index import compact, side_by_side
 
 Amounts = NDArray[np.int64]
 """[resource, row], each in 0..2^63 - 1."""
@@ -95,27 +96,6 @@ def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: b
         requested = requested.copy()  # it may be a view
         requested[[at.index(one) for one in presumed]] = nodes.nonzero_requested[presumed][:, where]
     return Usage(allocatable, requested, requests, weights)
-
-
-def compact(rows: Rows) -> slice | Rows:
-    """The same rows as an index that copies nothing for 0, 1, 2 ... without a gap, or one row. Views: do not write."""
-    size = len(rows)
-    if size == 1:
-        row = rows.item()
-        return slice(row, row + 1)
-    return slice(0, size) if size and rows[-1] == size - 1 else rows
-
-
-def values_at(column: NDArray[np.int64], where: slice | Rows) -> NDArray[np.int64]:
-    """A column at what `compact` gave: `take` is twice as fast as an index."""
-    return column[where] if isinstance(where, slice) else column.take(where)
-
-
-def side_by_side(columns: NDArray[np.int64], at: Sequence[int], where: slice | Rows) -> NDArray[np.int64]:
-    """Some of the columns, as `values_at` gives them: [column, row]. Neighbours are taken in one operation."""
-    if list(at) != list(range(len(at))):
-        return np.array([values_at(columns[one], where) for one in at], dtype=np.int64)
-    return columns[: len(at), where] if isinstance(where, slice) else columns[: len(at)].take(where, axis=1)
 
 
 def percent(part: Amounts, whole: Amounts) -> Amounts:

@@ -35,14 +35,12 @@ from kscheduler.framework.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, 
 from kscheduler.framework.resource_scoring import (
     Usage,
     by_shape,
-    compact,
     least_allocated,
     most_allocated,
     points_by_utilization,
-    side_by_side,
     usage,
-    values_at,
 )
+from kscheduler.framework.row_index import compact, side_by_side, values_at
 from kscheduler.framework.status import SUCCESS, Status
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)

@@ -31,7 +31,7 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import compact, values_at
+from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.framework.volumes import (
     NOTHING_KNOWN,

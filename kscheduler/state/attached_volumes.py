@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.resource_scoring import compact, values_at
+from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.volumes import UNLIMITED_ROOM, CountColumn
 from kscheduler.state.csi_nodes import NO_LIMITS
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.resource_scoring import compact
+from kscheduler.framework.row_index import compact
 from kscheduler.framework.topology import CountColumn, TopologyCounters
 from kscheduler.plugins.inter_pod_affinity.own_domains import OwnDomains
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import compact, values_at
+from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.tolerations import has_untolerated
 from kscheduler.framework.topology import TopologyCounters

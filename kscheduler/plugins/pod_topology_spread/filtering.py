@@ -17,7 +17,7 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import compact
+from kscheduler.framework.row_index import compact
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.plugins.pod_topology_spread.domains import (

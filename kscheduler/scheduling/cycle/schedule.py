@@ -19,7 +19,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import compact
+from kscheduler.framework.row_index import compact
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
