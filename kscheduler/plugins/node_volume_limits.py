@@ -68,12 +68,13 @@ class NodeVolumeLimits(Plugin):
 
         Not asked for upstream: a node comes after its CSINode, or has none; a CSINode goes, and its limits with it; a
         claim, a volume or a class goes or is exchanged, so that what pods of the node have attached is less, or
-        something else.
+        something else; a pod gets a node whose volume the waiting pod shares, and costs nothing there now.
         """
         return (
             ClusterEventWithHint(NODE_ADD),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.ADD | ActionType.DELETE)),
             ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, ActionType.UPDATE), _after_csi_node_update),
+            ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.ADD), _after_pod_add),
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
             ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, ActionType.ALL), _after_claim_change),
             ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME, ActionType.DELETE)),
@@ -262,6 +263,19 @@ def _limits(node: CSINode) -> dict[str, int]:
     """By driver; those without a limit are left out."""
     allocatable = ((one.name, one.allocatable) for one in node.spec.drivers)
     return {name: given.count for name, given in allocatable if given is not None and given.count is not None}
+
+
+def _after_pod_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod on a node that shares one of the pod's claims; or both have disks of their own, which may be the same."""
+    del old
+    if not isinstance(new, Pod):
+        return QueueingHint.QUEUE
+    is_near = new.metadata.namespace == pod.namespace and not set(claim_names(new)).isdisjoint(claim_names(pod.pod))
+    return QueueingHint.QUEUE if is_near or (_has_disks(new) and _has_disks(pod.pod)) else QueueingHint.SKIP
+
+
+def _has_disks(pod: Pod) -> bool:
+    return any(csi_migration.plugin_of(volume) for volume in pod.spec.volumes)
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -89,6 +89,8 @@ CASES: dict[str, Case] = {
     "zone, its claim": ("VolumeZone", CLAIM, ADD, None, claim("data"), True),
     "limits, higher": ("NodeVolumeLimits", CSI_NODE, UPDATE, csi_node(1), csi_node(2), True),
     "limits, lower": ("NodeVolumeLimits", CSI_NODE, UPDATE, csi_node(2), csi_node(1), False),
+    "limits, a user of its claim comes": ("NodeVolumeLimits", Resource.ASSIGNED_POD, ADD, None, THEIRS, True),
+    "limits, a plain pod comes": ("NodeVolumeLimits", Resource.ASSIGNED_POD, ADD, None, PLAIN, False),
     "limits, a user goes": ("NodeVolumeLimits", Resource.ASSIGNED_POD, DELETE, THEIRS, None, True),
     "limits, a plain pod goes": ("NodeVolumeLimits", Resource.ASSIGNED_POD, DELETE, PLAIN, None, False),
     "limits, detached": ("NodeVolumeLimits", Resource.VOLUME_ATTACHMENT, DELETE, attachment(), None, True),

@@ -213,6 +213,7 @@ def _stories_of_disks() -> Iterator[Story]:
 
 def _stories_of_limits() -> Iterator[Story]:
     plugin = "NodeVolumeLimits"
+    yield Story(plugin, "AssignedPodAdd", FULL, running("claim c0", name="o1"))
     yield Story(plugin, "AssignedPodDelete", FULL, pod_goes(OTHER))
     yield Story(plugin, "NodeAdd", FULL, node("n1"))
     yield Story(plugin, "storage.k8s.io/CSINodeUpdate", FULL, stored("csinodes", "n0", "no limit"))
