@@ -1,7 +1,7 @@
 """The one table of kinds: where each lives in the API, and which struct holds it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
 
 from kscheduler.api.core import Namespace, Node, Pod
@@ -35,9 +35,11 @@ class Kind:
     field_selector: str = ""
     """What list and watch ask the server to leave out."""
 
-    def __reduce__(self) -> "tuple[Callable[[str], Kind], tuple[str]]":
+    def __reduce__(self) -> tuple[Callable[..., "Kind"], tuple[object, ...]]:
         """Sent to another process (a benchmark's), it is the one of that process there."""
-        return _known, (self.plural,)
+        if KINDS.get(self.plural) is self:
+            return _known, (self.plural,)
+        return Kind, tuple(getattr(self, one.name) for one in fields(self))
 
     @property
     def path(self) -> str:

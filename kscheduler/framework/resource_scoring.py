@@ -92,9 +92,9 @@ def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: b
         return Usage(allocatable, side_by_side(nodes.nonzero_requested, at, where), requests, weights)
     requested = side_by_side(nodes.requested, at, where)
     if nonzero:
-        presumed = [one for one in at if one in (CPU_INDEX, MEMORY_INDEX)]
+        presumed = [place for place, one in enumerate(at) if one in (CPU_INDEX, MEMORY_INDEX)]  # perhaps named twice
         requested = requested.copy()  # it may be a view
-        requested[[at.index(one) for one in presumed]] = nodes.nonzero_requested[presumed][:, where]
+        requested[presumed] = nodes.nonzero_requested[[at[place] for place in presumed]][:, where]
     return Usage(allocatable, requested, requests, weights)
 
 

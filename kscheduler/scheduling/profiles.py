@@ -77,7 +77,7 @@ def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
 
 def _may_let_in(gate: StandingGate) -> Collection[str] | None:
     try:
-        return gate.may_let_in()
+        return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
     except Exception:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
         return None
 

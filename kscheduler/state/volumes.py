@@ -170,11 +170,11 @@ class VolumeTable:
             unfile(self._owned, f"{owner.namespace}/{owner.name}", name)
 
     def _volume_changed(self, name: str) -> None:
-        self._listeners.tell((VOLUME, name))
-        for key in self._claims_of.get(name, ()):
-            self._claim_changed(key)
         for node_name in self._attachments.nodes_of(name):
             self._attached.may_have_more(node_name, 1)
+        for key in self._claims_of.get(name, ()):
+            self._claim_changed(key)
+        self._listeners.tell((VOLUME, name))
 
     def _put_claim(self, claim: PersistentVolumeClaim) -> None:
         key = claim.key

@@ -95,6 +95,28 @@ def test_apart_by_host_names_holds_while_nodes_come_go_and_change_their_names() 
     assert turned_down() == {"d"}
 
 
+def test_points_are_the_askers_own() -> None:
+    """Where each node is a domain of its own, what is counted lies as it is told: who writes to it must not count."""
+    cache = cluster()
+    for name in ("a-1", "a-2", "b-1", "nowhere"):
+        cache.add_node(make_node(name, labels={"host": name}))
+    drawn = {"podAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [preferred("web")]}}
+    cache.add_pod(web("one", "b-1"))
+    plugin, pod, nodes = plugin_of(cache), pod_info(affinity=drawn), cache.nodes
+    told = []
+    for _ in range(2):
+        state = CycleState()
+        assert plugin.pre_score(state, pod, nodes, nodes.rows()).is_success
+        points = plugin.score(state, pod, nodes, nodes.rows())
+        told.append(points.tolist())
+        points += 7
+    assert told == [[0, 0, 1, 0]] * 2
+
+
+def preferred(app: str) -> Tree:
+    return {"weight": 1, "podAffinityTerm": term(app, "host")}
+
+
 def test_a_terminating_pod_still_draws_others_near() -> None:
     leaving = web("one", "b-1", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"})
     assert fitting(cluster(leaving), pod_info(affinity=near(term()))) == {"b-1"}

@@ -15,7 +15,7 @@ from kscheduler.config.plugin_args import PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
-from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
@@ -227,6 +227,21 @@ def test_scores_of_a_plugin_made_of_this_one_are_normalised_as_they_are() -> Non
     soft = web(spread(HOST, whenUnsatisfiable="ScheduleAnyway"))
     judge.pre_score(cycle, soft, nodes, nodes.rows())
     assert judge.normalize(cycle, soft, nodes.rows(), np.array([4, 1, 2])).tolist() == [25, 100, 75]
+
+
+def test_scores_that_a_plugin_made_of_this_one_writes_over_count() -> None:
+    class Shunning(PodTopologySpread):
+        """It writes into what its class has told, which is the same array then."""
+
+        def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+            scores = super().score(cycle, pod, nodes, rows)
+            scores[1] += 50
+            return scores
+
+    cache = cluster(zoned("a", "a"), zoned("b", "b"), zoned("c", "c"), a=2)
+    shunning = Shunning(None, Handle(cache, None, None, counters=cache.counters))  # type: ignore[arg-type]
+    scored = points(cache, web(spread(HOST, whenUnsatisfiable="ScheduleAnyway")), shunning)
+    assert scored["b"] < scored["a"] < scored["c"]
 
 
 def test_the_systems_defaults_score_a_node_by_the_keys_that_it_has() -> None:

@@ -111,3 +111,15 @@ def test_only_a_few_sets_of_feasible_rows_are_kept() -> None:
         feasible.keep(np.array([number]), number)
     kept = [number for number in range(100) if feasible.find(np.array([number])) is not None]
     assert kept == list(range(68, 100))
+
+
+def test_layouts_of_nodes_of_before_hold_nothing_of_feasible_rows(cache: Cache, first: PodInfo) -> None:
+    """Layouts of Deployments that never come back stay for long; what is filed under them must not."""
+    layouts = Layouts()
+    before = layout_of(layouts, first, cache.nodes).feasible
+    rows = np.array([0, 1])
+    before.keep(rows, "known")
+    cache.add_node(make_node("node-0", labels={"zone": "c"}))
+    now = layout_of(layouts, like(first), cache.nodes).feasible
+    assert before.find(rows) is None
+    assert now is not before

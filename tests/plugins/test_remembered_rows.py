@@ -13,6 +13,8 @@ from kscheduler.framework.node_table import Rows
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption, PreemptionSearch
 from kscheduler.informers.store import Store
+from kscheduler.plugins.default_preemption.plugin import DefaultPreemption
+from kscheduler.plugins.default_preemption.remembered import RowMemory
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -67,6 +69,11 @@ class Cluster:
             self.put_node(f"n{number}")
             for _ in range(4):
                 self.pod_comes()
+
+    def memory(self) -> RowMemory:
+        """What its plugin remembers."""
+        (plugin,) = [one for one in self.profile.post_filter if isinstance(one, DefaultPreemption)]
+        return plugin._memory
 
     def put_node(self, name: str, **spec: object) -> None:
         node = make_node(name, cpu=self.chance.choice(["4", "4", "3"]), spec=spec)
@@ -202,3 +209,17 @@ def test_only_rows_where_something_has_happened_are_tried_out_again(monkeypatch:
     cluster.budget("web", 1)
     assert preempt(7) == everywhere
     assert preempt(8) == []
+
+
+def test_classes_that_do_not_come_again_hold_on_to_few_pods() -> None:
+    """Each Job's preemptors are a class of their own, and its victims are gone soon."""
+    cluster = Cluster(0)
+    for node in cluster.names() * 2:
+        cluster.serial += 1
+        cluster.show(f"p{cluster.serial}", node, 0)
+    memory = cluster.memory()
+    for job in range(40):
+        for number in range(3):
+            made = make_pod(f"{job}-{number}", priority=5, requests={"cpu": "3"}, labels={"job": str(job)})
+            schedule(cluster.profile, PodInfo(made), cluster.cache, engine=cluster.engine)
+    assert 1 < len(memory) <= 16

@@ -195,6 +195,36 @@ async def test_a_deaf_plugin_alone_leaves_the_task_as_it_was() -> None:
     assert not entry.mark_pre_bound()
 
 
+@pytest.mark.parametrize("has_entry", [True, False], ids=["can-be-called-back", "cannot"])
+async def test_a_plugin_alone_whose_own_helper_is_cancelled_fails_and_nothing_more(has_entry: bool) -> None:
+    """Nobody ended the task: to end it would leave the pod in no queue, with its room taken."""
+    helper: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    class Joins(Prepares):
+        async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+            await helper
+            return SUCCESS
+
+    task = await running([Joins("a")], PodsInPreBind().add("u") if has_entry else None)
+    helper.cancel()
+    assert (await task).message == 'running PreBind plugin "a": it was cancelled'
+
+
+async def test_a_deaf_plugin_alone_does_not_outlive_the_end_of_the_task() -> None:
+    class Deaf(Prepares):
+        async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+            try:
+                await self.gate.wait()
+            except asyncio.CancelledError:
+                return SUCCESS
+            return SUCCESS
+
+    task = await running([Deaf("a")], PodsInPreBind().add("u"))
+    task.cancel()
+    await asyncio.wait({task})
+    assert task.cancelled()
+
+
 def test_a_pod_is_called_back_until_its_binding_goes_out_and_never_after() -> None:
     pods = PodsInPreBind()
     entry = pods.add("u")

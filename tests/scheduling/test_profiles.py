@@ -1,5 +1,6 @@
 """From a configuration to plugins at their points: order, weights, what is disabled, what is unknown."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -209,3 +210,23 @@ def test_profiles_must_sort_the_one_queue_alike() -> None:
     sort = {"queueSort": {"enabled": [{"name": "Other"}], "disabled": [{"name": "*"}]}}
     with pytest.raises(ConfigError, match="must be the same for all profiles"):
         build([{"schedulerName": "x"}, {"schedulerName": "y", "plugins": sort}], ("Other", Other))
+
+
+def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked() -> None:
+    """Read outside of the plugin call, it would take the event from everybody else, too."""
+
+    class Lazy(Plugin):
+        name = "Lazy"
+
+        def pre_enqueue(self, pod: PodInfo) -> Status:
+            return unresolvable("not yet")
+
+        def may_let_in(self) -> Iterator[str]:
+            yield "default/one"
+            raise RuntimeError("broke")
+
+    profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Lazy"}]}}}
+    profiles = build([profile], ("Lazy", lambda _args, _handle: Lazy()))
+    policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
+    (told,) = [gate() for (_, plugin), gate in policy.standing_gates.items() if plugin == "Lazy"]
+    assert told is None

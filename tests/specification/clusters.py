@@ -194,7 +194,9 @@ shapes = st.lists(
 def fit_args(draw: st.DrawFn) -> NodeResourcesFitArgs:
     """Arguments of NodeResourcesFit, rising and falling shapes included."""
     kind = draw(st.sampled_from(["LeastAllocated", "MostAllocated", "RequestedToCapacityRatio"]))
-    strategy: dict[str, object] = {"type": kind, "resources": draw(resources)}
+    weighed = draw(resources)
+    again = draw(st.sampled_from([[], [], weighed[:1]]))  # nothing forbids to name a resource twice: it counts twice
+    strategy: dict[str, object] = {"type": kind, "resources": [*weighed, *again]}
     if kind == "RequestedToCapacityRatio":
         strategy["requestedToCapacityRatio"] = {"shape": draw(shapes)}
     tree = {

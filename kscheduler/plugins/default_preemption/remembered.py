@@ -29,6 +29,10 @@ _BROKEN, _HIGHEST, _SUM, _VICTIMS, _FIRST = range(5)
 """Rows of `RememberedRows._numbers`: as in `Candidates`, and where in the list the row's victims begin."""
 _BYTES_PER_ROW: Final = 100
 _BUDGET_BYTES: Final = 32 * 2**20
+_MOST_CLASSES: Final = 16
+"""Each Job's preemptors are a class, and most never come again."""
+_MOST_VICTIMS: Final = 50_000
+"""Of all classes but the last: pods that have gone since are held on to, at 2 KB each."""
 _MOST_SEEN: Final = 256
 """Classes that one preemptor has been of so far."""
 
@@ -46,6 +50,10 @@ class RememberedRows:
         self._logs: tuple[ChangeLog, ...] = ()
         self._positions: tuple[int, ...] = ()
         self._budgets: tuple[PodDisruptionBudget, ...] = ()
+
+    def __len__(self) -> int:
+        """How many pods it holds on to."""
+        return len(self._victims)
 
     def follow(self, logs: tuple[ChangeLog, ...], budgets: tuple[PodDisruptionBudget, ...]) -> None:
         """Forget the rows that have changed since the last preemptor."""
@@ -129,6 +137,10 @@ class RowMemory:
         self._seen: dict[Hashable, None] = {}
         self._classes: dict[Hashable, RememberedRows] = {}
 
+    def __len__(self) -> int:
+        """How many classes it knows."""
+        return len(self._classes)
+
     def of(self, search: VictimSearch) -> RememberedRows | None:
         """What is known for such preemptors, as of now; `None` where nothing is or can be."""
         row_class = None if search.filters.counts_pods else search.filters.row_class()
@@ -147,9 +159,14 @@ class RowMemory:
             known = RememberedRows(nodes.capacity)
         known.follow((nodes.row_changes, search.filters.expected_changes), search.budgets.listed())
         self._classes[name] = known
-        while len(self._classes) > max(1, _BUDGET_BYTES // (_BYTES_PER_ROW * nodes.capacity)):
-            del self._classes[next(iter(self._classes))]
+        self._make_room(_BUDGET_BYTES // (_BYTES_PER_ROW * nodes.capacity))
         return known
+
+    def _make_room(self, most: int) -> None:
+        """The class of now stays, whatever it takes."""
+        victims = sum(map(len, self._classes.values()))
+        while len(self._classes) > 1 and (len(self._classes) > min(most, _MOST_CLASSES) or victims > _MOST_VICTIMS):
+            victims -= len(self._classes.pop(next(iter(self._classes))))
 
     def _is_seen(self, name: Hashable) -> bool:
         is_seen = name in self._seen

@@ -50,7 +50,7 @@ class DomainCounts:
         return not self._counts.any()
 
     def at(self, rows: Rows) -> NDArray[np.int64]:
-        """The counts of the rows' domains."""
+        """The counts of the rows' domains. It may be a view of the counters: do not write."""
         counts = self._unmoved(rows)
         return counts if self._moved is None else counts + self._moved.take(rows)
 

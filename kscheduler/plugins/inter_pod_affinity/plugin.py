@@ -247,7 +247,7 @@ class InterPodAffinity(Plugin):
         total = first.at(rows)
         for points in others:
             total = total + points.at(rows)
-        return total
+        return total if total.base is None else total.copy()  # a view would be the counters themselves
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
         """From the lowest (0) to the highest (100), in float64 and cut off, as in Go; all alike get 0."""

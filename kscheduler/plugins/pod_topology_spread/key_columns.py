@@ -63,6 +63,10 @@ class Feasible:
             del self._known[next(iter(self._known))]
         self._known[_mark(rows)] = rows, told
 
+    def forget(self) -> None:
+        """Give all of it back: whoever still holds this one holds nothing."""
+        self._known.clear()
+
 
 def _mark(rows: Rows) -> Hashable:
     return (len(rows), rows.item(0), rows.item(-1)) if len(rows) else 0
@@ -81,7 +85,8 @@ class KeyColumns:
         """Forget what holds for another table, or for one that has changed."""
         if nodes is not self._nodes or nodes.node_columns_version != self._version or len(self._columns) > _MOST_KEYS:
             self._nodes, self._version = nodes, nodes.node_columns_version
-            self._columns, self._feasible = {}, {}
+            self._columns = {}
+            self._forget_feasible()
 
     def of(self, key: str, nodes: NodeTable) -> KeyColumn:
         """The column of this key, as nodes are now."""
@@ -94,8 +99,14 @@ class KeyColumns:
     def feasible(self, keys: tuple[str, ...], *, needs_all_keys: bool) -> Feasible:
         """For all lists of constraints by these keys, in this order."""
         if len(self._feasible) > _MOST_KEYS:
-            self._feasible = {}
+            self._forget_feasible()
         return self._feasible.setdefault((keys, needs_all_keys), Feasible())
+
+    def _forget_feasible(self) -> None:
+        """Layouts of before may be kept for long, and are never used again."""
+        for one in self._feasible.values():
+            one.forget()
+        self._feasible = {}
 
 
 def _column(key: str, nodes: NodeTable) -> KeyColumn:

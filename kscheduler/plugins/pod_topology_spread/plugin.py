@@ -56,6 +56,9 @@ class PodTopologySpread(Plugin):
         self._default_actions = frozenset(one.action for one in self._defaults)
         self._deduced = DeducedConstraints(self._defaults)
         self._layouts = Layouts()
+        mine, itself = PodTopologySpread, type(self)
+        self._scores_itself = itself.score is mine.score and itself.normalize is mine.normalize
+        """Whether nobody comes between the two who may write to the scores."""
         self._counters = handle.counters
         self._workloads = handle.workloads
         if DO_NOT_SCHEDULE in self._default_actions and self._workloads is NO_WORKLOADS:
@@ -142,7 +145,8 @@ class PodTopologySpread(Plugin):
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
         """The emptiest domains are the best."""
         del pod, rows
-        return cycle.read(SoftSpread).normalized(scores)
+        kept = cycle.read(SoftSpread)
+        return kept.normalized(scores, are_own=self._scores_itself and scores is kept.raw)
 
     def _constraints(self, pod: PodInfo, action: str) -> Constraints:
         """The pod's own constraints, or, where it has none at all, the profile's."""

@@ -49,9 +49,9 @@ class SoftSpread:
     by_value: "_ByValue | None" = None
     """Where the rows' scores are few."""
 
-    def normalized(self, scores: Scores) -> Scores:
-        """The fewest pods are the best. `scores` are those above, unless a plugin of a user's has others."""
-        if self.by_value is not None and scores is self.raw:
+    def normalized(self, scores: Scores, *, are_own: bool) -> Scores:
+        """The fewest pods are the best. `are_own`: the scores are those above, and nobody has written to them."""
+        if self.by_value is not None and are_own:
             return self.by_value.normalized()
         return normalized(scores, self.scored)
 

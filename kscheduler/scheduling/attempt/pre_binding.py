@@ -91,27 +91,33 @@ async def run(plan: PreBindPlan, state: CycleState, pod: PodInfo, node_name: str
 async def _alone(
     plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None
 ) -> Status:
-    """As most are, in the task that is there: another one would cost as much as what most plugins do in it."""
+    """As most are, in the task that is there: another one would cost as much as what most plugins do in it.
+
+    So it has to be told who was cancelled: the whole task, the plugin alone, or only what the plugin waited for.
+    """
     task, is_called_back = asyncio.current_task(), False
-    if entry is None or task is None:
-        return await _run_one(plugin, state, pod, node_name)
+    assert task is not None  # noqa: S101  a coroutine that runs is somebody's
 
     def call_back() -> None:
         nonlocal is_called_back
         is_called_back = task.cancel()
 
     cancelled_before = task.cancelling()
-    entry.on_cancel(call_back)
+    if entry is not None:
+        entry.on_cancel(call_back)
     try:
         status = await _run_one(plugin, state, pod, node_name)
     except asyncio.CancelledError:
-        if not is_called_back or task.cancelling() > cancelled_before + 1:
-            raise  # somebody ends the whole task
-        status = _failed(plugin, error(entry.cause))
+        if task.cancelling() > cancelled_before + is_called_back:
+            raise
+        status = _failed(plugin, error((entry.cause if entry is not None else "") or "it was cancelled"))
     finally:
-        entry.on_cancel(None)
+        if entry is not None:
+            entry.on_cancel(None)
     if is_called_back:
-        task.uncancel()  # it was meant for the plugin alone
+        task.uncancel()
+    if task.cancelling() > cancelled_before:
+        raise asyncio.CancelledError  # a plugin that is deaf to it must not keep the whole task alive
     return status
 
 
