@@ -12,25 +12,11 @@ class Reporter:
 
     def scheduled(self, pod: Pod, node_name: str) -> None:
         """It was bound."""
-        self._recorder.record(
-            pod,
-            type="Normal",
-            reason="Scheduled",
-            action="Binding",
-            note=f"Successfully assigned {pod.key} to {node_name}",
-            reporting_controller=pod.spec.scheduler_name,
-        )
+        self._record(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node_name}")
 
     def skipped_deleting(self, pod: Pod) -> None:
         """It is being deleted and was not tried."""
-        self._recorder.record(
-            pod,
-            type="Warning",
-            reason="FailedScheduling",
-            action="Scheduling",
-            note=f"skip schedule deleting pod: {pod.key}",
-            reporting_controller=pod.spec.scheduler_name,
-        )
+        self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
 
     def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
         """It had to make room; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
@@ -44,3 +30,7 @@ class Reporter:
             reporting_controller=preemptor.spec.scheduler_name,
             related=reference_to(preemptor),
         )
+
+    def _record(self, pod: Pod, kind: str, reason: str, action: str, note: str) -> None:
+        controller = pod.spec.scheduler_name
+        self._recorder.record(pod, type=kind, reason=reason, action=action, note=note, reporting_controller=controller)
