@@ -17,7 +17,7 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods, RowCounts
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact
+from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.spread_constraint import SpreadConstraint
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.plugins.pod_topology_spread.domains import (
@@ -61,7 +61,7 @@ class DomainCounts:
         codes = is_too_full.astype(np.int64)
         codes *= TOO_UNEVEN
         codes[0] = MISSING_LABEL
-        return codes.take(self.domain_of_row[compact(rows)])
+        return codes.take(values_at(self.domain_of_row, compact(rows)))
 
     def _minimum(self) -> int:
         domains = len(self.existing)

@@ -19,7 +19,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact
+from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -308,7 +308,7 @@ def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None)
         rows, hashes = leaders.rows, leaders.hashes
     else:
         rows = _best(record.feasible, record.totals)
-        hashes = nodes.name_hash[compact(rows)]
+        hashes = values_at(nodes.name_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
     mixed = mix(hashes, stable_hash(record.pod.uid))
