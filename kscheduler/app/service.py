@@ -134,6 +134,7 @@ async def run(options: Options) -> None:
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
+        context=options.context,
     )
     _log.info("connecting", server=connection.description)
     stop = asyncio.Event()

@@ -6,6 +6,8 @@
 - `NetworkError`: a read got no answer. (The two above are kinds of it.)
 """
 
+import html
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -75,10 +77,13 @@ _REASONS = {
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",
+    502: "BadGateway",
     503: "ServiceUnavailable",
     504: "Timeout",
 }
 _LONGEST_TEXT = 512
+_LONGEST_PAGE = 8 * 1024
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
 class APIError(ClientError):
@@ -165,11 +170,20 @@ def status_of(code: int, body: bytes) -> Status:
     try:
         status = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = " ".join(body[:_LONGEST_TEXT].decode(errors="replace").split())
-        return Status(code=code, message=text or "no message")
+        return Status(code=code, message=_text_of(body))
     if not status.code:
         status.code = code
     return status
+
+
+def _text_of(body: bytes) -> str:
+    """A page of a proxy becomes its title: whoever reads the line wants to know who answered, not its markup."""
+    text = " ".join(body[:_LONGEST_PAGE].decode(errors="replace").split())
+    if not text.startswith("<"):
+        return text[:_LONGEST_TEXT] or "no message"
+    title = _TITLE.search(text)
+    named = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
+    return f"an HTML page{named} in place of an answer: a proxy, or no API server"
 
 
 def parse_retry_after(header: str | None) -> float | None:

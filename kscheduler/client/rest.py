@@ -30,6 +30,7 @@ from kscheduler.client.errors import (
     parse_retry_after,
     status_of,
 )
+from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http1 import MalformedResponseError, Request
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.lines import LineSplitter
@@ -320,8 +321,7 @@ def _worth_waiting(method: str, error: ClientError) -> float | None:
 
 def network_error(error: BaseException, method: str, path: str) -> NetworkError:
     """What a failure of the transport means for the request."""
-    text = str(error) or type(error).__name__
-    where = f"{method} {path.partition('?')[0]}: {text}"
+    where = f"{method} {path.partition('?')[0]}: {failure_text(error)}"
     if isinstance(error, _NEVER_SENT):
         return NotSentError(where)
     if method not in ("GET", "HEAD"):

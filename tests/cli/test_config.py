@@ -12,7 +12,9 @@ from kscheduler.config.loader import default_configuration, load_bytes
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-NO_ELECTION = "has no effect: leader election is not built yet: run one replica"
+NO_ELECTION = (
+    "has no effect: leader election is not built yet: run one replica, and switch it off (--leader-elect=false)"
+)
 NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
 
 Captured = pytest.CaptureFixture[str]
@@ -29,7 +31,8 @@ def check(file: Path, text: str, *flags: str) -> int:
 
 
 def test_a_file_that_is_right_says_for_whom_it_schedules(file: Path, capsys: Captured) -> None:
-    assert check(file, "profiles: [{schedulerName: one}, {schedulerName: two}]") == 0
+    text = "profiles: [{schedulerName: one}, {schedulerName: two}]\nleaderElection: {leaderElect: false}"
+    assert check(file, text) == 0
     told = capsys.readouterr()
     assert told.out == f"{file}: can be used; it schedules for one, two\n"
     assert told.err == ""
