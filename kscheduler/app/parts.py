@@ -147,6 +147,7 @@ class Parts:
             clock=self.clock,
             budgets=StoredBudgets(self.informers.informer(POD_DISRUPTION_BUDGETS).store),
             evictions=self.evictions,
+            features=self._gates.enabled_names(),
         )
 
     def _build_classes(self) -> tuple[ClassOf, HintsAlike]:

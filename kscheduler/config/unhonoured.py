@@ -10,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kscheduler.config.extenders import extender_name
 from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.config.types import Plugins
+from kscheduler.config.types import Extender, Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +50,6 @@ _NO_PROFILING = "profiling endpoints are not built yet"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("extenders", "extenders are not called yet", lambda extenders: not extenders),
     Rule("parallelism", "nodes are judged all at once, by no workers that could be counted"),
     Rule("delayCacheUntilActive", "there is no leader election to wait for"),
     Rule("enableProfiling", _NO_PROFILING, _is_off),
@@ -76,7 +76,12 @@ def unhonoured(
     loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, unbuilt: frozenset[str] = UNBUILT_PLUGINS
 ) -> tuple[SettingWarning, ...]:
     """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
-    warnings = [*_election(loaded), *_from_rules(loaded, rules), *_from_plugins(loaded, unbuilt)]
+    warnings = [
+        *_election(loaded),
+        *_from_rules(loaded, rules),
+        *_from_plugins(loaded, unbuilt),
+        *_from_extenders(loaded),
+    ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
 
 
@@ -124,3 +129,45 @@ def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[Set
 
 def _unbuilt(path: str, plugin: str) -> SettingWarning:
     return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")
+
+
+# --- extenders --------------------------------------------------------------------------------------------------------
+
+
+def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    for index, extender in enumerate(loaded.as_given.extenders):
+        pods = _pods_asked_about(extender)
+        effects = list(_missing_effects(extender) if extender.ignorable else _held_effects(extender, pods))
+        if effects:
+            called = f"extenders are not called yet: {', '.join(effects)}"
+            yield SettingWarning(f"extenders[{index}]", f"{called} ({extender_name(extender)})")
+
+
+def _pods_asked_about(extender: Extender) -> str:
+    names = ", ".join(resource.name for resource in extender.managed_resources)
+    return f"pods that request or limit {names}" if names else "all pods"
+
+
+def _held_effects(extender: Extender, pods: str) -> Iterator[str]:
+    if extender.filter_verb or extender.bind_verb:
+        yield f"{pods} are held"
+        return
+    if extender.preempt_verb:
+        yield f"{pods} preempt nobody"
+    if extender.prioritize_verb:
+        yield "it gives no points"
+
+
+def _missing_effects(extender: Extender) -> Iterator[str]:
+    """What goes on without it, as kube-scheduler's work does while an ignorable extender does not answer."""
+    if extender.filter_verb:
+        yield "it turns no node down"
+    if extender.prioritize_verb:
+        yield "it gives no points"
+    if extender.preempt_verb:
+        yield "it is not asked whom to preempt"
+    if extender.bind_verb:
+        yield "the profile's own plugins bind"
+    names = [one.name for one in extender.managed_resources if one.ignored_by_scheduler]
+    if names:
+        yield f"nobody keeps account of {', '.join(names)}"

@@ -4,7 +4,7 @@ A few small protocols; `state` and `scheduling` implement them and `app` joins t
 cluster (in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -105,6 +105,8 @@ class Handle:
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
     evictions: Evictions | None = None
+    features: Collection[str] = frozenset()
+    """Feature gates that are on, by name."""
 
 
 PluginArgs = Mapping[str, object] | object | None

@@ -19,7 +19,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.tolerations import PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS, PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
 
 Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
@@ -39,16 +39,17 @@ class TaintToleration(Plugin):
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        del args, handle
+        del args
+        self._compares = COMPARISON_OPERATORS in handle.features
         self._verdicts = _PerTaintSet(self._verdict)
-        self._unwelcome = _PerTaintSet(_count_unwelcome)
+        self._unwelcome = _PerTaintSet(self._count_unwelcome)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A node that is new or has other taints now, or a toleration of the pod's own: nothing else is compared."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return (
-            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(node, self._after_node_change),
             ClusterEventWithHint(toleration, _after_toleration_change),
         )
 
@@ -74,7 +75,23 @@ class TaintToleration(Plugin):
         return default_normalize(scores, reverse=True)
 
     def _verdict(self, taints: Taints, tolerations: Tolerations) -> int:
-        return self.UNTOLERATED if has_untolerated(taints, tolerations) else 0
+        return self.UNTOLERATED if self._is_closed(taints, tolerations) else 0
+
+    def _is_closed(self, taints: Taints, tolerations: Tolerations) -> bool:
+        return has_untolerated(taints, tolerations, compares=self._compares)
+
+    def _count_unwelcome(self, taints: Taints, tolerations: Tolerations) -> int:
+        """PreferNoSchedule taints that no toleration covers; a toleration of another effect cannot cover them."""
+        unwelcome = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+        return sum(not any_tolerates(tolerations, taint, compares=self._compares) for taint in unwelcome)
+
+    def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """A node whose taints keep the pod off no longer, or a new one that they do not keep it off."""
+        if not isinstance(new, Node):
+            return QueueingHint.QUEUE
+        was_closed = not isinstance(old, Node) or self._is_closed(old.spec.taints, pod.tolerations)
+        is_open = not self._is_closed(new.spec.taints, pod.tolerations)
+        return QueueingHint.QUEUE if was_closed and is_open else QueueingHint.SKIP
 
 
 class _PerTaintSet:
@@ -106,20 +123,6 @@ class _PerTaintSet:
         self._tables[tolerations] = table
         if len(self._tables) > _KEPT_TABLES:
             del self._tables[next(iter(self._tables))]
-
-
-def _count_unwelcome(taints: Taints, tolerations: Tolerations) -> int:
-    """PreferNoSchedule taints that no toleration covers; a toleration of another effect cannot cover them."""
-    return sum(taint.effect == PREFER_NO_SCHEDULE and not any_tolerates(tolerations, taint) for taint in taints)
-
-
-def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A node whose taints keep the pod off no longer, or a new one that they do not keep it off."""
-    if not isinstance(new, Node):
-        return QueueingHint.QUEUE
-    was_closed = not isinstance(old, Node) or has_untolerated(old.spec.taints, pod.tolerations)
-    is_open = not has_untolerated(new.spec.taints, pod.tolerations)
-    return QueueingHint.QUEUE if was_closed and is_open else QueueingHint.SKIP
 
 
 def _after_toleration_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kscheduler.config.types import Extender
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.plugin import (
     BindPlugin,
@@ -57,6 +58,8 @@ class Profile:
     post_bind: tuple[PostBindPlugin, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
+    extenders: tuple[Extender, ...] = ()
+    """Those without which no decision is right; nobody calls them yet."""
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.

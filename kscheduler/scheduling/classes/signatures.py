@@ -18,7 +18,7 @@ from weakref import WeakValueDictionary
 
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.missing_rules import held_status
+from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.nominator import Nominator
@@ -75,7 +75,7 @@ class Signatures:
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
-        if profile is None or signers is None or not held_status(pod, profile.enabled).is_success:
+        if profile is None or signers is None or _is_held(pod, profile):
             return None
         try:
             parts = [sign(pod) for sign in signers]
@@ -88,6 +88,13 @@ class Signatures:
         if known is None:
             known = self._classes[signature] = PodClass(signature)
         return known
+
+
+def _is_held(pod: PodInfo, profile: Profile) -> bool:
+    """Whether the pod, or preemption for it, waits for a rule that is not built: no plugin signs that."""
+    if not held_status(pod, profile.enabled, profile.extenders).is_success:
+        return True
+    return bool(profile.extenders) and not preemption_status(pod, profile.extenders).is_success
 
 
 def _own(pod: PodInfo) -> Hashable:

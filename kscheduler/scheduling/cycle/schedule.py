@@ -181,7 +181,7 @@ def _filter(
     engine: ClassEngine | None,
 ) -> KnownClass | None:
     """Returns what is known of the pod's class, where that can be used for scoring, too."""
-    record.status = held_status(record.pod, profile.enabled)
+    record.status = held_status(record.pod, profile.enabled, profile.extenders)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
         return None
