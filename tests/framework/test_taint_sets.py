@@ -51,9 +51,9 @@ def tainted(name: str, taints: list[dict[str, str]], version: int = 1) -> Node:
 def bears(pod: PodInfo, taint: Any) -> bool:
     """The rule as core/v1 has it, for the operators that are used here."""
     for one in pod.tolerations:
-        if one.key == taint.key and one.effect in ("", taint.effect):
-            if one.operator == "Exists" or one.value == taint.value:
-                return True
+        is_meant = one.key == taint.key and one.effect in ("", taint.effect)
+        if is_meant and (one.operator == "Exists" or one.value == taint.value):
+            return True
     return False
 
 
@@ -207,7 +207,7 @@ def test_a_changed_number_is_judged_again_in_each_table(changes: int) -> None:
 
 
 def test_tables_of_tolerations_that_nobody_has_any_more_go() -> None:
-    cache, tables = Cache(), PerTaintSet(lambda taints, tolerations: len(tolerations))
+    cache, tables = Cache(), PerTaintSet(lambda _taints, tolerations: len(tolerations))
     cache.add_node(tainted("node", []))
     for number in range(KEPT_TABLES + 20):
         tables.table(cache.nodes, pod_info("p", tolerations=[{"key": str(number), "operator": "Exists"}]).tolerations)

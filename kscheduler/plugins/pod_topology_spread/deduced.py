@@ -17,7 +17,8 @@ ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
 """By `whenUnsatisfiable`."""
 
 _NONE: Final[ByAction] = {}
-_KEPT: Final = 4096
+_KEPT: Final = 2048
+"""Sets of objects, a kilobyte each: those of ReplicaSets that are gone go when others come."""
 
 
 class DeducedConstraints:
