@@ -13,7 +13,10 @@ Limits: objects of the API are data and not walked into; what is reached on two 
 A walk over a small cluster takes a second, and is no part of what is measured.
 """
 
+import json
+import os
 import sys
+import traceback
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
@@ -39,6 +42,8 @@ class Census:
     """Entries (bytes of arrays) by class and attribute."""
     objects: dict[str, int] = field(default_factory=dict)
     """Objects by class."""
+    limits: dict[str, int] = field(default_factory=dict)
+    """How many calls may be remembered, by table."""
 
     @property
     def array_bytes(self) -> int:
@@ -60,6 +65,33 @@ def take(*roots: object, package: str = _PACKAGE) -> Census:
     return census
 
 
+def take_apart(*roots: object) -> Census:
+    """The same, taken by a copy of this process, so that what the walk itself needs is not found in this one's memory.
+
+    Call it from another thread than the event loop's, which then goes on meanwhile.
+    """
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            os.nice(19)
+            os.close(reader)
+            found = take(*roots)
+            with os.fdopen(writer, "w") as pipe:
+                json.dump([found.tables, found.objects, found.limits], pipe)
+        except BaseException:  # noqa: BLE001  nothing may come out of a copy of the whole program
+            traceback.print_exc()
+        finally:
+            os._exit(0)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        told = pipe.read()
+    os.waitpid(child, 0)
+    if not told:
+        raise RuntimeError("the census has failed; the copy of this process has told why")
+    return Census(*json.loads(told))
+
+
 def _of_modules(census: Census, package: str) -> Iterator[tuple[str, object]]:
     for name, module in list(sys.modules.items()):
         if not name.startswith(package):
@@ -69,15 +101,18 @@ def _of_modules(census: Census, package: str) -> Iterator[tuple[str, object]]:
             if getattr(value, "__module__", name) != name:
                 continue  # imported from elsewhere
             if (remembered := _remembered(value)) is not None:
-                census.tables[f"{short}.{attribute}()"] = remembered
+                census.tables[f"{short}.{attribute}()"], census.limits[f"{short}.{attribute}()"] = remembered
             elif isinstance(value, dict | list | set | deque) and not attribute.startswith("__"):
                 yield f"{short}.{attribute}", value
 
 
-def _remembered(value: object) -> int | None:
-    """How many calls an `lru_cache` remembers; `None` for anything else."""
-    info = getattr(value, "cache_info", None)
-    return None if info is None else cast("Callable[[], Any]", info)().currsize
+def _remembered(value: object) -> tuple[int, int] | None:
+    """How many calls an `lru_cache` remembers, and at most (-1: no limit); `None` for anything else."""
+    told = getattr(value, "cache_info", None)
+    if told is None:
+        return None
+    info: Any = cast("Callable[[], Any]", told)()
+    return info.currsize, -1 if info.maxsize is None else info.maxsize
 
 
 def _parts(census: Census, where: str, one: object, package: str) -> Iterable[tuple[str, object]]:

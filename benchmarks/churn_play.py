@@ -7,11 +7,11 @@ as often as they would in a service.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Final, cast
 
-from benchmarks.census import Census, take
+from benchmarks.census import Census, take, take_apart
 from benchmarks.churn_world import Size, World
 from kscheduler.aio.clock import REAL_CLOCK, Clock, VirtualClock
 from kscheduler.aio.collector import LongLived
@@ -20,6 +20,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.client.events import EventRecorder
 from kscheduler.client.rest import APIClient
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.simulation.benchmarks.cluster import StandIn
 from kscheduler.simulation.benchmarks.service import ServiceInProcess
 
@@ -79,11 +80,20 @@ class Churn:
         await self.schedule()
         await self.pass_time(1.0)
 
-    async def step(self) -> int:
-        """A step of the world and all that follows of it; how many pods it brought."""
-        pods = self.world.step()
+    async def step(self, between: Callable[[], Awaitable[None]] | None = None) -> int:
+        """A step of the world and all that follows of it; how many pods it brought.
+
+        `between`: is awaited after each thing that happens.
+        """
+        before = self.world.created
+        for _ in self.world.step():
+            while await self._try_next():
+                pass
+            await self._take_turn()
+            if between is not None:
+                await between()
         await self.schedule()
-        return pods
+        return self.world.created - before
 
     async def schedule(self) -> None:
         """Try whoever is ready, until nobody is and nothing more comes by itself."""
@@ -143,6 +153,15 @@ class Churn:
     def census(self) -> Census:
         """What every table holds."""
         return take(self.service, self.events)
+
+    async def census_apart(self) -> Census:
+        """The same, which leaves no trace in this process."""
+        return await asyncio.to_thread(take_apart, self.service, self.events)
+
+    @property
+    def engines(self) -> list[ClassEngine]:
+        """The class engines of all profiles."""
+        return list(self.service.scheduler.engines.values())
 
     def problems(self) -> list[str]:
         """What must not have happened."""

@@ -7,7 +7,7 @@ in the same order.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
@@ -39,7 +39,7 @@ _RELEASES_A_STEP, _JOBS_A_STEP, _TAINTS_A_STEP, _IMAGES_A_STEP = 6, 3, 6, 2
 _STATEFUL_SETS, _MEMBERS = 5, 3
 _NODES_PER_GPU_NODE: Final = 20
 _GPUS: Final = 4
-_MOST_HOPELESS, _MOST_URGENT = 20, 8
+_SPARE_GPU_PODS: Final = 2
 _URGENT: Final = 1000
 _replace = msgspec.structs.replace
 
@@ -60,6 +60,16 @@ class Size:
     def jobs(self) -> int:
         """The rest is of Jobs, nearly."""
         return max(3, self.pods // 6 // _JOB_PODS)
+
+    @property
+    def hopeless(self) -> int:
+        """Beside them, pods that fit nowhere."""
+        return max(2, self.pods // 75)
+
+    @property
+    def urgent(self) -> int:
+        """And GPU pods of high priority."""
+        return max(2, self.pods // 200)
 
 
 @dataclass(slots=True)
@@ -118,26 +128,32 @@ class World:
             self._stateful.append(_Group(objects.member(app, 0)))
             self._roll(app)
         self._change_budget()
+        for _ in range(self.size.hopeless):
+            self._lose_pods()
+        for _ in range(self.size.urgent):
+            self._train()
 
     # --- a second -----------------------------------------------------------------------------------------------------
 
-    def step(self) -> int:
-        """A second passes; how many pods it brought."""
-        before = self.created
+    def step(self) -> Iterator[None]:
+        """A second passes: go on after each thing that happens in it."""
         self._steps += 1
-        self._report_running()
-        for _ in range(_RELEASES_A_STEP):
-            app = self._random.randrange(len(self._deployments))
-            self._deployments[app] = self._released(app, self._deployments[app])
-        for _ in range(_JOBS_A_STEP):
-            self._run_job()
-        for _ in range(_TAINTS_A_STEP):
-            self._change_taint(self._random.choice(self._names))
-        for _ in range(_IMAGES_A_STEP):
-            self._pull_images(self._random.choice(self._names))
-        self._exchange_node()
-        self._rare[self._steps % len(self._rare)]()
-        return self.created - before
+        happening: list[Callable[[], None]] = [
+            self._report_running,
+            *[self._release_one] * _RELEASES_A_STEP,
+            *[self._run_job] * _JOBS_A_STEP,
+            *[self._change_taint] * _TAINTS_A_STEP,
+            *[self._pull_images] * _IMAGES_A_STEP,
+            self._exchange_node,
+            self._rare[self._steps % len(self._rare)],
+        ]
+        for happens in happening:
+            happens()
+            yield
+
+    def _release_one(self) -> None:
+        app = self._random.randrange(len(self._deployments))
+        self._deployments[app] = self._released(app, self._deployments[app])
 
     def _next(self) -> int:
         self._serial += 1
@@ -245,7 +261,7 @@ class World:
         """Pods come that fit nowhere, and go when somebody looks."""
         for _ in range(2):
             self._hopeless.append(self._create_pod(objects.hopeless(self._next())))
-        while len(self._hopeless) > _MOST_HOPELESS:
+        while len(self._hopeless) > self.size.hopeless:
             self._delete_pod(self._hopeless.popleft())
 
     def _train(self) -> None:
@@ -253,11 +269,11 @@ class World:
         gpus = _GPUS * max(1, self.size.nodes // _NODES_PER_GPU_NODE)
         alive = (key for key in self._training if self.cluster.pod_of(key) is not None)
         self._training = deque(alive)
-        while len(self._training) < gpus + 3:
+        while len(self._training) < gpus + _SPARE_GPU_PODS:
             self._training.append(self._create_pod(objects.training(self._next(), 0)))
         self._delete_pod(self._training.popleft())
         self._urgent.append(self._create_pod(objects.training(self._next(), _URGENT)))
-        while len(self._urgent) > _MOST_URGENT:
+        while len(self._urgent) > self.size.urgent:
             self._delete_pod(self._urgent.popleft())
 
     def _change_budget(self) -> None:
@@ -279,16 +295,16 @@ class World:
     def _show(self, node: NodeState) -> None:
         self.cluster.show(NODES, node.shown())
 
-    def _change_taint(self, name: str) -> None:
+    def _change_taint(self) -> None:
         """The autoscaler marks a node as one that it may do without, since when; or takes the mark away."""
-        node = self._nodes[name]
+        node = self._nodes[self._random.choice(self._names)]
         if node.taints.pop(CANDIDATE, None) is None:
             node.taints[CANDIDATE] = objects.stamp(self._next()), "PreferNoSchedule"
         self._show(node)
 
-    def _pull_images(self, name: str) -> None:
+    def _pull_images(self) -> None:
         """The kubelet says what it has pulled for the last releases."""
-        node = self._nodes[name]
+        node = self._nodes[self._random.choice(self._names)]
         node.images.append(self._random.choice(self._deployments).template.image)
         del node.images[:-12]
         self._show(node)

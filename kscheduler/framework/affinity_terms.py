@@ -42,7 +42,7 @@ class AffinityTerms:
 NO_TERMS = AffinityTerms()
 
 
-_MOST_KNOWN: Final = 2048
+_MOST_KNOWN: Final = 1024
 """Two kilobytes each; beyond, all begins anew."""
 _known: dict[tuple[int, str], tuple[Affinity, AffinityTerms]] = {}
 """By identity of the affinity and by namespace: informers make equal affinities one value, which a Deployment's pods

@@ -30,7 +30,7 @@ from kscheduler.state.topology_groups import PodGroups
 from kscheduler.state.topology_index import MatchIndex
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
-_LEAST_QUESTIONS: Final = 1024
+_LEAST_QUESTIONS: Final = 512
 """So many questions are kept, and two for each group of like pods that are there. A question has no end: nobody tells
 that the last pod that asks it has gone, and each release of a Deployment may ask one that no other will."""
 

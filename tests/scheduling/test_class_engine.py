@@ -208,7 +208,7 @@ def test_the_budget_follows_the_cluster() -> None:
     decider = Decider(cluster(*ABC), Asked())
     decider.decide(pod_info(priority=0))
     small = decider.engine.budget_bytes
-    assert small < 9 * 2**20
+    assert small < 3 * 2**20
     for number in range(2000):
         decider.cache.add_node(make_node(f"more-{number}"))
     decider.decide(pod_info(priority=1))

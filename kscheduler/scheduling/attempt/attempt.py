@@ -11,6 +11,7 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
     bind            Bind -> PostBind                                                                   (likewise)
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kscheduler.client.errors import ClientError
@@ -61,6 +62,11 @@ class Scheduler:
         self._samplers = {name: NodeSampler() for name in around.profiles}
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """Of extension points, by what they are asked for with: six for each pod."""
+
+    @property
+    def engines(self) -> Mapping[str, ClassEngine]:
+        """What is kept of classes of pods, by profile."""
+        return self._engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 

@@ -34,7 +34,7 @@ from kscheduler.state.cache import Cache
 
 BUDGET_BYTES: Final = 256 * 2**20
 """At most, for all profiles; a class takes 10 KiB at 200 nodes, some 250 KiB at 5,000, and 4 MiB at 100,000."""
-_LEAST_BYTES: Final = 8 * 2**20
+_LEAST_BYTES: Final = 2 * 2**20
 _BYTES_PER_NODE: Final = 32 * 2**10
 _BYTES_PER_POD: Final = 2 * 2**10
 """Below that the budget follows the cluster: most classes that fill it are of releases and Jobs that are gone, and what
