@@ -83,5 +83,9 @@ def _wanted(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
 
 def _open_to(pod: PodInfo, nodes: NodeTable, rows: Rows, compares: bool) -> Mask | None:
     """Rows without a taint that keeps the pod off."""
+    numbers = nodes.taint_set[rows]
+    if len(rows) == 1:  # dry runs ask row by row
+        is_open = np.array([not has_untolerated(nodes.taint_sets[numbers.item()], pod.tolerations, compares=compares)])
+        return None if is_open.all() else is_open
     is_open = np.array([not has_untolerated(taints, pod.tolerations, compares=compares) for taints in nodes.taint_sets])
-    return None if is_open.all() else is_open[nodes.taint_set[rows]]
+    return None if is_open.all() else is_open[numbers]

@@ -32,6 +32,10 @@ from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColu
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _BUDGET_BYTES: Final = 64 * 2**20
+_OWN_BYTES: Final = 2048
+"""Of a layout besides its arrays."""
+_MOST: Final = 1024
+"""Layouts: those of releases that are gone are not asked for again, but have no end while no node changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +104,8 @@ class Layouts:
         self._compares = compares
         """Whether tolerations may compare numbers."""
         self._layouts: dict[Hashable, Layout] = {}
+        """All of one state of the nodes."""
+        self._version = -1
         self._bytes = 0
         self._columns = KeyColumns()
 
@@ -118,6 +124,9 @@ class Layouts:
         """
         if not is_shared:
             return self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
+        if nodes.node_columns_version != self._version:  # none of them is ever used again
+            self._layouts.clear()
+            self._version, self._bytes = nodes.node_columns_version, 0
         key = id(constraints), needs_all_keys, *_places(constraints, pod)
         layout = self._layouts.pop(key, None)
         if layout is not None:
@@ -126,7 +135,7 @@ class Layouts:
             layout = self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
         self._layouts[key] = layout
         self._bytes += layout.bytes
-        while self._bytes > _BUDGET_BYTES and len(self._layouts) > 1:
+        while len(self._layouts) > 1 and (self._bytes > _BUDGET_BYTES or len(self._layouts) > _MOST):
             self._bytes -= self._layouts.pop(next(iter(self._layouts))).bytes
         return layout
 
@@ -162,7 +171,7 @@ def _layout(
         for constraint, column, mask in zip(constraints, columns, counting, strict=True)
     )
     feasible = known.feasible(tuple(one.topology_key for one in constraints), needs_all_keys=needs_all_keys)
-    size = sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
+    size = _OWN_BYTES + sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
     return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, compares)
 
 

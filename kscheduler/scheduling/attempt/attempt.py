@@ -11,6 +11,7 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
     bind            Bind -> PostBind                                                                   (likewise)
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kscheduler.client.errors import ClientError
@@ -23,7 +24,7 @@ from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import (
@@ -53,15 +54,19 @@ class Scheduler:
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
-        budget = BUDGET_BYTES // max(1, len(around.profiles))
         self._engines = {
-            name: ClassEngine(profile, around.cache, budget_bytes=budget)
+            name: ClassEngine(profile, around.cache, engines=len(around.profiles))
             for name, profile in around.profiles.items()
             if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """Of extension points, by what they are asked for with: six for each pod."""
+
+    @property
+    def engines(self) -> Mapping[str, ClassEngine]:
+        """What is kept of classes of pods, by profile."""
+        return self._engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
