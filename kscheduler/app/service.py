@@ -63,6 +63,7 @@ class App:
                 Service("long-lived objects", LongLived(self.parts.clock).run),
                 Service("loop-lag", self.surface.loop_lag.run),
                 Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
+                Service("api-server", self.parts.api_server_monitor.run),
                 Service("informers", self.parts.informers.run),
             )
             async with running(*services):
@@ -105,7 +106,7 @@ class App:
                     await asyncio.wait({synced})
                 elif not synced.result():
                     return True
-                else:
+                elif not self.parts.reachability.is_in_trouble(self.parts.clock.monotonic()):  # which is told already
                     _log.warning("waiting_for_sync", missing=list(synced.result()))
             return False
         finally:

@@ -9,6 +9,7 @@ from kscheduler import __version__
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.client.connection import Connection
+from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
 from kscheduler.config.loader import to_tree
 from kscheduler.metrics import (
@@ -19,6 +20,7 @@ from kscheduler.metrics import (
     event_source,
     informer_source,
     process_families,
+    reachability_source,
     rest_client_source,
     scheduler_source,
     status_source,
@@ -60,6 +62,7 @@ class Surface:
                 rest_client_source(
                     connection.base_url, [self._parts.client.statistics, self._parts.event_client.statistics]
                 ),
+                reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
                 event_source(self._parts.recorder.statistics),
                 status_source(self._parts.status_writer.statistics),
@@ -93,7 +96,13 @@ class Surface:
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
-                "readyz", {"sched-handler-sync": self._sync_problem, "shutdown": self._shutdown_problem}, self._notes
+                "readyz",
+                {
+                    "api-server": self._api_server_problem,
+                    "sched-handler-sync": self._sync_problem,
+                    "shutdown": self._shutdown_problem,
+                },
+                self._notes,
             ),
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
@@ -118,6 +127,12 @@ class Surface:
     def _has_synced(self) -> bool:
         return all(one.synced or one.resting for one in self._parts.informers.statistics())
 
+    def _reachability(self) -> ReachabilityStatistics:
+        return self._parts.reachability.statistics(self._parts.clock.monotonic())
+
+    def _api_server_problem(self) -> str | None:
+        return self._parts.reachability.problem(self._parts.clock.monotonic())
+
     def _sync_problem(self) -> str | None:
         waiting = [
             f"{one.resource} ({one.problem})" if one.problem else one.resource
@@ -132,6 +147,8 @@ class Surface:
     def _notes(self) -> Iterable[str]:
         """What `/readyz?verbose` tells beside its checks: objects passed over, and kinds that the server lacks."""
         for one in self._parts.informers.statistics():
+            if one.synced and one.problem and not one.resting:
+                yield f"{one.resource}: list or watch fails: {one.problem}"
             if one.resting:
                 yield f"{one.resource}: the API server does not have it; waiting for it to appear"
             for key, reason in one.undecodable.items():

@@ -37,6 +37,7 @@ WORKERS_BESIDE_BINDS = 2
 _ELLIPSIS = " ..."
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
+_SECONDS_BETWEEN_COMPLAINTS = 60.0
 
 
 class ObjectReference(Value, frozen=True):
@@ -149,6 +150,7 @@ class EventRecorder:
         self._last_nanoseconds = 0
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
+        self._complain_at = float("-inf")
 
     def record(
         self,
@@ -300,10 +302,17 @@ class EventRecorder:
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):
                     self._failed += 1
-                    log.warning("event was not recorded", err=error)
+                    self._complain(error)
                 return False
             return True
         return False
+
+    def _complain(self, error: ClientError) -> None:
+        """Once a minute: what fails one Event fails all of them, and thousands may be queued."""
+        now = self._clock.monotonic()
+        if now >= self._complain_at:
+            self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
+            log.warning("event was not recorded", err=error, failed=self._failed)
 
     async def _finish_series(self) -> None:
         while True:

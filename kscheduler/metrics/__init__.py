@@ -11,7 +11,14 @@ Kubernetes version; `kscheduler_build_info` tells it instead. `leader_election_m
 `/metrics/resources` come with the parts that they describe.
 """
 
-from kscheduler.metrics.api_client import EventCounts, InformerCounts, event_source, informer_source, rest_client_source
+from kscheduler.metrics.api_client import (
+    EventCounts,
+    InformerCounts,
+    event_source,
+    informer_source,
+    reachability_source,
+    rest_client_source,
+)
 from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat
 from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.process import build_info_source, process_families
@@ -35,6 +42,7 @@ __all__ = [
     "event_source",
     "informer_source",
     "process_families",
+    "reachability_source",
     "rest_client_source",
     "scheduler_source",
     "status_source",

@@ -6,8 +6,9 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
-from urllib.parse import urlsplit
 
+from kscheduler.client.connection import host_of
+from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, RESTStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge, gauge_by
 from kscheduler.scheduling.observations import LabelValues, Series
@@ -17,6 +18,20 @@ REQUEST_SECONDS = Series("rest_client_request_duration_seconds", "Time until the
 RETRIES = Series("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
 THROTTLED = Series("kscheduler_rest_client_throttled_total", "Answers 429, Too Many Requests.", ("host",))
 WATCHES = Series("kscheduler_watches", "Open watches.", ("host",))
+
+UNREACHABLE = Series(
+    "kscheduler_api_server_unreachable_seconds", "For how long the API server has been away; 0: it is there.", ("host",)
+)
+UNAUTHORIZED = Series(
+    "kscheduler_api_server_unauthorized_seconds",
+    "For how long the API server has not accepted our credentials; 0: it does.",
+    ("host",),
+)
+OUTAGES = Series(
+    "kscheduler_api_server_outages_total",
+    "Times that the API server went away, or began to refuse our credentials, by cause.",
+    ("host", "cause"),
+)
 
 EVENT_AGE = Series(
     "kscheduler_watch_last_event_age_seconds", "Time since a watch last brought anything, bookmarks too.", ("resource",)
@@ -112,7 +127,7 @@ class EventCounts(Protocol):
 
 def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistics]]) -> Source:
     """The requests of all clients that talk to one API server; `server` is its URL, or host and port."""
-    host = (urlsplit(server).netloc or server).rpartition("@")[2]  # client-go's label; never a user's password
+    host = host_of(server)  # client-go's label
 
     def copy() -> Iterable[Sample]:
         statistics = [client() for client in clients]
@@ -125,6 +140,21 @@ def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistic
             Numbers("counter", RETRIES, {(host,): sum(one.retries for one in statistics)}),
             Numbers("counter", THROTTLED, {(host,): sum(one.throttled for one in statistics)}),
             gauge_by(WATCHES, {host: sum(one.watches for one in statistics)}),
+        ]
+
+    return copy
+
+
+def reachability_source(server: str, statistics: Callable[[], ReachabilityStatistics]) -> Source:
+    """Whether the API server is there and accepts us."""
+    host = host_of(server)
+
+    def copy() -> Iterable[Sample]:
+        now = statistics()
+        return [
+            gauge(UNREACHABLE, {(host,): now.unreachable_seconds}),
+            gauge(UNAUTHORIZED, {(host,): now.unauthorized_seconds}),
+            Numbers("counter", OUTAGES, {(host, cause): count for cause, count in now.outages.items()}),
         ]
 
     return copy
