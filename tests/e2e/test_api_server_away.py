@@ -37,7 +37,7 @@ def test_readiness_and_log_tell_that_the_api_server_is_away_and_back(scenario: S
     try:
         scenario.wait("the line", lambda: "api_server_unreachable" in said(process)[known:])
         scenario.wait("unready", lambda: readiness(process)[0] == 500, UNREADY_SECONDS)
-        status, text = readiness(process)
+        _, text = readiness(process)
         assert "[-]api-server failed: no request to 127.0.0.1:" in text
         assert own_page(process, "/livez") == (200, "ok")
         unreachable = "kscheduler_api_server_unreachable_seconds"
