@@ -27,6 +27,7 @@ from kscheduler.metrics import (
     truth_source,
 )
 from kscheduler.server import (
+    Access,
     Endpoints,
     Health,
     ProgressCheck,
@@ -45,7 +46,7 @@ class Surface:
         self.is_stopping = False
         self.loop_lag = LoopLag(clock=parts.clock)
         self.exposition = self._build_exposition(connection)
-        self.server = Server(self._endpoints())
+        self.server = Server(self._endpoints(), clock=parts.clock)
         self.exposition.add(self.server.samples)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
@@ -71,7 +72,6 @@ class Surface:
                 build_info_source(__version__),
             ],
             on_thread=[process_families],
-            on_reset=self._parts.observations.reset,
         )
 
     def _pending_pods(self) -> Mapping[str, float]:
@@ -93,6 +93,7 @@ class Surface:
             has_work=lambda: self._parts.queue.has_ready() and self._parts.limit.has_room() and self._has_synced(),
             monotonic=self._parts.clock.monotonic,
         )
+        token = self._token()
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
@@ -107,11 +108,15 @@ class Surface:
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
             component_config=lambda: msgspec.json.encode(to_tree(self._options.config.configuration)),
-            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, self._token(), self._parts.clock),
+            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, token, self._parts.clock),
+            access=Access(token),
         )
 
     def _token(self) -> TokenFile | None:
-        """What opens `/waiting-pods`. Raises `ConfigError` where it cannot be read: now, not when it is needed."""
+        """What opens `/waiting-pods`, and `/configz` from elsewhere.
+
+        Raises `ConfigError` where it cannot be read: now, not when it is needed.
+        """
         path = self._options.permit_token_file
         if not path:
             return None

@@ -7,6 +7,7 @@ from typing import Any
 
 from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
 from kscheduler.cli.refusal import refuse
+from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
 
 
@@ -23,7 +24,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--permit-token-file",
         metavar="FILE",
         default="",
-        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down",
+        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down, "
+        "and /configz from other machines",
     )
     parser.add_argument(
         "--cache-check-period",
@@ -51,6 +53,7 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
 
+    open_missing()
     logs.configure(verbosity=args.v, json=None if args.log_format is None else args.log_format == "json")
     try:
         resolved = resolve(args)

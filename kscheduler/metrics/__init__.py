@@ -19,7 +19,7 @@ from kscheduler.metrics.api_client import (
     reachability_source,
     rest_client_source,
 )
-from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat
+from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
 from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.process import build_info_source, process_families
 from kscheduler.metrics.samples import Distributions, Numbers, Source
@@ -38,6 +38,7 @@ __all__ = [
     "Numbers",
     "Source",
     "TextFormat",
+    "accepts",
     "build_info_source",
     "event_source",
     "informer_source",

@@ -163,7 +163,7 @@ def full_exposition(observations: Observations) -> Exposition:
         LoopLag().samples,
         build_info_source("0.1.0"),
     ]
-    return Exposition(sources, on_thread=[process_families], on_reset=observations.reset)
+    return Exposition(sources, on_thread=[process_families])
 
 
 async def families_of(exposition: Exposition) -> dict[str, Metric]:
