@@ -46,6 +46,7 @@ def documents(path: Path) -> list[Object]:
 
 
 OBJECTS = [document for path in sorted((DEPLOY / "manifests").glob("*.yaml")) for document in documents(path)]
+OPTIONAL = [document for path in sorted((DEPLOY / "optional").glob("*.yaml")) for document in documents(path)]
 EXAMPLES = [document for path in sorted((DEPLOY / "examples").glob("*.yaml")) for document in documents(path)]
 
 
@@ -66,7 +67,7 @@ def container() -> Object:
 
 
 @pytest.mark.parametrize("version", KUBERNETES)
-@pytest.mark.parametrize("document", OBJECTS + EXAMPLES, ids=lambda document: document["kind"])
+@pytest.mark.parametrize("document", OBJECTS + OPTIONAL + EXAMPLES, ids=lambda document: document["kind"])
 def test_every_object_fits_its_schema_strictly(document: Object, version: str) -> None:
     assert kubernetes_validate.validate(document, version, strict=True) == version
 
@@ -137,7 +138,7 @@ def test_only_this_service_account_gets_the_role_and_only_this_pod_its_token() -
 def test_everything_namespaced_is_in_the_one_namespace() -> None:
     name = only("Namespace")["metadata"]["name"]
     kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy")
-    namespaced = [one for one in OBJECTS if one["kind"] in kinds]
+    namespaced = [one for one in OBJECTS + OPTIONAL if one["kind"] in kinds]
     assert {one["metadata"]["namespace"] for one in namespaced} == {name}
 
 
@@ -172,7 +173,7 @@ def test_the_service_reaches_the_port_of_the_pods_it_selects() -> None:
 
 
 def test_only_who_is_labelled_for_it_reaches_the_port_that_has_no_login() -> None:
-    policy = only("NetworkPolicy")["spec"]
+    (policy,) = (one["spec"] for one in OPTIONAL if one["kind"] == "NetworkPolicy")
     assert policy["podSelector"]["matchLabels"] == only("Service")["spec"]["selector"]
     assert policy["policyTypes"] == ["Ingress"]
     (rule,) = policy["ingress"]
