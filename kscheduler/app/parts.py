@@ -105,6 +105,7 @@ class Parts:
             self._pod,
             clock=self.clock,
             is_busy=self._is_binding_hard,
+            on_call=partial(self.observations.async_api_call, "pod_status_patch"),
         )
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
@@ -157,6 +158,7 @@ class Parts:
             clock=self.clock,
             budgets=StoredBudgets(self.informers.informer(POD_DISRUPTION_BUDGETS).store),
             evictions=self.evictions,
+            observe_volumes=self.observations.volume_scheduling,
         )
 
     def _build_classes(self) -> tuple[ClassOf, HintsAlike]:

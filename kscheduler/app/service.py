@@ -11,7 +11,7 @@ import asyncio
 import os
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
@@ -23,6 +23,7 @@ from kscheduler.app.surface import Surface
 from kscheduler.client.connection import Connection, load_connection
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.profiles import rules_not_built
 from kscheduler.server import (
     GUARDED,
@@ -158,5 +159,12 @@ async def run(options: Options) -> None:
         )
         _log.info("connecting", server=connection.description)
         app = App(options, connection)
+        asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
         with signals.dumping(app.ask_for_dump):
             await app.run(stop)
+
+
+def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A task has failed and nobody waits for it: asyncio logs it, and it counts."""
+    count_caught(Boundary.TASK)
+    loop.default_exception_handler(context)

@@ -11,6 +11,7 @@ from kscheduler.app.parts import Parts
 from kscheduler.client.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
+from kscheduler.config.feature_gates import GATES, FeatureGates, Stage
 from kscheduler.config.loader import to_tree
 from kscheduler.metrics import (
     Exposition,
@@ -18,8 +19,10 @@ from kscheduler.metrics import (
     LoopLag,
     build_info_source,
     event_source,
+    feature_source,
     informer_source,
     process_families,
+    program_samples,
     reachability_source,
     rest_client_source,
     scheduler_source,
@@ -35,6 +38,14 @@ from kscheduler.server import (
     TokenFile,
     WaitingPodsEndpoint,
 )
+
+_STAGES: Mapping[Stage, str] = {Stage.ALPHA: "ALPHA", Stage.BETA: "BETA", Stage.GA: ""}
+"""As `kubernetes_feature_enabled` has them."""
+
+
+def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
+    """Every gate that is known, by name and by the stage in the words of Kubernetes' metric."""
+    return {(name, _STAGES.get(GATES[name].stage, "DEPRECATED")): is_on for name, is_on in gates.as_dict().items()}
 
 
 class Surface:
@@ -56,6 +67,7 @@ class Surface:
             unschedulable_pods=self._parts.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
+            pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
         return Exposition(
             [
@@ -70,6 +82,8 @@ class Surface:
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 build_info_source(__version__),
+                feature_source(lambda: features_of(self._options.config.gates)),
+                program_samples,
             ],
             on_thread=[process_families],
         )

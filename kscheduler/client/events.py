@@ -25,6 +25,7 @@ from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.event_series import Series, SeriesBook, SeriesKey
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
 
@@ -242,6 +243,7 @@ class EventRecorder:
                 await self._send_next()
             except Exception:  # the worker: one Event must not end the service, and the scheduler with it
                 self._failed += 1
+                count_caught(Boundary.EVENT_RECORDER)
                 log.exception("event was not recorded")
             finally:
                 self._sending -= 1

@@ -218,6 +218,7 @@ class APIClient:
         try:
             response = await transport.send(request, identity, timeout_seconds)
             code = response.status
+            self._counters.count_bytes(request.method, len(request.body), len(response.body))
         except _FAILURES as error:
             raise self._unanswered(error, request.method, request.target) from error
         finally:

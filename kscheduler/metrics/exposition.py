@@ -80,6 +80,12 @@ class Exposition:
         """One more source, of a part that is built later."""
         self._sources.append(source)
 
+    def names(self) -> frozenset[str]:
+        """The names of all families, of those too that have no samples yet. For who has to know them all."""
+        own = {sample.series.name for source in self._sources for sample in source()}
+        read = {_full_name(metric) for source in self._on_thread for metric in source()}
+        return frozenset(own | read)
+
     @property
     def renderings(self) -> int:
         """How many were begun; scrapes that shared one count once."""
@@ -103,6 +109,10 @@ class Exposition:
     def close(self) -> None:
         """End the thread; a rendering under way is finished, and nobody gets it."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _full_name(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else str(metric.name)
 
 
 class _Families(Collector):

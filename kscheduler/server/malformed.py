@@ -12,6 +12,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 
 _log = get_logger("server")
 
@@ -68,6 +69,7 @@ class RequestHandler(web.RequestHandler):
             told = message if isinstance(exc, HttpProcessingError) and message else f"{type(exc).__name__}: {exc}"
             self._malformed.note(request.remote, told)
         else:
+            count_caught(Boundary.HTTP)
             _log.error("http_answer_failed", method=request.method, path=request.path, exc_info=exc)
         if request.writer.output_size > 0:
             message = "a part of the answer is sent already"

@@ -11,6 +11,7 @@ from aiohttp.typedefs import Middleware
 
 from kscheduler import __version__
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
 from kscheduler.server.access import Access
 from kscheduler.server.connections import Places
@@ -171,6 +172,7 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
         headers = {} if allow is None else {hdrs.ALLOW: allow}
         return web.Response(text=answer.text, status=answer.status, headers=headers)
     except Exception:  # noqa: BLE001  # the HTTP handler is one of the five boundaries
+        count_caught(Boundary.HTTP)
         _log.exception("http_handler_failed", method=request.method, path=request.path)
         return web.Response(text="500: Internal Server Error", status=500)
 
