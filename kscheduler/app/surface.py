@@ -28,6 +28,7 @@ from kscheduler.metrics import (
     scheduler_source,
     status_source,
     truth_source,
+    work_queue_source,
 )
 from kscheduler.server import (
     Access,
@@ -78,6 +79,7 @@ class Surface:
                 reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
                 event_source(self._parts.recorder.statistics),
+                work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,

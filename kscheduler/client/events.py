@@ -24,6 +24,7 @@ from kscheduler.api.meta import KubeObject, Value
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.event_series import Series, SeriesBook, SeriesKey
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
+from kscheduler.client.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 
@@ -152,6 +153,7 @@ class EventRecorder:
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
         self._complain_at = float("-inf")
+        self._counts = WorkQueueCounts("events")
 
     def record(
         self,
@@ -189,6 +191,7 @@ class EventRecorder:
         series = Series(work.regarding.namespace or "default", name, 1, now, work.at, now, is_recorded=False)
         forgotten = self._book.begin(key, series)
         (self._first if is_normal else self._then).append(_NewEvent(work, series))
+        self._counts.adds += 1
         self._wake()
         if forgotten is not None and forgotten.is_recorded:
             self._put_series(forgotten)
@@ -198,6 +201,7 @@ class EventRecorder:
         if not series.is_queued and self._queued < self._queue_size:
             series.is_queued = True
             self._then.append(series)
+            self._counts.adds += 1
             self._wake()
 
     def _wake(self) -> None:
@@ -231,6 +235,10 @@ class EventRecorder:
         """A snapshot of the counts."""
         return EventStatistics(self._queued, self._sent, self._patched, self._dropped, self._failed, len(self._book))
 
+    def work_queue(self) -> WorkQueueStatistics:
+        """The same queue, as client-go's work queues are counted."""
+        return self._counts.statistics(self._queued, self._clock.monotonic())
+
     async def _work(self) -> None:
         while True:
             while not self._queued or self._sending >= self._at_a_time():
@@ -254,11 +262,17 @@ class EventRecorder:
         """What went well at once; the rest at its rate, and what went well meanwhile before it."""
         if not self._first:
             await self._bucket.take()
-        if self._first:
-            await self._create(self._first.popleft())
-        elif self._then:
-            work = self._then.popleft()
+        queue = self._first or self._then
+        if not queue:
+            return
+        work = queue.popleft()
+        # Of a series the time since it was last seen: that put it into the queue.
+        since = work.last_seen_at if isinstance(work, Series) else work.occurrence.at
+        number = self._counts.begin(self._clock.time() - since, self._clock.monotonic())
+        try:
             await (self._patch(work) if isinstance(work, Series) else self._create(work))
+        finally:
+            self._counts.end(number, self._clock.monotonic())
 
     async def _create(self, work: _NewEvent) -> None:
         series = work.series
@@ -300,6 +314,7 @@ class EventRecorder:
                 await send()
             except ClientError as error:
                 if left and _may_pass(error):
+                    self._counts.retries += 1
                     await self._clock.sleep(backoff.next())
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):

@@ -9,8 +9,7 @@ Each family that is exposed is moved by a test that names it (`tests/metrics/tes
 moves is not published.
 
 Limits: the thread still needs Python's interpreter lock, so that a rendering slows the loop a little without stopping
-it. kube-scheduler's `workqueue_*` are about the controllers that keep its certificates, and `leader_election_*` and
-`/metrics/resources` about parts that are not built: they come with them.
+it. `leader_election_*` and `/metrics/resources` come with the parts that they describe.
 """
 
 from kscheduler.metrics.api_client import (
@@ -28,6 +27,7 @@ from kscheduler.metrics.samples import Distributions, Numbers, Source
 from kscheduler.metrics.scheduler import Gauges, scheduler_source
 from kscheduler.metrics.status_patches import status_source
 from kscheduler.metrics.truth import truth_source
+from kscheduler.metrics.work_queues import work_queue_source
 
 __all__ = [
     "Distributions",
@@ -52,4 +52,5 @@ __all__ = [
     "scheduler_source",
     "status_source",
     "truth_source",
+    "work_queue_source",
 ]

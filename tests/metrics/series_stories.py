@@ -284,6 +284,24 @@ async def the_answer_to_a_binding_is_lost(world: World) -> None:
     await until(world.server, lambda: node_of(world.server, "p") == "node")
 
 
+@story(
+    "workqueue_adds_total",
+    "workqueue_depth",
+    "workqueue_longest_running_processor_seconds",
+    "workqueue_queue_duration_seconds",
+    "workqueue_retries_total",
+    "workqueue_unfinished_work_seconds",
+    "workqueue_work_duration_seconds",
+)
+async def events_queue_up_and_are_tried_again(world: World) -> None:
+    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=500, count=1))
+    world.server.faults.add(Fault("delay", method="POST", path="*/events", seconds=0.05))
+    put(world.server, "nodes", node_tree("node", cpu="100"))
+    for number in range(30):
+        put(world.server, "pods", pod_tree(f"p{number}"))
+    await until(world.server, lambda: bool(node_of(world.server, "p29")))
+
+
 @story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")
 async def the_api_server_asks_for_patience(world: World) -> None:
     world.server.faults.add(Fault("answer", method="POST", path="*/events", code=429, retry_after_seconds=1, count=1))

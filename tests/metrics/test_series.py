@@ -10,6 +10,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
+from kscheduler.client.work_queue import WorkQueueCounts
 from kscheduler.metrics import (
     Exposition,
     Gauges,
@@ -25,6 +26,7 @@ from kscheduler.metrics import (
     rest_client_source,
     scheduler_source,
     status_source,
+    work_queue_source,
 )
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import AttemptResult, Observations
@@ -47,6 +49,8 @@ _PLUGIN = (
 )
 
 _SIZE = "64 256 512 1024 4096 16384 65536 262144 1.048576e+06 4.194304e+06 1.6777216e+07"
+
+_WORK = "1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10"
 
 KUBE_SCHEDULER: dict[str, Declared] = {
     "scheduler_schedule_attempts_total": ("counter", {"result", "profile"}, ""),
@@ -86,6 +90,13 @@ KUBE_SCHEDULER: dict[str, Declared] = {
     "scheduler_pending_async_api_calls": ("gauge", {"call_type"}, ""),
     "scheduler_volume_scheduling_stage_error_total": ("counter", {"operation"}, ""),
     "scheduler_volume_scheduling_duration_seconds": ("histogram", {"operation"}, _ATTEMPT),
+    "workqueue_adds_total": ("counter", {"name"}, ""),
+    "workqueue_depth": ("gauge", {"name"}, ""),
+    "workqueue_longest_running_processor_seconds": ("gauge", {"name"}, ""),
+    "workqueue_queue_duration_seconds": ("histogram", {"name"}, _WORK),
+    "workqueue_retries_total": ("counter", {"name"}, ""),
+    "workqueue_unfinished_work_seconds": ("gauge", {"name"}, ""),
+    "workqueue_work_duration_seconds": ("histogram", {"name"}, _WORK),
     "kubernetes_feature_enabled": ("gauge", {"name", "stage"}, ""),
     "kubernetes_build_info": (
         "gauge",
@@ -201,6 +212,7 @@ def full_exposition(observations: Observations) -> Exposition:
         build_info_source("0.1.0"),
         feature_source(lambda: {("SchedulerQueueingHints", ""): True}),
         program_samples,
+        work_queue_source(lambda: WorkQueueCounts("events").statistics(3, 10.0)),
         reachability_source("10.0.0.1:443", lambda: ReachabilityStatistics(0.0, 0.0, {"refused": 1})),
     ]
     return Exposition(sources, on_thread=[process_families])
