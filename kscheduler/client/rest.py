@@ -186,18 +186,20 @@ class APIClient:
     async def _authenticated(self, request: Request, timeout_seconds: float) -> bytes:
         """One attempt, and a second one with new credentials if the server refuses the old."""
         async with self._places:
-            identity = await self._admitted()
+            identity = await self._admitted(request.method)
             try:
                 return await self._attempt(request, identity, timeout_seconds)
             except APIError as error:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
-            return await self._attempt(request, await self._admitted(), timeout_seconds)
+            return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
 
-    async def _admitted(self) -> Mapping[str, str]:
+    async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; the headers that authenticate."""
         if self._bucket is not None:
+            began = self._clock.monotonic()
             await self._bucket.take()
+            self._counters.count_waited(method, self._clock.monotonic() - began)
         return await self._identity()
 
     async def _identity(self) -> Mapping[str, str]:

@@ -42,6 +42,8 @@ class RESTStatistics:
     """By status code (`<error>` when no answer came, as client-go has it) and HTTP method."""
     durations: dict[str, RequestHistogram]
     """Seconds by verb; bounds are `DURATION_BUCKETS`."""
+    waited: dict[str, RequestHistogram]
+    """Seconds that requests waited for our own rate limit, by verb; none where there is no limit."""
     sent_bytes: dict[str, RequestHistogram]
     """Bodies of requests by verb, of those that have one; bounds are `SIZE_BUCKETS`."""
     received_bytes: dict[str, RequestHistogram]
@@ -59,6 +61,7 @@ class RESTCounters:
     def __init__(self) -> None:
         self._requests: dict[tuple[int, str], int] = {}
         self._durations: dict[str, RequestHistogram] = {}
+        self._waited: dict[str, RequestHistogram] = {}
         self._sent_bytes: dict[str, RequestHistogram] = {}
         self._received_bytes: dict[str, RequestHistogram] = {}
         self.throttled = 0
@@ -75,6 +78,13 @@ class RESTCounters:
         histogram.observe(seconds)
         if code == 429:
             self.throttled += 1
+
+    def count_waited(self, method: str, seconds: float) -> None:
+        """A request has waited for the rate limit."""
+        waited = self._waited.get(method)
+        if waited is None:
+            waited = self._waited[method] = RequestHistogram.empty(DURATION_BUCKETS)
+        waited.observe(seconds)
 
     def count_bytes(self, method: str, sent: int, received: int) -> None:
         """An answer came with a body of `received` bytes to a request with one of `sent`; 0 of these is none."""
@@ -93,6 +103,7 @@ class RESTCounters:
         return RESTStatistics(
             requests={(str(code or "<error>"), method): n for (code, method), n in self._requests.items()},
             durations={verb: histogram.copy() for verb, histogram in self._durations.items()},
+            waited={verb: histogram.copy() for verb, histogram in self._waited.items()},
             sent_bytes={verb: histogram.copy() for verb, histogram in self._sent_bytes.items()},
             received_bytes={verb: histogram.copy() for verb, histogram in self._received_bytes.items()},
             throttled=self.throttled,

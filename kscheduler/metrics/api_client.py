@@ -15,6 +15,11 @@ from kscheduler.scheduling.observations import LabelValues, Series
 
 REQUESTS = Series("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
 REQUEST_SECONDS = Series("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))
+WAITED = Series(
+    "rest_client_rate_limiter_duration_seconds",
+    "Time that requests waited for our own rate limit (clientConnection.qps).",
+    ("verb", "host"),
+)
 REQUEST_BYTES = Series("rest_client_request_size_bytes", "Sizes of requests' bodies.", ("verb", "host"))
 RESPONSE_BYTES = Series("rest_client_response_size_bytes", "Sizes of answers' bodies.", ("verb", "host"))
 RETRIES = Series("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
@@ -139,6 +144,7 @@ def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistic
         return [
             Numbers("counter", REQUESTS, dict(requests)),
             Distributions(REQUEST_SECONDS, DURATION_BUCKETS, _by_verb(host, [one.durations for one in statistics])),
+            Distributions(WAITED, DURATION_BUCKETS, _by_verb(host, [one.waited for one in statistics])),
             Distributions(REQUEST_BYTES, SIZE_BUCKETS, _by_verb(host, [one.sent_bytes for one in statistics])),
             Distributions(RESPONSE_BYTES, SIZE_BUCKETS, _by_verb(host, [one.received_bytes for one in statistics])),
             Numbers("counter", RETRIES, {(host,): sum(one.retries for one in statistics)}),

@@ -6,6 +6,7 @@ from tests.controlplane.kscheduler_process import log_lines, own_page
 from tests.controlplane.process import Process
 from tests.e2e.scenario import Scenario
 
+CONTROLLERS_SECONDS = 180.0
 UNREADY_SECONDS = 60.0
 """30 s after the last success, which may be a probe of ten seconds later than the last watch event."""
 
@@ -54,3 +55,16 @@ def test_readiness_and_log_tell_that_the_api_server_is_away_and_back(scenario: S
     assert told.count("api_server_unreachable") == 1
     assert told.count("api_server_reachable_again") == 1
     assert len(told) <= 4, told
+    wait_for_controllers(scenario)
+
+
+def wait_for_controllers(scenario: Scenario) -> None:
+    """The controller manager backs off for longer than the next scenario would wait for its ServiceAccount."""
+    if not scenario.server.has_controllers:
+        return
+    name = f"{scenario.namespace}-after"
+    namespace = f"/api/v1/namespaces/{name}"
+    scenario.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
+    account = f"{namespace}/serviceaccounts/default"
+    scenario.wait("the controllers are back", lambda: scenario.api.answers(account), CONTROLLERS_SECONDS)
+    scenario.api.delete(namespace)

@@ -212,6 +212,16 @@ def holding() -> Options:
     return with_plugin(HoldsForAMoment.name, "permit", registry)
 
 
+def limited() -> Options:
+    config = from_tree({**KIND, "clientConnection": {"qps": 1000, "burst": 1000}}, "test")
+    return Options(config, bind_address="127.0.0.1", port=0)
+
+
+@story("rest_client_rate_limiter_duration_seconds", options=limited)
+async def requests_wait_for_our_own_limit(world: World) -> None:
+    await world.app.parts.client.get("/api/v1/nodes")
+
+
 @story("scheduler_inflight_events", "scheduler_permit_wait_duration_seconds", options=holding)
 async def a_pod_waits_for_permit(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))

@@ -83,6 +83,11 @@ KUBE_SCHEDULER: dict[str, Declared] = {
         {"verb", "host"},
         "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60",
     ),
+    "rest_client_rate_limiter_duration_seconds": (
+        "histogram",
+        {"verb", "host"},
+        "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60",
+    ),
     "rest_client_request_size_bytes": ("histogram", {"verb", "host"}, _SIZE),
     "rest_client_response_size_bytes": ("histogram", {"verb", "host"}, _SIZE),
     "scheduler_async_api_call_execution_total": ("counter", {"call_type", "result"}, ""),
@@ -199,6 +204,7 @@ def full_exposition(observations: Observations) -> Exposition:
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)
     writes.count_bytes("POST", 300, 900)
+    writes.count_waited("POST", 0.01)
     writes.count(201, "POST", 0.004)
     writes.count(0, "POST", 29.0)
     writes.count(200, "GET", 0.3)
