@@ -39,6 +39,8 @@ DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
 SYNC_WARNING_SECONDS: Final = 10.0
+"""The first line about a sync that takes long; further ones come each minute."""
+SYNC_REPEAT_SECONDS: Final = 60.0
 
 
 class App:
@@ -101,9 +103,11 @@ class App:
     async def _synced(self, stop: asyncio.Event) -> bool:
         """Wait until all handlers have had their first lists; whether that happened before the stop."""
         stopped = asyncio.ensure_future(stop.wait())
+        patience = SYNC_WARNING_SECONDS
         try:
             while not stop.is_set():
-                synced = asyncio.ensure_future(self.parts.informers.wait_for_sync(SYNC_WARNING_SECONDS))
+                synced = asyncio.ensure_future(self.parts.informers.wait_for_sync(patience))
+                patience = SYNC_REPEAT_SECONDS
                 await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if not synced.done():
                     synced.cancel()

@@ -148,3 +148,21 @@ async def test_before_the_first_contact_too_there_is_one_line_and_not_one_per_re
                 text = await until_ready(app, clock, 500)
                 assert "[-]api-server failed" in text
         assert [line["event"] for line in lines if line["log_level"] in LOUD] == ["api_server_unreachable"]
+
+
+async def test_without_any_rights_at_the_start_one_line_a_minute_names_all_resources() -> None:
+    clock, options = virtual()
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.faults.add(Fault("answer", path="/api*", code=403))
+        with structlog.testing.capture_logs() as lines:
+            async with running(server, options) as (app, _, _):
+                for _ in range(65):
+                    await second(clock)
+                assert (await answer(app, "/readyz"))[0] == 500
+        told = [line["event"] for line in lines if line["log_level"] in LOUD]
+        assert told.count("list_or_watch_fails") <= 2
+        assert told.count("waiting_for_sync") <= 2
+        assert len(told) == told.count("list_or_watch_fails") + told.count("waiting_for_sync")
+        first = next(line for line in lines if line["event"] == "list_or_watch_fails")
+        assert {"nodes", "pods"} <= set(first["resources"])
+        assert "RBAC must grant" in first["advice"]
