@@ -19,6 +19,7 @@ from kscheduler.aio.services import Service, running
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.client.events import EventRecorder
 from kscheduler.client.rest import APIClient
+from kscheduler.logs.caught import caught
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.simulation.benchmarks.cluster import StandIn
@@ -167,7 +168,7 @@ class Churn:
         """What must not have happened."""
         informers = self.cluster.informers.values()
         failed = sum(informer.statistics().handler_errors for informer in informers)
-        errors = self.service.observations.unexpected_errors
+        errors = {boundary: count for boundary, count in caught().items() if count}
         return [f"{failed} events could not be handled"] * bool(failed) + [f"bugs: {dict(errors)}"] * bool(errors)
 
     def sizes(self) -> dict[str, Any]:

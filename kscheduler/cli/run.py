@@ -8,6 +8,7 @@ from typing import Any
 from kscheduler.cli.flags import Resolved, add_flags, duration, resolve, verbosity
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
+from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
 
 _DESCRIPTION = """\
@@ -43,7 +44,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         action=StoreText,
         metavar="FILE",
         default="",
-        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down",
+        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down, "
+        "and /configz from other machines",
     )
     parser.add_argument(
         "--cache-check-period",
@@ -73,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
 
+    open_missing()
     logs.configure(verbosity=args.v, json=None if args.log_format is None else args.log_format == "json")
     try:
         resolved = resolve(args)

@@ -12,6 +12,7 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.credentials import (
@@ -79,6 +80,11 @@ class Connection:
     def server_name(self) -> str | None:
         """The name to expect in the server's certificate, where it differs from the URL's host."""
         return (self._contexts.files.server_name or None) if self._contexts is not None else None
+
+
+def host_of(url: str) -> str:
+    """Host and port of a server's URL, for people and as a label: never a user's password."""
+    return (urlsplit(url).netloc or url).rpartition("@")[2]
 
 
 def plain_connection(url: str) -> Connection:

@@ -58,6 +58,8 @@ class _WireDetails(msgspec.Struct, rename="camel"):
 class Status(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
+    kind: str = ""
+    """`Status`; empty where the body was something else, as a proxy's page is."""
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -98,6 +100,8 @@ class APIError(ClientError):
         retry_after_seconds: float | None = None,
     ) -> None:
         self.code = status.code
+        self.is_status = bool(status.kind)
+        """Whether the API server itself says so: its refusals are Status objects."""
         self.reason = status.reason or _REASONS.get(status.code, "")
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()

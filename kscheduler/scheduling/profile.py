@@ -23,6 +23,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.state.hints import Registrations
 
 
@@ -75,6 +76,7 @@ class Profile:
                 if status.is_success:
                     continue
             except Exception as failure:  # noqa: BLE001  a plugin call
+                count_caught(Boundary.PLUGIN)
                 status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
             return status.by(plugin.name)
         return SUCCESS

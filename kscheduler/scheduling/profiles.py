@@ -16,6 +16,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements
 from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
@@ -81,6 +82,7 @@ def _may_let_in(gate: StandingGate) -> Collection[str] | None:
     try:
         return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
     except Exception:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
+        count_caught(Boundary.PLUGIN)
         return None
 
 

@@ -42,7 +42,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
-from kscheduler.framework.volumes import NOTHING_KNOWN, claim_names, is_bound_to
+from kscheduler.framework.volumes import NOTHING_KNOWN, Volumes, claim_names, is_bound_to
 from kscheduler.plugins.volume_binding import events
 from kscheduler.plugins.volume_binding.claims import PodClaims, pod_claims
 from kscheduler.plugins.volume_binding.placement import (
@@ -126,9 +126,10 @@ class VolumeBinding(Plugin):
         volumes = self._handle.volumes
         if volumes is None:
             return PASS_ALL
-        state = cycle.read(_Claims)
+        state, began = cycle.read(_Claims), self._handle.clock.monotonic()
         wrong, placement = place(state.claims, Storage(volumes, nodes), rows)
         state.placements.append(placement)
+        self._observe("predicate", began, is_ok=True)
         return PASS_ALL if wrong is None or not wrong.any() else -wrong
 
     def status(self, cycle: CycleState, code: int) -> Status:
@@ -164,6 +165,12 @@ class VolumeBinding(Plugin):
         state, volumes = cycle.find(_Claims), self._handle.volumes
         if state is None or volumes is None or not state.claims.delayed:
             return SUCCESS
+        began = self._handle.clock.monotonic()
+        status = self._assume(cycle, state, volumes, pod, node_name)
+        self._observe("assume", began, is_ok=status.is_success)
+        return status
+
+    def _assume(self, cycle: CycleState, state: _Claims, volumes: Volumes, pod: PodInfo, node_name: str) -> Status:
         row = self._handle.view.nodes.row_of(node_name)
         served = next((found for one in reversed(state.placements) if (found := one.at(row)) is not None), None)
         if served is None:
@@ -213,8 +220,14 @@ class VolumeBinding(Plugin):
         undertaking = cycle.find(Undertaking)
         if undertaking is None:
             return SUCCESS
+        began = self._handle.clock.monotonic()
         status = await self._write(undertaking)
-        return await self._wait(undertaking) if status.is_success else status
+        status = await self._wait(undertaking) if status.is_success else status
+        self._observe("bind", began, is_ok=status.is_success)
+        return status
+
+    def _observe(self, operation: str, began: float, *, is_ok: bool) -> None:
+        self._handle.observe_volumes(operation, self._handle.clock.monotonic() - began, is_ok=is_ok)
 
     async def _write(self, undertaking: Undertaking) -> Status:
         """Volumes first, then claims. After a failure what was written stays, and the rest is no longer assumed."""

@@ -21,6 +21,7 @@ from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -160,6 +161,7 @@ class Scheduler:
             try:
                 status = plugin.reserve(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
+                count_caught(Boundary.PLUGIN)
                 status = error(str(failure), fault=Fault.BUG)
             if not status.is_success:
                 return _no_of("Reserve", plugin.name, status)
@@ -275,6 +277,8 @@ class Scheduler:
             try:
                 status = await plugin.bind(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
+                if not isinstance(failure, pre_binding.OUTSIDE):
+                    count_caught(Boundary.PLUGIN)
                 status = error(str(failure))
             if status.is_success:
                 return SUCCESS
@@ -306,6 +310,7 @@ class Scheduler:
             try:
                 plugin.post_bind(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
+                count_caught(Boundary.PLUGIN)
                 _log.exception("plugin_failed", plugin=plugin.name, point="PostBind", pod=pod.key)
         self._measure(attempt, "PostBind", Code.SUCCESS, began)
 
@@ -341,6 +346,7 @@ class Scheduler:
             try:
                 plugin.unreserve(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the others must still give back
+                count_caught(Boundary.PLUGIN)
                 _log.exception("plugin_failed", plugin=plugin.name, point="Unreserve", pod=pod.key)
         self._measure(attempt, "Unreserve", Code.SUCCESS, began)
         self._around.cache.forget_pod(pod.uid)

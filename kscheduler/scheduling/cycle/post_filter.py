@@ -15,6 +15,7 @@ from typing import Final, Protocol
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -71,4 +72,5 @@ def _asked(plugin: PostFilterPlugin, record: SchedulingRecord, nodes: NodeTable)
     try:
         return plugin.post_filter(record.state, record.pod, nodes, record.diagnosis)
     except Exception as failure:  # noqa: BLE001  a plugin call
+        count_caught(Boundary.PLUGIN)
         return PostFilterResult(error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))
