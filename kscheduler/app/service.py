@@ -11,12 +11,12 @@ import asyncio
 import os
 import signal
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from typing import Final
 
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
+from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.surface import Surface
@@ -37,6 +37,12 @@ FLUSH_PATCHES_SECONDS: Final = 2.0
 SYNC_WARNING_SECONDS: Final = 10.0
 
 
+class Stop(asyncio.Event):
+    """The request to stop, and whose it is."""
+
+    reason = "it was asked to"
+
+
 class App:
     """One scheduler."""
 
@@ -44,6 +50,7 @@ class App:
         self._options = options
         self.parts = Parts(options, connection)
         self.surface = Surface(options, connection, self.parts)
+        self.diary = Diary(self.parts)
 
     @property
     def server(self) -> Server:
@@ -52,6 +59,14 @@ class App:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order."""
+        try:
+            await self._run(stop)
+        except Exception as failure:
+            self.diary.stopped(f"{type(failure).__name__}: {failure}")
+            raise
+        self.diary.stopped(_reason(stop))
+
+    async def _run(self, stop: asyncio.Event) -> None:
         self._announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
@@ -64,6 +79,8 @@ class App:
                 Service("loop-lag", self.surface.loop_lag.run),
                 Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
                 Service("informers", self.parts.informers.run),
+                Service("diary", self.diary.run),
+                Service("server-version", self.diary.ask_for_version),
             )
             async with running(*services):
                 if await self._synced(stop):
@@ -88,9 +105,9 @@ class App:
             Service("workers", self.parts.workers.run, self._drain),
         )
         async with running(*services):
-            _log.info("scheduling", profiles=sorted(self.parts.profiles), **asdict(self.parts.cache.statistics()))
+            self.diary.scheduling()
             await stop.wait()
-            _log.info("stopping")
+            self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
 
     async def _synced(self, stop: asyncio.Event) -> bool:
@@ -129,6 +146,10 @@ class App:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
 
 
+def _reason(stop: asyncio.Event) -> str:
+    return stop.reason if isinstance(stop, Stop) else Stop.reason
+
+
 async def run(options: Options) -> None:
     """Run the service until SIGTERM or SIGINT; a second signal ends it at once."""
     connection = await load_connection(
@@ -136,7 +157,7 @@ async def run(options: Options) -> None:
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
     )
     _log.info("connecting", server=connection.description)
-    stop = asyncio.Event()
+    stop = Stop()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, _on_signal, stop, number)
@@ -149,9 +170,10 @@ async def run(options: Options) -> None:
             loop.remove_signal_handler(number)
 
 
-def _on_signal(stop: asyncio.Event, number: int) -> None:
+def _on_signal(stop: Stop, number: int) -> None:
     if stop.is_set():
         _log.warning("ending_at_once", signal=signal.Signals(number).name)
         os._exit(1)
-    _log.info("requested_to_terminate", signal=signal.Signals(number).name)
+    stop.reason = signal.Signals(number).name
+    _log.info("requested_to_terminate", signal=stop.reason)
     stop.set()

@@ -42,7 +42,7 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
-    logs.configure(verbosity=0)
+    logs.configure(verbosity=logs.WARNINGS)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:
         return asyncio.run(play(options, sys.stdout))

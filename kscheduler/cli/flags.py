@@ -160,11 +160,10 @@ NOT_BUILT: Mapping[str, str] = {
             "log-flush-frequency",
             "log-json-info-buffer-size",
             "log-text-info-buffer-size",
-            "logging-format",
-            "vmodule",
         ),
         _OWN_LOGS,
     ),
+    "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
 """Accepted with any value, without effect, and why."""

@@ -192,7 +192,9 @@ class AsyncEvictions:
             _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
         finally:
             self._close(entry)
-        around.observations.preemption_goroutine("success" if succeeded else "error", around.clock.monotonic() - began)
+        seconds = around.clock.monotonic() - began
+        around.observations.preemption_goroutine("success" if succeeded else "error", seconds)
+        around.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
             self._failed.pop(preemptor.uid, None)
         else:
@@ -262,7 +264,7 @@ class AsyncEvictions:
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
         if entry.is_outbid or not self._around.victims.is_pending(preemption.preemptor):
-            _log.info("victim_spared", pod=victim.key, preemptor=preemption.preemptor.key, outbid=entry.is_outbid)
+            self._around.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
             is_to_be_shown = await self._around.victims.take_away(victim, preemption)
