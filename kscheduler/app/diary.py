@@ -68,7 +68,8 @@ class Diary:
         self._parts = parts
         self._clock: Clock = parts.clock
         self._began = parts.clock.monotonic()
-        self._server_version = ""
+        self.server_version = ""
+        """As the API server tells it; empty before."""
         self._stopping_at: float | None = None
         self._last = Counts(0, 0, 0, 0)
         self._last_waiting: dict[str, int] = {}
@@ -76,7 +77,7 @@ class Diary:
 
     async def ask_for_version(self) -> None:
         """Find out what the API server is; runs until cancelled, as services do."""
-        self._server_version = await _version_of(self._parts.client)
+        self.server_version = await _version_of(self._parts.client)
         await asyncio.get_running_loop().create_future()
 
     def scheduling(self) -> None:
@@ -86,7 +87,7 @@ class Diary:
         _log.info(
             "scheduling",
             version=__version__,
-            server_version=self._server_version or "not told yet",
+            server_version=self.server_version or "not told yet",
             profiles=sorted(self._parts.profiles),
             nodes=statistics.nodes,
             pods=statistics.pods,

@@ -11,7 +11,7 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
     bind            Bind -> PostBind                                                                   (likewise)
 """
 
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.pod_info import placed
@@ -201,6 +201,8 @@ class Scheduler:
         try:
             await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
         except ClientError as failure:
+            if isinstance(failure, APIError) and failure.is_not_found:
+                return  # it was deleted: what comes next will find that out
             _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:

@@ -31,7 +31,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.logs import get_logger
@@ -286,6 +286,8 @@ class AsyncEvictions:
         try:
             await self._around.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
         except ClientError as failure:
+            if isinstance(failure, APIError) and failure.is_not_found:
+                return False  # it was deleted, and needs no room any more
             _log.warning("nomination_not_written", pod=preemptor.key, node=preemption.node_name, err=str(failure))
             return False
         return True

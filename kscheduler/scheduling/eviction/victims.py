@@ -81,10 +81,20 @@ class Victims:
         current = self.current(victim)
         if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
             return False
-        if self.is_to_go(victim) and await self._evict(victim, preemption.preemptor.pod):
+        if self.is_to_go(victim) and await self._evict_and_tell(victim, preemption):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)
-            self.log.preempted(victim, preemption, self.clock.time())
         return True
+
+    async def _evict_and_tell(self, victim: PodInfo, preemption: Preemption) -> bool:
+        """Told before it is done: the watch may show the victim's end before the answer to its deletion is here."""
+        self.log.preempted(victim, preemption, self.clock.time())
+        is_evicted = False
+        try:
+            is_evicted = await self._evict(victim, preemption.preemptor.pod)
+        finally:
+            if not is_evicted:
+                self.log.not_preempted(victim)
+        return is_evicted
 
     def _stop_in_memory(self, victim: PodInfo, plugin: str) -> bool:
         held = self.waiting.get(victim.uid)

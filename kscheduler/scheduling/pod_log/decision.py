@@ -56,8 +56,9 @@ def _verdict(plugin: str, status: Status) -> dict[str, Any]:
 
 
 def _points(record: SchedulingRecord) -> Iterator[Told]:
-    """Of the nodes with the most points, the best first."""
-    best = np.argsort(-record.totals, kind="stable")[:BEST_NODES].tolist()
+    """Of the nodes with the most points, the best first, and among equals the chosen one."""
+    is_other = np.array([record.diagnosis.names[row] != record.node_name for row in record.feasible.tolist()])
+    best = np.lexsort((is_other, -record.totals))[:BEST_NODES].tolist()
     names = {place: record.diagnosis.names[int(record.feasible[place])] for place in best}
     for place in best:
         for one in record.scores:

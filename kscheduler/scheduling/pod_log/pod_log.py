@@ -104,9 +104,9 @@ class PodLog:
     def victim_gone(self, pod: Pod, now: float) -> None:
         """A victim's room is free. `now` is wall-clock seconds."""
         node, preemptor, since = self._victims.pop(pod.metadata.uid)
-        seconds = _seconds(now - since)
-        fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": seconds}
-        self._say("victim_gone", pod.key, pod.metadata.uid, **fields)
+        if verbose(OUTCOMES):
+            fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": _seconds(now - since)}
+            self._say("victim_gone", pod.key, pod.metadata.uid, **fields)
 
     # --- in the queue -------------------------------------------------------------------------------------------------
 
@@ -273,6 +273,10 @@ class PodLog:
             fields = {"node": preemption.node_name, "preemptor": preemptor.key, "preemptor_uid": preemptor.uid}
             how = "called back before it was bound" if in_memory else "deletion requested"
             self._say("pod_preempted", victim.key, victim.uid, **fields, how=how, plugin=preemption.plugin)
+
+    def not_preempted(self, victim: PodInfo) -> None:
+        """Its deletion failed, or it was gone already: its end, if it comes, is not this preemption's doing."""
+        self._victims.pop(victim.uid, None)
 
     def spared(self, victim: PodInfo, preemption: Preemption, *, is_outbid: bool) -> None:
         """A victim may stay: nobody needs its room any more."""
