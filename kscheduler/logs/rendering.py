@@ -25,11 +25,11 @@ _encode = msgspec.json.Encoder(enc_hook=str).encode
 
 
 def json_line(event: dict[str, Any]) -> str:
-    """One line of JSON, the same fields first."""
-    first = {key: event.pop(key) for key in _FIRST if key in event}
-    line = _encode({**first, **event})
+    """One line of JSON, its fields in the order of the event."""
+    line = _encode(event)
     if len(line) <= LONGEST_LINE:
         return line.decode()
+    first = {key: event.pop(key) for key in _FIRST if key in event}
     kept = {key: value if isinstance(value, int | float) else str(value)[:200] for key, value in event.items()}
     some: dict[str, Any] = dict(list(kept.items())[:50])
     return _encode({**first, **some, "cut_bytes": len(line)}).decode()
