@@ -27,6 +27,7 @@ from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.factory import InformerFactory
+from kscheduler.logs import verbose
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
@@ -45,6 +46,8 @@ from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
@@ -76,6 +79,7 @@ class Parts:
         self.clock = options.clock
         self.observations = Observations()
         self.cache = Cache()
+        self.pod_log = PodLog(self._awaited_events)
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind() if self._expects_nodes else None
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
@@ -121,6 +125,9 @@ class Parts:
         """Whether a pod that waits for Permit or PreBind names its node; calling PreBind back goes with it (Q27)."""
         return self._gates.enabled("NominatedNodeNameForExpectation")
 
+    def _awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        return self.queue.awaited_events(profile, plugins)
+
     @property
     def _most_workers(self) -> int:
         return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
@@ -135,7 +142,16 @@ class Parts:
     def _build_evictions(self, pods: PodWriter) -> AsyncEvictions:
         """Before the profiles, whose plugins hold it; the queue, which comes after them, is asked for when needed."""
         around = EvictionSurroundings(
-            victims=Victims(pods, self.waiting, self.in_pre_bind, self._pod, self.reporter, self.cache.node_of),
+            victims=Victims(
+                pods,
+                self.waiting,
+                self.in_pre_bind,
+                self._pod,
+                self.reporter,
+                self.cache.node_of,
+                self.pod_log,
+                self.clock,
+            ),
             nominator=self.cache.nominator,
             statuses=self.status_writer,
             activate=lambda keys: self.queue.activate(keys, self.clock.time()),
@@ -148,7 +164,7 @@ class Parts:
         stores = [self.informers.informer(kind).store for kind in WORKLOAD_KINDS]
         return Handle(
             self.cache,
-            BindingWriter(pods, self.clock, self.observations, self.limit.refused),
+            BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log),
             self.waiting,
             counters=self.cache.counters,
             nominator=self.cache.nominator,
@@ -177,7 +193,8 @@ class Parts:
         policy = queue_policy(self.profiles, self._configuration, *told, self._hints_alike)
         observe = self.observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
-        return SchedulingQueue(replace(policy, pre_enqueue=timed))
+        on_moved = self.pod_log.moved if verbose(WAKING) else None
+        return SchedulingQueue(replace(policy, pre_enqueue=timed, on_moved=on_moved))
 
     def _build_workers(self) -> Workers:
         around = Surroundings(
@@ -185,13 +202,14 @@ class Parts:
             queue=self.queue,
             waiting=self.waiting,
             profiles=self.profiles,
-            failures=FailureHandler(self.queue, self.cache.nominator, self._pod, self.status_writer),
+            failures=FailureHandler(self.queue, self.cache.nominator, self._pod, self.status_writer, self.pod_log),
             reporter=self.reporter,
             observations=self.observations,
             clock=self.clock,
             announcer=self.status_writer if self._expects_nodes else None,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(self._class_of, lambda: self.cache.generation),
+            log=self.pod_log,
             keeps_classes=self._class_of is not no_class,
         )
         return Workers(self._most_workers, self.queue, Scheduler(around), self.limit, self.clock)
@@ -202,7 +220,7 @@ class Parts:
 
     def _add_handlers(self, periods: Periods) -> TruthKeeping:
         clock, observations = self.clock, self.observations
-        pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, clock, observations)
+        pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, clock, observations, self.pod_log)
         self.informers.informer(PODS).add_handler(pods)
         nodes = NodeHandler(self.cache, self.queue, clock, observations)
         self.informers.informer(NODES).add_handler(nodes)

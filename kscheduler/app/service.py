@@ -10,13 +10,13 @@ Probes are answered from the first moment, and `/readyz` tells what is still mis
 import asyncio
 import os
 from contextlib import AsyncExitStack
-from dataclasses import asdict
 from typing import Any, Final
 
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
 from kscheduler.app import signals
+from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.surface import Surface
@@ -50,6 +50,7 @@ class App:
         self._options = options
         self.parts = Parts(options, connection)
         self.surface = Surface(options, connection, self.parts)
+        self.diary = Diary(self.parts)
 
     @property
     def server(self) -> Server:
@@ -58,6 +59,14 @@ class App:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order."""
+        try:
+            await self._run(stop)
+        except Exception as failure:
+            self.diary.stopped(f"{type(failure).__name__}: {failure}")
+            raise
+        self.diary.stopped(_reason(stop))
+
+    async def _run(self, stop: asyncio.Event) -> None:
         self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
@@ -71,6 +80,8 @@ class App:
                 Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
                 Service("api-server", self.parts.api_server_monitor.run),
                 Service("informers", self.parts.informers.run),
+                Service("diary", self.diary.run),
+                Service("server-version", self.diary.ask_for_version),
             )
             async with running(*services):
                 if await self._synced(stop):
@@ -95,9 +106,9 @@ class App:
             Service("workers", self.parts.workers.run, self._drain),
         )
         async with running(*services):
-            _log.info("scheduling", profiles=sorted(self.parts.profiles), **asdict(self.parts.cache.statistics()))
+            self.diary.scheduling()
             await stop.wait()
-            _log.info("stopping")
+            self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
 
     async def _synced(self, stop: asyncio.Event) -> bool:
@@ -153,6 +164,10 @@ class App:
         )
 
 
+def _reason(stop: asyncio.Event) -> str:
+    return stop.reason if isinstance(stop, signals.Stop) else signals.Stop.reason
+
+
 async def run(options: Options) -> None:
     """Run the service until a signal ends it (`signals`)."""
     # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
@@ -162,7 +177,7 @@ async def run(options: Options) -> None:
         context=options.context,
     )
     _log.info("connecting", server=connection.description)
-    stop = asyncio.Event()
+    stop = signals.Stop()
     with signals.ending(stop):
         app = App(options, connection)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)

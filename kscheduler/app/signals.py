@@ -27,8 +27,14 @@ _log = get_logger("kscheduler")
 ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+class Stop(asyncio.Event):
+    """The request to stop, and whose it is."""
+
+    reason = "it was asked to"
+
+
 @contextmanager
-def ending(stop: asyncio.Event) -> Iterator[None]:
+def ending(stop: Stop) -> Iterator[None]:
     """Set `stop` at a signal to end while the body runs; on the running loop."""
     loop = asyncio.get_running_loop()
     numbers = [number for number in ENDING if number != signal.SIGHUP or not _is_ignored(number)]
@@ -67,10 +73,11 @@ def _show_stacks_on(number: signal.Signals) -> bool:
     return True
 
 
-def _on_signal(stop: asyncio.Event, number: signal.Signals) -> None:
+def _on_signal(stop: Stop, number: signal.Signals) -> None:
     if stop.is_set():
         _log.warning("ending_at_once", signal=number.name)
         os._exit(1)
     note = {"note": "the configuration is not read again; a new start does that"} if number == signal.SIGHUP else {}
+    stop.reason = number.name
     _log.info("requested_to_terminate", signal=number.name, **note)
     stop.set()

@@ -44,7 +44,7 @@ def run(args: argparse.Namespace) -> int:
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
     signals_as_usual()  # all is imported: from here on there is something to end in order
-    logs.configure(verbosity=0)
+    logs.configure(verbosity=logs.WARNINGS)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:
         return asyncio.run(play(options, sys.stdout))

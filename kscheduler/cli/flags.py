@@ -82,13 +82,6 @@ def address(given: str) -> str:
         raise argparse.ArgumentTypeError(f"{given!r} is no IP address, such as 0.0.0.0 or ::1") from None
 
 
-def verbosity(given: str) -> int:
-    """Klog's level, from 0. Raises `ArgumentTypeError`."""
-    if not given.isdecimal():
-        raise argparse.ArgumentTypeError(f"{given!r} must be a whole number from 0")
-    return int(given)
-
-
 @dataclass(frozen=True, slots=True)
 class SettingFlag:
     """A flag that sets a field of the configuration."""
@@ -177,11 +170,10 @@ NOT_BUILT: Mapping[str, str] = {
             "log-flush-frequency",
             "log-json-info-buffer-size",
             "log-text-info-buffer-size",
-            "logging-format",
-            "vmodule",
         ),
         _OWN_LOGS,
     ),
+    "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
 """Accepted with any value, without effect, and why."""

@@ -5,7 +5,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from kscheduler.cli.flags import Resolved, add_flags, duration, resolve, verbosity
+from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
+from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
@@ -62,22 +63,18 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="how often what was watched is compared with the API server; 0: only where the cache check asks for it "
         "(default %(default)s)",
     )
-    parser.add_argument(
-        "-v", "--v", type=verbosity, default=2, metavar="LEVEL", help="log verbosity, as klog (default 2)"
-    )
-    parser.add_argument("--log-format", choices=("json", "text"), help="default: text on a terminal, json elsewhere")
+    add_log_flags(parser)
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
     """Run until a signal; 2 for a command line or configuration that cannot be used."""
-    from kscheduler import logs
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
 
     open_missing()
-    logs.configure(verbosity=args.v, json=None if args.log_format is None else args.log_format == "json")
     try:
+        configure_logs(args)
         resolved = resolve(args)
         _warn(resolved)
         return _write_config(resolved, args.write_config_to) if args.write_config_to else _serve(resolved, args)

@@ -55,6 +55,8 @@ class Fault(Enum):
     """The API server has looked at it and will not have it: an admission webhook, a quota, a validation."""
     BUG = "bug"
     """An exception where an answer was due."""
+    GONE = "gone"
+    """Nobody's: what was to be written to is no longer there, as the API server says before the watch does."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,37 +1,44 @@
-"""The pipeline that every log event goes through, ours and the standard library's."""
+"""The pipeline that every log event goes through, ours and the standard library's.
+
+    logger.info("pod_bound", pod=...)  --structlog-->  which level? -> storms -> clean -> render -> one write
+    logging.getLogger("aiohttp")       --handler------------------------^
+
+An event costs about 10 us; below its level, next to nothing. Where a stream cannot be written any more (a full disk, a
+closed pipe), lines are lost and the service goes on.
+"""
 
 import logging
+import os
 import sys
+import time
+import traceback
+from collections.abc import Mapping
+from functools import partial
+from threading import Lock
 from typing import Any, Protocol, TextIO, cast
 
-import msgspec
 import structlog
 from structlog.typing import EventDict, Processor
 
-NORMAL = 2
-"""klog's usual verbosity: one line per decision that an operator wants to see."""
-DEBUG = 4
-"""klog's debugging verbosity: a line per attempt."""
+from kscheduler.logs.clean import clean_event, without_credentials
+from kscheduler.logs.rendering import Render, json_line, text_line
+from kscheduler.logs.storms import storms
+from kscheduler.logs.verbosity import DEBUG, LIBRARIES, SERVICE, set_verbosity, verbose
 
-_FIRST_FIELDS = ("ts", "level", "msg", "logger")
-
-
-def _as_text(value: object) -> str:
-    return f"{type(value).__name__}: {value}" if isinstance(value, BaseException) else str(value)
-
-
-_encode = msgspec.json.Encoder(enc_hook=_as_text).encode
-_verbosity = NORMAL
+_WARNING = "warning"
+_LOUD = frozenset({_WARNING, "error", "critical", "exception"})
+_QUIET_LIBRARIES = {"asyncio": logging.DEBUG, "aiohttp.access": logging.DEBUG, "kubernetes_asyncio": logging.WARNING}
+"""Above -v 4 they may say this much, else warnings; kubernetes_asyncio writes whole answers, credentials included."""
 
 
 class Logger(Protocol):
-    """What `get_logger` returns. Field words: pod ("ns/name"), node, plugin, attempt, duration_ms, err."""
+    """What `get_logger` returns. Field words are klog's: pod ("ns/name"), uid, node, plugin, event, err."""
 
     def debug(self, event: str, **fields: object) -> None:
         """Verbosity 4 and above."""
 
     def info(self, event: str, **fields: object) -> None:
-        """Verbosity 1 and above."""
+        """Always; with `v=2` as a field, the caller has asked `verbose(2)`."""
 
     def warning(self, event: str, **fields: object) -> None:
         """Always: something is not as it should be, and work goes on."""
@@ -49,77 +56,173 @@ class Logger(Protocol):
 
 def get_logger(name: str) -> Logger:
     """A logger whose events carry `logger: name`. It may be taken before `configure` and follows it."""
-    return cast("Logger", structlog.stdlib.get_logger(name))
+    return cast("Logger", structlog.get_logger(name))
 
 
-def verbose(level: int) -> bool:
-    """Whether the verbosity is at least `level`; guards log calls in inner loops."""
-    return _verbosity >= level
-
-
-def configure(*, verbosity: int = NORMAL, json: bool | None = None, stream: TextIO | None = None) -> None:
+def configure(
+    *,
+    verbosity: int = SERVICE,
+    json: bool | None = None,
+    stream: TextIO | None = None,
+    environment: Mapping[str, str] = os.environ,
+) -> None:
     """Set up logging for the process; may be called again.
 
-    `verbosity` as klog's -v; `json` None means JSON unless `stream` (standard error by default) is a terminal.
+    `verbosity` as klog's -v; `json` None means JSON unless `stream` (standard error by default) is a terminal. Text is
+    coloured on a terminal only, and not where `environment` has NO_COLOR; FORCE_COLOR colours it anywhere.
     """
-    global _verbosity  # noqa: PLW0603  # a process has one verbosity
-    _verbosity = verbosity
+    set_verbosity(verbosity)
+    storms.reset()
     target = stream or sys.stderr
-    as_json = not target.isatty() if json is None else json
+    is_terminal = _is_terminal(target)
+    as_json = not is_terminal if json is None else json
+    is_coloured = _is_coloured(environment, is_terminal=is_terminal)
+    render: Render = json_line if as_json else partial(text_line, is_coloured=is_coloured)
+    lines = _Lines(target)
     structlog.configure(
-        processors=[
-            structlog.stdlib.filter_by_level,
-            *_shared_processors(),
-            structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
-        ],
-        wrapper_class=structlog.stdlib.BoundLogger,
-        logger_factory=structlog.stdlib.LoggerFactory(),
+        processors=_processors(render),
+        wrapper_class=structlog.make_filtering_bound_logger(_least_level()),
+        logger_factory=lambda name="": _NamedLogger(name, lines),
         cache_logger_on_first_use=False,
     )
-    _route_standard_library(target, as_json=as_json)
+    _route_standard_library(_StandardLibrary(render, lines))
 
 
-def _route_standard_library(target: TextIO, *, as_json: bool) -> None:
-    handler = logging.StreamHandler(target)
-    renderer = _json_renderer() if as_json else _console_renderer()
-    handler.setFormatter(
-        structlog.stdlib.ProcessorFormatter(
-            foreign_pre_chain=_shared_processors(),
-            processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderer],
-        )
-    )
+def _least_level() -> int:
+    if verbose(DEBUG):
+        return logging.DEBUG
+    return logging.INFO if verbose(SERVICE) else logging.WARNING
+
+
+def _is_terminal(stream: TextIO) -> bool:
+    try:
+        return stream.isatty()
+    except ValueError:  # it is closed
+        return False
+
+
+def _is_coloured(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
+    """As no-color.org and force-color.org have it: set and not empty counts; who says no wins."""
+    if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
+        return False
+    return is_terminal or environment.get("FORCE_COLOR", "") not in ("", "0")
+
+
+# --- events of our own ------------------------------------------------------------------------------------------------
+
+
+class _Lines:
+    """Where lines go; a line is one write, whichever thread it comes from."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def write(self, line: str) -> None:
+        """Write a line, if that is possible."""
+        with self._lock:
+            try:
+                self._stream.write(f"{line}\n")
+                self._stream.flush()
+            except (OSError, ValueError):  # full, closed: nobody is left whom that could be told
+                return
+
+
+class _NamedLogger:
+    """What structlog hands the rendered line to."""
+
+    def __init__(self, name: str, lines: _Lines) -> None:
+        self.name = name
+        self.debug = self.info = self.warning = self.error = self.critical = self.exception = lines.write
+
+
+def _processors(render: Render) -> list[Processor]:
+    def processed(logger: Any, level: str, event: EventDict) -> str:
+        message, verbosity = event.pop("event"), event.pop("v", None)
+        if verbosity is None:
+            first: dict[str, Any] = {"ts": _now(), "level": level, "msg": message, "logger": logger.name}
+        else:
+            first = {"ts": _now(), "level": level, "v": verbosity, "msg": message, "logger": logger.name}
+        return _rendered({**first, **event}, render)
+
+    return [processed]
+
+
+def _rendered(line: dict[str, Any], render: Render) -> str:
+    """The line as it is written. Raises `DropEvent` for one too many of its kind."""
+    if line["level"] in _LOUD:
+        if not storms.admits(line["logger"], line):
+            raise structlog.DropEvent
+        without_credentials(_with_traceback(line))
+    elif "v" not in line:
+        without_credentials(line)
+    try:
+        return render(clean_event(line))
+    except Exception as failure:  # noqa: BLE001  a field that cannot be written must not end what wanted to tell of it
+        first = {key: line.get(key) for key in ("ts", "level", "msg", "logger")}
+        return render(clean_event({**first, "err": f"fields cannot be written: {failure!r}", "fields": repr(line)}))
+
+
+def _with_traceback(line: dict[str, Any]) -> dict[str, Any]:
+    """`exc_info` (an exception, or true for the one being handled) as a field of text."""
+    given = line.pop("exc_info", None)
+    if given is True:
+        given = sys.exc_info()[1]
+    elif isinstance(given, tuple):
+        given = given[1]
+    if isinstance(given, BaseException):
+        line["exception"] = "".join(traceback.format_exception(given)).rstrip("\n")
+    return line
+
+
+class _Stamp:
+    """The time as text, in UTC; what changes once a second is put together once a second."""
+
+    def __init__(self) -> None:
+        self._second = -1
+        self._text = ""
+
+    def __call__(self) -> str:
+        now = time.time()
+        second = int(now)
+        if second != self._second:
+            self._second, self._text = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._text}.{int((now - second) * 1e6):06d}Z"
+
+
+_now = _Stamp()
+
+
+# --- the standard library's -------------------------------------------------------------------------------------------
+
+
+class _StandardLibrary(logging.Handler):
+    """Takes what libraries log the same way."""
+
+    def __init__(self, render: Render, lines: _Lines) -> None:
+        super().__init__()
+        self._render = render
+        self._lines = lines
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write it; what cannot be put together is told as the library wrote it."""
+        try:
+            message = record.getMessage()
+        except (TypeError, ValueError):
+            message = str(record.msg)
+        line = {"ts": _now(), "level": record.levelname.lower(), "msg": message, "logger": record.name}
+        if record.exc_info:
+            line["exc_info"] = record.exc_info  # type: ignore[assignment]
+        try:
+            self._lines.write(_rendered(line, self._render))
+        except structlog.DropEvent:
+            return
+
+
+def _route_standard_library(handler: logging.Handler) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    root.setLevel(_level_of(_verbosity))
-    for chatty in ("asyncio", "aiohttp.access"):
-        logging.getLogger(chatty).setLevel(logging.DEBUG if _verbosity > DEBUG else logging.WARNING)
-
-
-def _json_renderer() -> list[Processor]:
-    return [structlog.processors.format_exc_info, _json_line]
-
-
-def _console_renderer() -> list[Processor]:
-    return [structlog.dev.ConsoleRenderer(event_key="msg", timestamp_key="ts")]
-
-
-def _level_of(verbosity: int) -> int:
-    if verbosity >= DEBUG:
-        return logging.DEBUG
-    return logging.INFO if verbosity >= 1 else logging.WARNING
-
-
-def _shared_processors() -> list[Processor]:
-    return [
-        structlog.stdlib.add_logger_name,
-        structlog.stdlib.add_log_level,
-        structlog.stdlib.PositionalArgumentsFormatter(),
-        structlog.processors.TimeStamper(fmt="iso", utc=True, key="ts"),
-        structlog.processors.EventRenamer("msg"),
-    ]
-
-
-def _json_line(_logger: Any, _method: str, event: EventDict) -> str:
-    """One line of JSON, the same fields first; newlines are escaped, so no field can forge a line."""
-    first = {key: event.pop(key) for key in _FIRST_FIELDS if key in event}
-    return _encode({**first, **event}).decode()
+    chatty = logging.INFO if verbose(LIBRARIES) else logging.WARNING
+    root.setLevel(logging.DEBUG if verbose(DEBUG) else chatty)
+    for name, level in _QUIET_LIBRARIES.items():
+        logging.getLogger(name).setLevel(level if verbose(DEBUG + 1) else logging.WARNING)

@@ -187,6 +187,11 @@ class Observations:
         """A preemption chose so many victims."""
         self._victims.observe(victims)
 
+    @property
+    def victims(self) -> Histogram:
+        """Victims per preemption."""
+        return self._victims
+
     def preemption_goroutine(self, result: str, seconds: float) -> None:
         """All victims of a preemption were dealt with (`success`), or some could not be (`error`)."""
         self.preemption_executions[(result,)] += 1

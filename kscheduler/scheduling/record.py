@@ -49,6 +49,10 @@ class SchedulingRecord:
     scores: tuple[PluginScores, ...] = ()
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
     """One per feasible row; empty where nothing was scored, and where a class knew its best rows already."""
+    most_points: int | None = None
+    """Where a class knew its best rows already: what they have."""
+    num_evaluated_nodes: int = 0
+    """How many nodes were looked at: one where the nominated node would do, fewer than all in a sampled search."""
     post_filter: Status | None = None
     """How PostFilter ended; `None` where it was not asked."""
     nominated_node_name: str | None = None
@@ -70,6 +74,11 @@ class SchedulingRecord:
         if self.status.code is Code.ERROR or self.num_all_nodes == 0:
             return self.status.message
         return FitError(self.num_all_nodes, self.diagnosis, self.post_filter_message).message
+
+    @property
+    def best_score(self) -> int | None:
+        """The points of the chosen node; `None` where nothing was scored."""
+        return int(self.totals.max()) if len(self.totals) else self.most_points
 
     def feasible_names(self) -> list[str]:
         """The nodes that passed."""

@@ -23,6 +23,8 @@ ObserveHint = Callable[[str, str, str, float], None]
 """Told of each hint: plugin, event label, answer (`Queue`, `QueueSkip`, `Error`), seconds."""
 
 _HEARS_NOTHING: Final[_Hints] = {}
+_MOST_REGISTERED: Final = 1000
+"""Sets of plugins whose events are remembered: those of pods that were turned down."""
 
 
 class QueueingStrategy(Enum):
@@ -64,6 +66,7 @@ class HintTable:
         self._observe = observe
         self._interesting: dict[ClusterEvent, bool] = {}
         self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
+        self._registered: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
 
     def interests_anyone(self, event: ClusterEvent) -> bool:
         """Whether any plugin of any profile registered the event."""
@@ -83,6 +86,17 @@ class HintTable:
         if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
             return True
         return not rejectors.isdisjoint(self._hints_for(profile, event))
+
+    def registered(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        """Labels of the events that these plugins registered, in order; worked out once per set of plugins."""
+        known = self._registered.get((profile, plugins))
+        if known is None:
+            if len(self._registered) >= _MOST_REGISTERED:
+                self._registered.clear()
+            of_profile = self._registrations.get(profile, {})
+            labels = {one.event.label for plugin in plugins for one in of_profile.get(plugin, ())}
+            known = self._registered[profile, plugins] = tuple(sorted(labels))
+        return known
 
     def strategy(
         self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None

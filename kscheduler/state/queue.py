@@ -94,6 +94,10 @@ class SchedulingQueue:
         """Pods that wait for an event, gated ones included."""
         return self._places.parked_pods()
 
+    def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        """Labels of the events that may change these plugins' minds, in order: what a parked pod waits for."""
+        return self._policy.hints.registered(profile, plugins)
+
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
         """Where a pod is, and its history."""
         return self._places.find(key)
@@ -371,13 +375,18 @@ class SchedulingQueue:
             element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
         self._places.put(element, place)
         self._policy.on_incoming(place, label, pods)
+        if self._policy.on_moved is not None:
+            self._policy.on_moved(element, place, label, now)
 
     def _park(self, queued: QueuedPodInfo, label: str) -> None:
         """Into the pool, or behind its gate; counted as incoming unless it was there."""
         was_here = self._places.unpark(queued.key) is not None
-        self._places.put(queued, GATED if queued.gating_plugin else UNSCHEDULABLE)
+        place = GATED if queued.gating_plugin else UNSCHEDULABLE
+        self._places.put(queued, place)
         if not was_here:
             self._policy.on_incoming(UNSCHEDULABLE, label, 1)
+            if self._policy.on_moved is not None:
+                self._policy.on_moved(queued, place, label, queued.timestamp)
 
     def _is_let_in(self, element: Element, label: str) -> bool:
         """Ask PreEnqueue; a pod that is turned down is parked as gated. For a bundle it was asked already."""

@@ -8,11 +8,15 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Status
 from kscheduler.state.backoff import BackoffPolicy
+from kscheduler.state.bundles import Element
 from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.hints import HintTable
 
 ClassOf = Callable[[PodInfo], Hashable | None]
 """Equal for pods that every plugin judges alike; `None` for a pod that is like no other."""
+
+
+OnMoved = Callable[[Element, str, str, float], None]
 
 
 def no_class(_pod: PodInfo) -> Hashable | None:
@@ -36,3 +40,5 @@ class QueuePolicy:
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
     """The PreEnqueue plugins that know whom they would turn away again."""
     hints_alike: HintsAlike = no_hints_alike
+    on_moved: OnMoved | None = None
+    """Told of each element that moves: the element, the queue, the event's label, now. Costs nothing where `None`."""

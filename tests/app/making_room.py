@@ -88,5 +88,7 @@ def options(*plugins: Any, gates: str = "", token_file: str = "") -> Options:
     enabled = [{"name": plugin.name} for plugin in plugins]
     profile = {"schedulerName": "kscheduler", "plugins": {"multiPoint": {"enabled": enabled}}}
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
-    config = from_tree({**kind, "profiles": [profile]}, "test", parse_feature_gates(gates))
+    config = from_tree(
+        {**kind, "leaderElection": {"leaderElect": False}, "profiles": [profile]}, "test", parse_feature_gates(gates)
+    )
     return Options(config, bind_address="127.0.0.1", port=0, registry=registry, permit_token_file=token_file)

@@ -9,7 +9,8 @@ import aiohttp
 
 from kscheduler.app import App, Options
 from kscheduler.client.connection import plain_connection
-from kscheduler.config.loader import default_configuration
+from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.overrides import with_settings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.objects.store import Change
 from tests.builders import Tree
@@ -53,12 +54,17 @@ async def until(server: EmbeddedAPIServer, condition: Callable[[], bool]) -> Non
         server.store.unsubscribe("pods", on_change)
 
 
+def alone() -> LoadedConfig:
+    """The default configuration without leader election: a warning that it is not built is in no story."""
+    return with_settings(default_configuration(), {"leaderElection.leaderElect": False}, "test")
+
+
 @asynccontextmanager
 async def running(
     server: EmbeddedAPIServer, options: Options | None = None
 ) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
     """The application from before its sync to its end, which must be orderly."""
-    options = options or Options(default_configuration(), bind_address="127.0.0.1", port=0)
+    options = options or Options(alone(), bind_address="127.0.0.1", port=0)
     app = App(options, plain_connection(server.url))
     stop = asyncio.Event()
     task = asyncio.ensure_future(app.run(stop))

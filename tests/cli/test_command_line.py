@@ -68,7 +68,7 @@ def test_no_command_at_all_shows_what_there_is(capsys: Captured) -> None:
         (("config",), "required: COMMAND; `kscheduler config --help`"),
         (("run", "--port", "99999"), "argument --port: '99999' must be between 0 and 65535"),
         (("run", "--bind-address", "localhost"), "argument --bind-address: 'localhost' is no IP address"),
-        (("run", "-v", "-1"), "'-1' must be a whole number from 0"),
+        (("run", "-v", "-1"), "'-1' is not a whole number from 0"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
 )

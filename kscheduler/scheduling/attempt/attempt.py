@@ -12,9 +12,8 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
 """
 
 from collections.abc import Mapping
-from typing import Final
 
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.pod_info import placed
@@ -35,15 +34,13 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_status,
 )
 from kscheduler.scheduling.observations import AttemptResult, Histogram
+from kscheduler.scheduling.pod_log.lines import MOVES
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.waiting_pods import HeldPod
 
 _log = get_logger(__name__)
-
-LEVEL_DECISIONS: Final = 3
-"""Verbosity from which every decision is logged."""
 
 
 class Scheduler:
@@ -56,7 +53,7 @@ class Scheduler:
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
         self._engines = {
-            name: ClassEngine(profile, around.cache, engines=len(around.profiles))
+            name: ClassEngine(profile, around.cache, engines=len(around.profiles), tells_all=verbose(MOVES))
             for name, profile in around.profiles.items()
             if around.keeps_classes
         }
@@ -78,6 +75,7 @@ class Scheduler:
         profile = around.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None or self._is_to_be_skipped(queued):
             around.queue.done(queued.pod.uid)
+            around.log.skipped(queued)
             return None
         known = around.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the net asks anew
         if known is not None:
@@ -85,9 +83,13 @@ class Scheduler:
             return None
         watch = self._watches[profile.name]
         watch.start()
+        around.log.attempt(queued)
         record = self._judge(queued, profile, watch)
         around.observations.algorithm(self._now() - started)
+        if verbose(MOVES):
+            around.log.judged(record)
         if not record.status.is_success:
+            around.log.nominated(record)
             self._fail(queued, self._why_nowhere(record), profile, started)
             return None
         attempt = Attempt(queued, profile, record, started)
@@ -100,6 +102,7 @@ class Scheduler:
             self._fail(queued, failure_of_status(status), profile, started)
             return None
         self._activate(attempt)
+        around.log.assumed(record)
         return attempt
 
     def _why_nowhere(self, record: SchedulingRecord) -> Failure:
@@ -206,6 +209,8 @@ class Scheduler:
         try:
             await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
         except ClientError as failure:
+            if isinstance(failure, APIError) and failure.is_not_found:
+                return  # it was deleted: what comes next will find that out
             _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:
@@ -213,12 +218,14 @@ class Scheduler:
         held = attempt.held
         if held is None:
             return True
-        began = self._now()
+        began, log = self._now(), self._around.log
+        log.waiting(held.pod, held.node_name, "Permit", held.pending_plugins, max(held.timeouts.values(), default=0.0))
         try:
             verdict = await permit.verdict_of(held, self._around.clock)
         finally:
             self._around.waiting.release(held.pod.uid)
         self._around.observations.permit_wait(verdict.code.label, self._now() - began)
+        log.wait_over(held.pod, held.node_name, "Permit", verdict.code.label, self._now() - began)
         if not verdict.is_success:
             self._abandon(attempt, verdict)
         return verdict.is_success
@@ -235,7 +242,10 @@ class Scheduler:
         if plan.groups:
             if self._around.in_pre_bind is not None:
                 attempt.entry = self._around.in_pre_bind.add(pod.uid)
+            log, plugins = self._around.log, [plugin.name for group in plan.groups for plugin in group]
+            log.waiting(pod, attempt.node_name, "PreBind", plugins)
             status = await pre_binding.run(plan, attempt.record.state, pod, attempt.node_name, attempt.entry)
+            log.wait_over(pod, attempt.node_name, "PreBind", status.code.label, self._now() - began)
         self._measure(attempt, "PreBind", status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
@@ -299,8 +309,7 @@ class Scheduler:
         if queued.was_flushed:
             around.observations.scheduled_after_flush()
         around.reporter.scheduled(queued.pod.pod, attempt.node_name)
-        if verbose(LEVEL_DECISIONS):
-            _log.info("pod_bound", pod=queued.key, node=attempt.node_name, attempts=queued.attempts)
+        around.log.bound(queued, attempt.record, around.clock.time())
         self._post_bind(attempt)
         self._activate(attempt)
 
@@ -321,7 +330,8 @@ class Scheduler:
         self._around.cache.forget_pod(queued.pod.uid)
         bug = failure_of_bug(failure)
         if bug.message != queued.last_error:
-            _log.error("decision_failed", pod=queued.key, exc_info=failure)
+            _log.error("decision_failed", pod=queued.key, uid=queued.pod.uid, exc_info=failure)
+            queued.last_error = bug.message  # it has been told, traceback and all
         self._around.failures.handle(queued, bug, self._around.clock.time())
 
     def abandon(self, attempt: Attempt, failure: BaseException) -> None:
@@ -355,11 +365,6 @@ class Scheduler:
         around = self._around
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         around.observations.attempt(result, profile.name, self._now() - started)
-        if failure.is_error:
-            if failure.message != queued.last_error:
-                _log.error("attempt_failed", pod=queued.key, err=failure.message)
-        elif verbose(LEVEL_DECISIONS):
-            _log.info("pod_not_scheduled", pod=queued.key, message=failure.message)
         around.failures.handle(queued, failure, around.clock.time())
 
 

@@ -29,10 +29,8 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, NotSentError, UnknownOutcomeError
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
-from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import Observations
-
-_log = get_logger(__name__)
+from kscheduler.scheduling.pod_log import PodLog
 
 MOST_SERVER_ERRORS: Final = 3
 """Answers of 5xx to one Binding before the pod, still without a node, is tried elsewhere."""
@@ -60,12 +58,18 @@ class BindingWriter:
     """Binds and settles. Implements `framework.handle.Writer`."""
 
     def __init__(
-        self, pods: PodBinder, clock: Clock, observations: Observations, on_throttled: Callable[[], None]
+        self,
+        pods: PodBinder,
+        clock: Clock,
+        observations: Observations,
+        on_throttled: Callable[[], None],
+        log: PodLog | None = None,
     ) -> None:
         self._pods = pods
         self._clock = clock
         self._observations = observations
         self._on_throttled = on_throttled
+        self._log = log or PodLog()
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
@@ -85,8 +89,7 @@ class BindingWriter:
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
-                # Each try of each worker, while the API server is away: who watches over that tells it once a minute.
-                _log.debug("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
+                self._log.bind_not_sent(pod, node_name, str(failure))
             except ClientError as failure:
                 asked = _seconds_asked_for(failure)
                 doubt = doubt or _leaves_doubt(failure)
@@ -114,11 +117,12 @@ class BindingWriter:
             return _error_of(failure)
         last = last or not _leaves_doubt(failure)
         self._observations.bind_conflict()
+        self._log.bind_in_doubt(pod, node_name, str(failure))
         status = await self._settle(pod, node_name, failure, last=last)
         if status is not None:
             outcome = "bound" if status.is_success else "lost"
             self._observations.bind_settled(outcome)
-            _log.info("bind_settled", pod=pod.key, node=node_name, outcome=outcome, err=str(failure))
+            self._log.bind_settled(pod, node_name, outcome, str(failure))
         return status
 
     async def _settle(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:
@@ -127,11 +131,11 @@ class BindingWriter:
         try:
             found = await self._pods.get_pod(meta.namespace, meta.name)
         except APIError as unread:
-            return error(f"pod {pod.key} is gone: {failure}") if unread.is_not_found else None
+            return error(f"pod {pod.key} is gone: {failure}", fault=Fault.GONE) if unread.is_not_found else None
         except (ClientError, UndecodableError):
             return None
         if found.metadata.uid != meta.uid:
-            return error(f"pod {pod.key} was made again with another UID: {failure}")
+            return error(f"pod {pod.key} was made again with another UID: {failure}", fault=Fault.GONE)
         if found.spec.node_name == node_name:
             return SUCCESS
         if found.spec.node_name:
@@ -143,6 +147,8 @@ def _error_of(failure: ClientError) -> Status:
     """The Error in the server's words, as client-go has them: without method and path."""
     if not isinstance(failure, APIError):
         return error(str(failure))
+    if failure.is_not_found:
+        return error(failure.message or str(failure), fault=Fault.GONE)
     refused = failure.code in _REFUSALS and not _NO_RIGHTS.search(failure.message)
     return error(failure.message or str(failure), fault=Fault.REFUSED if refused else Fault.PASSING)
 

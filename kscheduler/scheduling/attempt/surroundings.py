@@ -11,6 +11,7 @@ from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
@@ -71,5 +72,6 @@ class Surroundings:
     """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
     infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
     """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
+    log: PodLog = field(default_factory=PodLog)
     keeps_classes: bool = True
     """Whether what a cycle works out is kept for the next pods that plugins judge alike."""

@@ -315,9 +315,13 @@ class KnownClass:
         """
         if feasible is not self._passed or self._base is None:
             return None
+        shared = 0
         for one in self._normalized:
-            if not one.is_flat(one.at(pod, state, feasible)):
+            points = one.at(pod, state, feasible)
+            if not one.is_flat(points):
                 return None
+            shared += points if isinstance(points, int) else points.item(0)
+        self._leaders.shared_points = shared
         if not self._leaders.is_settled:
             self._leaders.settle(feasible, values_at(self._base, compact(feasible)), nodes.name_hash)
         return self._leaders

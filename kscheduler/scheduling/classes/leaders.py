@@ -20,12 +20,14 @@ _ABSENT: Final = -1
 class Leaders:
     """Of rows that pass, those with the most points. `settle` before the first `move`."""
 
-    __slots__ = ("_count", "_hashes", "_most", "_place_of", "_rows")
+    __slots__ = ("_count", "_hashes", "_most", "_place_of", "_rows", "shared_points")
 
     def __init__(self) -> None:
         self._count = 0
         """How many of the arrays' first entries count; 0 where nothing is known."""
         self._most = 0
+        self.shared_points = 0
+        """What every passing row has beside the points that are compared here."""
         self._rows: Rows = np.zeros(0, dtype=np.intp)
         self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
         self._place_of: NDArray[np.int32] | None = None
@@ -35,6 +37,11 @@ class Leaders:
     def is_settled(self) -> bool:
         """Whether the leaders are known."""
         return self._count > 0
+
+    @property
+    def points(self) -> int:
+        """What a leader has, all in all."""
+        return self._most + self.shared_points
 
     @property
     def rows(self) -> Rows:

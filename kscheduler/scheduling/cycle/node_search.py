@@ -30,6 +30,7 @@ class NodeSearch:
         """The rows that the pod fits on. Raises `PluginFailure`."""
         nominated = self._nominated_row()
         if nominated >= 0 and self._passes(nominated):
+            self.record.num_evaluated_nodes = 1
             return np.array([nominated], dtype=np.intp)
         return self._enough(self._narrowed(), sampler)
 
@@ -78,6 +79,7 @@ class NodeSearch:
         """The rows that pass; where the profile asks for a share of the nodes, the first so many in visiting order."""
         missing = wanted = nodes_to_find(self.filters.profile.percentage_of_nodes_to_score, len(rows))
         if wanted >= len(rows):
+            self.record.num_evaluated_nodes = len(rows)
             return self._passing(rows)
         order = sampler.visiting_order(self.nodes, rows)
         found: list[Rows] = []
@@ -89,6 +91,7 @@ class NodeSearch:
             missing -= len(places)
             looked_at += len(part) if missing else int(places[-1]) + 1
         sampler.move_on(looked_at, len(self.nodes))
+        self.record.num_evaluated_nodes = looked_at
         return np.sort(np.concatenate(found))
 
     def _passing(self, rows: Rows) -> Rows:

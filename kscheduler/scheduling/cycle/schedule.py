@@ -150,6 +150,8 @@ def prioritize(
             scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points)
             watch.evaluated("Score", plugin.name, len(rows))
     leaders = known.leaders(nodes, record.pod, record.state, rows) if known is not None and not scores else None
+    if leaders is not None:
+        record.most_points = leaders.points
     if leaders is None or (known is not None and known.tells_all):
         record.totals = _totals(record, known, scores.values())
         if not profile.score:

@@ -31,7 +31,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.logs import get_logger
@@ -194,7 +194,9 @@ class AsyncEvictions:
             _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
         finally:
             self._close(entry)
-        around.observations.preemption_goroutine("success" if succeeded else "error", around.clock.monotonic() - began)
+        seconds = around.clock.monotonic() - began
+        around.observations.preemption_goroutine("success" if succeeded else "error", seconds)
+        around.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
             self._failed.pop(preemptor.uid, None)
         else:
@@ -264,7 +266,7 @@ class AsyncEvictions:
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
         if entry.is_outbid or not self._around.victims.is_pending(preemption.preemptor):
-            _log.info("victim_spared", pod=victim.key, preemptor=preemption.preemptor.key, outbid=entry.is_outbid)
+            self._around.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
             is_to_be_shown = await self._around.victims.take_away(victim, preemption)
@@ -286,6 +288,8 @@ class AsyncEvictions:
         try:
             await self._around.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
         except ClientError as failure:
+            if isinstance(failure, APIError) and failure.is_not_found:
+                return False  # it was deleted, and needs no room any more
             _log.warning("nomination_not_written", pod=preemptor.key, node=preemption.node_name, err=str(failure))
             return False
         return True

@@ -10,13 +10,15 @@ that is on its way out already is left alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.waiting_pods import WaitingPodTable
@@ -45,6 +47,8 @@ class Victims:
     reporter: Reporter
     node_of: Callable[[str], str]
     """The node that a pod counts on (assumed or bound), by UID; empty where on none."""
+    log: PodLog = field(default_factory=PodLog)
+    clock: Clock = REAL_CLOCK
 
     def current(self, victim: PodInfo) -> Pod | None:
         """The victim as the watch has it now; `None` when it is gone, or another pod has its name."""
@@ -72,13 +76,25 @@ class Victims:
         """
         if self._stop_in_memory(victim, preemption.plugin):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name, in_memory=True)
+            self.log.preempted(victim, preemption, self.clock.time(), in_memory=True)
             return False
         current = self.current(victim)
         if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
             return False
-        if self.is_to_go(victim) and await self._evict(victim, preemption.preemptor.pod):
+        if self.is_to_go(victim) and await self._evict_and_tell(victim, preemption):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)
         return True
+
+    async def _evict_and_tell(self, victim: PodInfo, preemption: Preemption) -> bool:
+        """Told before it is done: the watch may show the victim's end before the answer to its deletion is here."""
+        self.log.preempted(victim, preemption, self.clock.time())
+        is_evicted = False
+        try:
+            is_evicted = await self._evict(victim, preemption.preemptor.pod)
+        finally:
+            if not is_evicted:
+                self.log.not_preempted(victim)
+        return is_evicted
 
     def _stop_in_memory(self, victim: PodInfo, plugin: str) -> bool:
         held = self.waiting.get(victim.uid)

@@ -27,7 +27,9 @@ from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.logs import get_logger
+from kscheduler.logs import get_logger, verbose
+from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.bundles import Bundle
 from kscheduler.state.nominator import Nominator
@@ -55,6 +57,8 @@ class Failure:
     """Of an error: how long the pod is kept away depends on it."""
     holds_for: Hashable | None = None
     """The class of pods that it is true of for now, beside the pod itself; `None` for the pod alone."""
+    like: str = ""
+    """The key of the pod that was judged for that class."""
 
     @property
     def is_error(self) -> bool:
@@ -124,20 +128,28 @@ class FailureHandler:
     """Requeues and reports."""
 
     def __init__(
-        self, queue: SchedulingQueue, nominator: Nominator, pod_of: Callable[[str], Pod | None], sink: FailureSink
+        self,
+        queue: SchedulingQueue,
+        nominator: Nominator,
+        pod_of: Callable[[str], Pod | None],
+        sink: FailureSink,
+        log: PodLog | None = None,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key."""
         self._queue = queue
         self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
+        self.log = log or PodLog()
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Put the pod back (its newest version) and tell why; let it go if it is not ours to schedule any more."""
         current = self._pod_of(queued.key)
         if current is None or not _still_wants_a_node(current, queued.pod.uid):
             self._queue.done(queued.pod.uid)
+            self.log.let_go(queued, failure, current)
             return
+        is_news = failure.message != queued.last_error
         if self._queue.find(queued.key) is None:  # else a handling that failed half-way has put it back: leave it so
             self._renew(queued, current)
             _take_down(queued, failure)
@@ -148,7 +160,18 @@ class FailureHandler:
         condition = _condition(failure)
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
         if bundle is not None:
-            self._report_others(bundle, condition)
+            self._report_others(bundle, condition, queued, failure)
+        self._tell(queued, failure, now, is_news=is_news)
+
+    def _tell(self, queued: QueuedPodInfo, failure: Failure, now: float, *, is_news: bool) -> None:
+        """Write it to the log, with where the pod waits now."""
+        if not (failure.is_error or verbose(OUTCOMES)):
+            return
+        found = self._queue.find(queued.key)
+        if failure.like not in ("", queued.key):
+            self.log.with_class(queued, failure, found, now)
+        else:
+            self.log.not_scheduled(queued, failure, found, now, is_news=is_news)
 
     def withdraw(self, uid: str) -> None:
         """The pod is about to be bound: a late word of an earlier failure must not overwrite that."""
@@ -158,10 +181,11 @@ class FailureHandler:
         """Wait for the one that was sent already."""
         await self._sink.settled(uid)
 
-    def _report_others(self, bundle: Bundle, condition: Condition) -> None:
+    def _report_others(self, bundle: Bundle, condition: Condition, queued: QueuedPodInfo, failure: Failure) -> None:
         """What the pod was turned down for, the others of its class are too; unless they were told so already."""
         if len(bundle) > 1 and bundle.told != condition:
             self._sink.report_class(bundle.key, bundle.keys(), condition)
+            self.log.class_turned_down(bundle.key, bundle.keys(), failure, queued.key)
         bundle.told = condition
 
     def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:

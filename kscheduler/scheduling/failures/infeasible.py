@@ -58,5 +58,5 @@ class KnownInfeasible:
         if self._known_at != generation or len(self._known) >= MOST_KNOWN:
             self._known.clear()
             self._known_at = generation
-        shared = self._known[name] = replace(failure, holds_for=name)
+        shared = self._known[name] = replace(failure, holds_for=name, like=pod.key)
         return shared

@@ -19,6 +19,7 @@ from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_changes import pod_update_events
 from kscheduler.state.queue import SchedulingQueue
@@ -57,12 +58,14 @@ class PodHandler(_Timed):
         profiles: Collection[str],
         clock: Clock,
         observations: Observations,
+        log: PodLog | None = None,
     ) -> None:
         super().__init__(clock, observations)
         self._cache = cache
         self._queue = queue
         self._waiting = waiting
         self._profiles = profiles
+        self._log = log or PodLog()
 
     def on_add(self, obj: Pod, initial: bool) -> None:
         """A pod has appeared."""
@@ -73,6 +76,7 @@ class PodHandler(_Timed):
             self._assigned(obj)
         elif self._is_ours(obj):
             began, info = self._clock.monotonic(), PodInfo(obj)
+            self._log.added(obj)
             self._queue.add(info, self._clock.time())
             self._cache.nominator.add(info)
             self._handled(events.UNSCHEDULABLE_POD_ADD.label, began)
@@ -96,6 +100,9 @@ class PodHandler(_Timed):
         self._queue.delete(obj.key)
         if not obj.spec.node_name and self._is_ours(obj):
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
+            self._log.deleted(obj)
+        if self._log.expects_end_of(uid):
+            self._log.victim_gone(obj, self._clock.time())
         expected_on = self._cache.nominator.nominated_node(info)
         self._cache.nominator.remove(uid)
         self._let_go(uid)

@@ -13,7 +13,7 @@ from kscheduler.simulation.benchmarks.player import play
 from kscheduler.simulation.benchmarks.scenario import Scenario
 from kscheduler.simulation.benchmarks.template import ScenarioError
 
-_ONLY_WARNINGS: Final = 0
+_ONLY_WARNINGS: Final = logs.WARNINGS
 
 
 def play_apart(scenarios: Iterable[Scenario]) -> Iterator[Figures]:

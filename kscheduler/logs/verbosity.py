@@ -1,0 +1,29 @@
+"""How much is logged: klog's `-v`.
+
+A process has one verbosity. `verbose` is asked before a line is put together, thousands of times a second, so it is one
+comparison.
+"""
+
+from typing import Final
+
+WARNINGS: Final = -1
+"""Warnings and errors only: for programs that print something else."""
+SERVICE: Final = 0
+"""What the service itself does, warnings and errors: always."""
+LIBRARIES: Final = 2
+"""From here on libraries, too, say more than warnings."""
+DEBUG: Final = 4
+"""klog's debugging verbosity."""
+
+_verbosity = SERVICE
+
+
+def verbose(level: int) -> bool:
+    """Whether the verbosity is at least `level`; guards whatever a line costs to put together."""
+    return _verbosity >= level
+
+
+def set_verbosity(level: int) -> None:
+    """From now on."""
+    global _verbosity  # noqa: PLW0603  # a process has one verbosity
+    _verbosity = level
