@@ -4,7 +4,7 @@ Nodes share few distinct sets of taints. Each set is judged once per list of tol
 the rows by one lookup.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Pod, Taint, Toleration
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
@@ -20,6 +21,7 @@ from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.tolerations import PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
+from kscheduler.framework.wording import taint_facts, taint_text
 
 Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
@@ -73,6 +75,14 @@ class TaintToleration(Plugin):
         del cycle, pod, rows
         return default_normalize(scores, reverse=True)
 
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which taints are not tolerated, by group of nodes."""
+        del cycle
+        for taints, group in grouped(rows, lambda row: _untolerated(nodes.info(row).taints, pod.tolerations)).items():
+            is_or_are = "is" if len(taints) == 1 else "are"
+            text = f"{', '.join(map(taint_text, taints))} {is_or_are} not tolerated"
+            yield Detail("untoleratedTaint", text, group, {"taints": [taint_facts(taint) for taint in taints]})
+
     def _verdict(self, taints: Taints, tolerations: Tolerations) -> int:
         return self.UNTOLERATED if has_untolerated(taints, tolerations) else 0
 
@@ -106,6 +116,11 @@ class _PerTaintSet:
         self._tables[tolerations] = table
         if len(self._tables) > _KEPT_TABLES:
             del self._tables[next(iter(self._tables))]
+
+
+def _untolerated(taints: Taints, tolerations: Tolerations) -> Taints:
+    """The taints that keep the pod off, in the node's order."""
+    return tuple(taint for taint in taints if has_untolerated((taint,), tolerations))
 
 
 def _count_unwelcome(taints: Taints, tolerations: Tolerations) -> int:
