@@ -15,7 +15,6 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail, DetailsPlugin
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin
 from kscheduler.scheduling.classes.points import raw_points
@@ -50,9 +49,11 @@ def rejection_details(profile: Profile, record: SchedulingRecord, view: Cache) -
         nobody = np.zeros(0, dtype=np.intp)
         found = _asked(plugin, record.state, record, view.nodes, nobody)
         return (PluginDetails(record.diagnosis.pre_filter.plugin, found),) if found else ()
-    return tuple(
-        one for rejection in record.diagnosis.rejections for one in _of_rejection(profile, record, view, rejection)
-    )
+    rows_of: dict[str, Rows] = {}
+    for rejection in record.diagnosis.rejections:
+        # one plugin may have two rejections: rows judged beside nominated pods, and all others
+        rows_of[rejection.plugin] = np.union1d(rows_of.get(rejection.plugin, rejection.rows), rejection.rows)
+    return tuple(one for plugin, rows in rows_of.items() for one in _of_plugin(profile, record, view, plugin, rows))
 
 
 def raw_scores(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> dict[str, Scores]:
@@ -69,13 +70,13 @@ def raw_scores(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> 
     return found
 
 
-def _of_rejection(
-    profile: Profile, record: SchedulingRecord, view: Cache, rejection: Rejection
+def _of_plugin(
+    profile: Profile, record: SchedulingRecord, view: Cache, name: str, rows: Rows
 ) -> Iterator[PluginDetails]:
-    plugin = _named(profile.filter, rejection.plugin)
+    plugin = _named(profile.filter, name)
     if plugin is None or not isinstance(plugin, DetailsPlugin):
         return
-    nodes, rows = view.nodes, rejection.rows
+    nodes = view.nodes
     by_itself = _turned_down(plugin, record.state, record, nodes, rows)
     found = _asked(plugin, record.state, record, nodes, by_itself)
     if found:
