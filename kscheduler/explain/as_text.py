@@ -35,7 +35,9 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
     prefix = f"[{printable(decision.scenario.id)}] " if decision.scenario.id else ""
     title = f"{prefix}{style.paint(pod, BOLD)}"
     fits = cycle_outcome(decision) is Outcome.PLACED
-    facts = [f"{INDENT}{printable(line)}" for line in situation_lines(situation, fits=fits)]
+    event = decision.record.message if decision.record is not None else ""
+    told = situation_lines(situation, fits=fits, event=event)
+    facts = [f"{INDENT}{printable(line)}" for line in told]
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
     match situation.standing:

@@ -42,9 +42,10 @@ def plugin_rejections(decision: Decision, record: SchedulingRecord) -> tuple[Plu
     for node, status in record.diagnosis.by_node():
         nodes.setdefault(status.plugin, {}).setdefault(status, []).append(node)
     details = named_details(decision, record)
-    return tuple(
-        PluginRejections(plugin, _most_first(by_status), details.get(plugin, ())) for plugin, by_status in nodes.items()
-    )
+    # Rows that pods are nominated to are judged first, so the order of the rejections is not that of the plugins.
+    order = [one.name for one in decision.profile.filter] if decision.profile is not None else []
+    ran = sorted(nodes, key=lambda plugin: order.index(plugin) if plugin in order else -1)
+    return tuple(PluginRejections(plugin, _most_first(nodes[plugin]), details.get(plugin, ())) for plugin in ran)
 
 
 def named_details(decision: Decision, record: SchedulingRecord) -> dict[str, tuple[NamedDetail, ...]]:

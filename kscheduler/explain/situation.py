@@ -121,8 +121,11 @@ def _state(name: str, claim: PersistentVolumeClaim | None, classes: dict[str, St
     )
 
 
-def situation_lines(situation: Situation, *, fits: bool) -> Iterator[str]:
-    """What a reader has to know of a live pod beside the decision; nothing for a scenario."""
+def situation_lines(situation: Situation, *, fits: bool, event: str = "") -> Iterator[str]:
+    """What a reader has to know of a live pod beside the decision; nothing for a scenario.
+
+    `event` is what the decision says in its own event: a condition with the same text need not repeat it.
+    """
     if not situation.is_live:
         return
     if situation.standing is Standing.NOT_SERVED:
@@ -132,6 +135,8 @@ def situation_lines(situation: Situation, *, fits: bool) -> Iterator[str]:
         since = f" since {condition.last_transition_time}" if condition.last_transition_time else ""
         reason = f" ({condition.reason})" if condition.reason else ""
         message = f": {condition.message}" if condition.message else ""
+        if event and condition.message == event:
+            message = ", with the same text as the event below"
         yield f"condition PodScheduled={condition.status}{reason}{since}{message}"
     if situation.standing is not Standing.PENDING:
         return

@@ -187,9 +187,14 @@ def _unmatched(source: str, terms: Sequence[NodeTerm], nodes: NodeTable, rows: R
 
 
 def _found_text(found: Sequence[Mapping[str, Any]]) -> str:
-    shown = [f"{'no such label' if one['value'] is None else one['value']} on {one['nodes']}" for one in found[:3]]
+    """` (4 nodes have hdd, 2 nvme, 1 no such label)`"""
+    shown = [f"{one['nodes']} {'no such label' if one['value'] is None else one['value']}" for one in found[:3]]
+    if not shown:
+        return ""
+    first = "1 node has" if found[0]["nodes"] == 1 else f"{found[0]['nodes']} nodes have"
+    shown[0] = f"{first} {shown[0].partition(' ')[2]}"
     more = [f"{len(found) - 3} other values"] if len(found) > 3 else []
-    return f" (here: {', '.join([*shown, *more])})" if shown else ""
+    return f" ({', '.join([*shown, *more])})"
 
 
 def _fails(one: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> bool:

@@ -252,10 +252,12 @@ def _too_many_pods(nodes: NodeTable, rows: Rows) -> Detail:
 
 
 def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores) -> Detail:
-    """Rows that lack a resource. The closest are those with the most of it free, then by name."""
+    """Rows that lack a resource. The closest are those that could hold the pod if they were empty, and of these (or of
+    all that could not) those with the most of it free, then by name.
+    """
     allocatable = nodes.amounts(nodes.allocatable, name, rows)
     names = [nodes.name_of(row) for row in rows.tolist()]
-    order = sorted(range(len(rows)), key=lambda at: (-int(free[at]), names[at]))[:_CLOSEST]
+    order = sorted(range(len(rows)), key=lambda at: (int(allocatable[at]) < amount, -int(free[at]), names[at]))
     closest = [
         {
             "node": names[at],
@@ -264,7 +266,7 @@ def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores
             "short": amount - int(free[at]),
             "couldIfEmpty": int(allocatable[at]) >= amount,
         }
-        for at in order
+        for at in order[:_CLOSEST]
     ]
     return Detail(
         "insufficientResource",

@@ -48,8 +48,8 @@ def _where(count: int, key: str, domains: list[str]) -> str:
     if not count:
         return "there is no such pod"
     if not domains:
-        return f"{_pods(count)} match, on nodes without that label"
-    return f"{_pods(count)} match, in {key} {_listed(domains)}"
+        return f"{_match(count)}, on nodes without that label"
+    return f"{_match(count)}, in {key} {_listed(domains)}"
 
 
 def too_near(pod: PodInfo, counters: TopologyCounters, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
@@ -134,5 +134,5 @@ def _listed(names: list[str]) -> str:
     return ", ".join(names[:_SHOWN]) + more
 
 
-def _pods(count: int) -> str:
-    return "1 pod" if count == 1 else f"{count} pods"
+def _match(count: int) -> str:
+    return "1 pod matches" if count == 1 else f"{count} pods match"
