@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import resources
 from typing import Any, Final
 
-from kscheduler.explain.more_json import more
+from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.framework.diagnosis import Diagnosis
@@ -62,7 +62,7 @@ def decision_tree(decision: Decision, situation: Situation = NO_SITUATION, notes
         "cycleOutcome": None if cycle is None else cycle.value,
         "isHypothetical": situation.is_hypothetical,
     }
-    return {**header, **_recorded_keys(decision), **more(decision, situation), "notes": list(notes)}
+    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), "notes": list(notes)}
 
 
 def _recorded_keys(decision: Decision) -> Tree:

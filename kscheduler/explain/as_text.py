@@ -16,7 +16,7 @@ from kscheduler.explain.rejections import named_details
 from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision, without_nomination
+from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 __all__ = ["Style", "decision_text", "style_of"]
 
@@ -82,6 +82,9 @@ def _outcome(decision: Decision, style: Style) -> str:
     match cycle_outcome(decision):
         case Outcome.PLACED if record is not None:
             return f"goes to {style.paint(printable(record.node_name), GREEN)}"
+        case Outcome.PREEMPTING if record is not None:
+            room = printable(record.nominated_node_name or "")
+            return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
         case Outcome.GATED:
             return f"{style.paint('held', RED)} before the queue"
         case Outcome.HELD:
@@ -119,7 +122,7 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         yield INDENT + _status_text(rejected)
         yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
     else:
-        yield from _nomination_lines(record)
+        yield from _nomination_lines(decision, record)
         yield from _judged_lines(decision, record, style)
         yield from _without_nomination(decision, style)
     yield from preemption_lines(record)
@@ -148,7 +151,7 @@ def _others(record: SchedulingRecord) -> str:
     return f"{nodes(others)} {'was' if others == 1 else 'were'}"
 
 
-def _nomination_lines(record: SchedulingRecord) -> Iterator[str]:
+def _nomination_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
     """What has become of a nomination that did not hold."""
     nominated = record.pod.pod.status.nominated_node_name
     if not nominated or record.only_nominated:
@@ -156,7 +159,13 @@ def _nomination_lines(record: SchedulingRecord) -> Iterator[str]:
     node = printable(nominated)
     if nominated not in record.diagnosis.names:
         yield f"nominated to {node}, which does not exist: all nodes were judged"
-    elif nominated not in record.feasible_names():
+    elif nominated in record.feasible_names():
+        return
+    elif going := pods_going(decision, nominated):
+        names = ", ".join(some(list(going), _EXAMPLES))
+        is_or_are = "is" if len(going) == 1 else "are"
+        yield f"nominated to {node}, where it does not fit yet: {names} {is_or_are} being deleted there"
+    else:
         yield f"nominated to {node}, where it does not fit (any more): all nodes were judged"
 
 

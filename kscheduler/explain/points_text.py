@@ -4,8 +4,8 @@ from collections.abc import Iterator
 from typing import Final
 
 from kscheduler.explain.layout import INDENT, Style, aligned
-from kscheduler.explain.more_json import TIE_RULE
 from kscheduler.explain.printable import printable, some
+from kscheduler.framework.ties import TIE_RULE
 from kscheduler.scheduling.record import SchedulingRecord
 
 _NARROWEST_NODE: Final = 6

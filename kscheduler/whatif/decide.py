@@ -86,6 +86,15 @@ def without_nomination(decision: Decision) -> SchedulingRecord | None:
     return other
 
 
+def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
+    """Keys of the pods of a node that are being deleted: a preemptor waits for its victims to be gone."""
+    nodes = decision.view.nodes if decision.view is not None else None
+    row = nodes.row_of(node_name) if nodes is not None else -1
+    if nodes is None or row < 0:
+        return ()
+    return tuple(sorted(pod.key for pod in nodes.info(row).pods.values() if pod.is_terminating))
+
+
 def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
     """The cluster as the scheduler's cache would hold it, without the pod to be judged. Raises `ScenarioError`."""
     view = Cache()

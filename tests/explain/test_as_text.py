@@ -73,6 +73,7 @@ def test_tells_who_would_have_to_go_and_what_else_was_thought_of() -> None:
     pods = [*occupied("a", 5, 1), *occupied("b", 9, 9), *occupied("c", 20, 20)]
     pod = pod_tree("web", cpu="500m", priority=10)
     text = explained(scenario_line(pod, nodes=nodes, pods=pods))
+    assert text.startswith("[one] default/web: fits on no node; preemption would make room on a\n")
     assert "preemption makes room on a: 1 pod goes" in text
     assert "default/a-1  priority 1" in text
     assert "2 nodes would do" in text

@@ -224,6 +224,23 @@ async def test_a_nomination_that_does_not_hold_is_told(
     assert asked.tree["nomination"]["withoutIt"] is None
 
 
+async def test_a_preemptor_waits_for_its_victims_to_be_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("node-0", cpu="1"))
+        victim = pod_tree("victim", nodeName="node-0")
+        victim["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
+        store(server, victim)
+        store(server, with_status(pod_tree(), nominatedNodeName="node-0"))
+        command = ("default/web", "--master", server.url, *OURS)
+        assert await asyncio.to_thread(run, *command) == 0
+        text = capsys.readouterr().out
+        assert await asyncio.to_thread(run, *command, "-o", "json") == 0
+    told = "nominated to node-0, where it does not fit yet: default/victim is being deleted there"
+    assert told in [line.strip() for line in text.splitlines()]
+    nomination = json.loads(capsys.readouterr().out)["nomination"]
+    assert (nomination["passes"], nomination["podsBeingDeleted"]) == (False, ["default/victim"])
+
+
 async def test_whose_nomination_is_in_the_way_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     expected = with_status(pod_tree("expected", cpu="2"), nominatedNodeName="node-1")
     async with EmbeddedAPIServer(seed=1) as server:

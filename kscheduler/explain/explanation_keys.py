@@ -7,13 +7,13 @@ from kscheduler.explain.situation import Situation
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Candidate, PreemptionSearch
 from kscheduler.framework.status import Code
+from kscheduler.framework.ties import TIE_RULE
 from kscheduler.scheduling.cycle.rejection_details import raw_scores
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision, without_nomination
+from kscheduler.whatif.decide import Decision, pods_going, without_nomination
 
 Tree = dict[str, Any]
 
-TIE_RULE: Final = "highest mix of pod UID and node name"
 _NO_RECORD: Final[Tree] = {
     "node": None,
     "nodeCount": None,
@@ -29,7 +29,7 @@ _NO_RECORD: Final[Tree] = {
 }
 
 
-def more(decision: Decision, situation: Situation) -> Tree:
+def explanation_keys(decision: Decision, situation: Situation) -> Tree:
     """All of them; null where there is nothing to say."""
     record = decision.record
     return {
@@ -111,6 +111,7 @@ def _nomination(decision: Decision, record: SchedulingRecord) -> Tree | None:
         "exists": node in record.diagnosis.names,
         "passes": node in record.feasible_names(),
         "onlyNodeTried": record.only_nominated,
+        "podsBeingDeleted": list(pods_going(decision, node)),
         "withoutIt": None if other is None else _without_it(decision, other),
     }
 
