@@ -16,8 +16,7 @@ from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, Storage
 from kscheduler.framework.volumes import claim_name
 
 ASK_THE_SERVICE: Final = (
-    "whether it is in the queue, backs off or waits for Permit only the running service knows: its log, and "
-    "GET /waiting-pods (kscheduler run --permit-token-file)"
+    "only the running service knows: its log, and GET /waiting-pods (kscheduler run --permit-token-file)"
 )
 
 
@@ -165,7 +164,12 @@ def _waiting_lines(situation: Situation) -> Iterator[str]:
 def _why_not_bound(situation: Situation) -> Iterator[str]:
     if situation.waits_for_volumes:
         return
-    if situation.condition is None:
-        yield f"no scheduler has said anything about it yet (no PodScheduled condition); {ASK_THE_SERVICE}"
+    waits = f"whether it is in the queue, backs off or waits for Permit {ASK_THE_SERVICE}"
+    if situation.nominated_node:
+        # written for a preemptor, and for a pod that waits for Permit or a volume (NominatedNodeNameForExpectation)
+        told = "a scheduler expects it on that node; whether it waits for Permit or is just being bound"
+        yield f"{told} {ASK_THE_SERVICE}"
+    elif situation.condition is None:
+        yield f"no scheduler has said anything about it yet (no PodScheduled condition); {waits}"
     elif situation.condition.status == "False":
-        yield f"it fits now, so the condition is of an earlier try; {ASK_THE_SERVICE}"
+        yield f"it fits now, so the condition is of an earlier try; {waits}"

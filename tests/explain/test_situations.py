@@ -155,6 +155,14 @@ async def test_a_condition_that_no_longer_holds_is_told_as_an_earlier_try(
     assert "it fits now, so the condition is of an earlier try" in words
 
 
+async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = await explained(capsys, with_status(pod_tree(), nominatedNodeName="node-0"), *OURS)
+    words = " ".join(asked.text.split())
+    assert "nominated to node-0 (status.nominatedNodeName) a scheduler expects it on that node; whether it" in words
+    assert "waits for Permit or is just being bound only the running service knows" in words
+    assert "no scheduler has said anything" not in words
+
+
 CLASS = {
     "metadata": {"name": "fast"},
     "provisioner": "csi.example.com",
