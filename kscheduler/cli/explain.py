@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.flags import add_feature_gates, feature_gates
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
@@ -85,6 +86,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     who.add_argument(
         "--scheduler-name", metavar="NAME", help="without --config: the name it serves (default kscheduler)"
     )
+    add_feature_gates(parser)
     where = parser.add_argument_group("the live cluster")
     where.add_argument("--kubeconfig", metavar="FILE", default="", help="default: as kubectl finds it")
     where.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current-context")
@@ -122,7 +124,8 @@ def _run(args: argparse.Namespace) -> int:
         namespace,
         name,
         args.filename,
-        is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace),
+        is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
+        or bool(args.feature_gates),
     )
     return _print(questions_from(args.source, asked, served, _default_pod), args.output)
 
@@ -146,8 +149,11 @@ def _check(args: argparse.Namespace) -> None:
 
 
 def _serving(args: argparse.Namespace) -> Serving:
-    config = load_file(Path(args.config)) if args.config else None
-    return serving(config, args.scheduler_name or "")
+    gates = feature_gates(args.feature_gates)
+    for warning in gates.warnings:
+        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    config = load_file(Path(args.config), gates) if args.config else None
+    return serving(config, args.scheduler_name or "", gates)
 
 
 def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:

@@ -4,6 +4,7 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig, default_configuration
 
 DEFAULT_NAME = "kscheduler"
@@ -33,13 +34,15 @@ class Serving:
         return replace(self.config, configuration=pretended)
 
 
-def serving(config: LoadedConfig | None = None, scheduler_name: str = "") -> Serving:
+def serving(
+    config: LoadedConfig | None = None, scheduler_name: str = "", gates: FeatureGates = DEFAULT_GATES
+) -> Serving:
     """What a file says, or a name with the default plugins, or what `kscheduler run` serves without either."""
     if config is not None:
         return Serving(config, f"profiles of {config.where}" if config.where else "profiles of the configuration")
     if scheduler_name:
-        return Serving(default_configuration(scheduler_name), "--scheduler-name")
+        return Serving(default_configuration(scheduler_name, gates), "--scheduler-name")
     told_by = (
         "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
     )
-    return Serving(default_configuration(DEFAULT_NAME), told_by)
+    return Serving(default_configuration(DEFAULT_NAME, gates), told_by)

@@ -78,7 +78,11 @@ class TaintToleration(Plugin):
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
         """Which taints are not tolerated, by group of nodes."""
         del cycle
-        for taints, group in grouped(rows, lambda row: _untolerated(nodes.info(row).taints, pod.tolerations)).items():
+
+        def untolerated(row: int) -> Taints:
+            return tuple(taint for taint in nodes.info(row).taints if self._verdict((taint,), pod.tolerations))
+
+        for taints, group in grouped(rows, untolerated).items():
             is_or_are = "is" if len(taints) == 1 else "are"
             text = f"{', '.join(map(taint_text, taints))} {is_or_are} not tolerated"
             yield Detail("untoleratedTaint", text, group, {"taints": [taint_facts(taint) for taint in taints]})
@@ -116,11 +120,6 @@ class _PerTaintSet:
         self._tables[tolerations] = table
         if len(self._tables) > _KEPT_TABLES:
             del self._tables[next(iter(self._tables))]
-
-
-def _untolerated(taints: Taints, tolerations: Tolerations) -> Taints:
-    """The taints that keep the pod off, in the node's order."""
-    return tuple(taint for taint in taints if has_untolerated((taint,), tolerations))
 
 
 def _count_unwelcome(taints: Taints, tolerations: Tolerations) -> int:

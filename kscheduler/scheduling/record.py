@@ -74,17 +74,6 @@ class SchedulingRecord:
             return self.status.message
         return FitError(self.num_all_nodes, self.diagnosis, self.post_filter_message).message
 
-    @property
-    def only_nominated(self) -> bool:
-        """Whether no node was tried but the one that the pod is nominated to, because the pod fits there."""
-        nominated = self.pod.pod.status.nominated_node_name
-        return bool(nominated) and self.num_evaluated == 1 < self.num_all_nodes and self.node_name == nominated
-
-    @property
-    def num_evaluated(self) -> int:
-        """How many nodes the filters were asked about; told by a cycle without a `ClassEngine` only."""
-        return len(self.feasible) + sum(len(one.rows) for one in self.diagnosis.rejections if one.plugin)
-
     def feasible_names(self) -> list[str]:
         """The nodes that passed."""
         return [self.diagnosis.names[row] for row in self.feasible.tolist()]
@@ -95,6 +84,17 @@ class SchedulingRecord:
             return self.feasible_names()
         best = self.feasible[self.totals == self.totals.max()]
         return [self.diagnosis.names[row] for row in best.tolist()]
+
+    @property
+    def only_nominated(self) -> bool:
+        """Whether no node was tried but the one that the pod is nominated to, because the pod fits there."""
+        nominated = self.pod.pod.status.nominated_node_name
+        return bool(nominated) and self.num_evaluated == 1 < self.num_all_nodes and self.node_name == nominated
+
+    @property
+    def num_evaluated(self) -> int:
+        """How many nodes the filters were asked about; told by a cycle without a `ClassEngine` only."""
+        return len(self.feasible) + sum(len(one.rows) for one in self.diagnosis.rejections if one.plugin)
 
 
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))

@@ -54,6 +54,7 @@ def test_prints_text_with_an_empty_line_between(two_scenarios: str, capsys: pyte
         ["--from", "file", "--context", "x"],
         ["--from", "-", "-f", "-"],
         ["default/web", "--scheduler-name", ""],
+        ["default/web", "--feature-gates", "NoSuchGate=true"],
         ["-f", "/does/not/exist"],
         ["default/"],
         ["a/b/c"],
