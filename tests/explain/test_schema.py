@@ -2,18 +2,31 @@
 
 import gzip
 import json
+import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.explain.as_json import decision_tree, schema_text
+from kscheduler.explain.as_text import decision_text
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import Registry
+from kscheduler.plugins.in_tree import IN_TREE
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario, read_scenarios
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 VECTORS = Path(__file__).parents[1] / "vectors"
+KSCHEDULER = Path(__file__).parents[2] / "kscheduler"
+TOO_LARGE = scenario_line(pod_tree(cpu="9"), nodes=[node_tree("a")])
 FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))
 SCHEMA = json.loads(schema_text())
 VALIDATOR = Draft202012Validator(SCHEMA)
@@ -101,3 +114,69 @@ def test_an_explanation_names_its_pod_and_its_form() -> None:
         "schedulerName": "default-scheduler",
     }
     assert (tree["id"], tree["profile"], tree["node"]) == ("default/web", "default-scheduler", "a")
+
+
+def test_facts_are_checked_by_their_kind() -> None:
+    tree = json.loads(json.dumps(decision_tree(decide(parse_scenario(TOO_LARGE, "test")))))
+    assert_valid(tree)
+    detail = tree["rejections"][0]["details"][0]
+    assert detail["kind"] == "insufficientResource"
+    del detail["facts"]["requested"]
+    assert not VALIDATOR.is_valid(tree)
+    detail["kind"] = "aKindOfSomebodysPlugin"
+    assert_valid(tree)
+
+
+def test_every_kind_of_detail_is_in_the_schema() -> None:
+    sources = [*(KSCHEDULER / "plugins").rglob("*.py"), KSCHEDULER / "scheduling" / "cycle" / "rejection_details.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    kinds = set(re.findall(r'Detail\(\s*"(\w+)"', text)) | {
+        "besideNominated",
+        "detailsFailed",
+        "antiAffinity",
+        "repelled",
+    }
+    known = {one["if"]["properties"]["kind"]["const"] for one in SCHEMA["$defs"]["detail"]["allOf"]}
+    assert kinds <= known
+    assert len(kinds) > 15
+
+
+class Licences(Plugin):
+    """A plugin of somebody's: node b has no licence left."""
+
+    name = "Licences"
+
+    def __init__(self, args: object, handle: object) -> None:
+        del args, handle
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.where(rows == nodes.row_of("b"), 1, 0)
+
+    reasons: ClassVar = {1: "no licence left"}
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        yield Detail("noLicence", "all 5 licences are in use", rows, {"licences": 5})
+
+
+def test_a_plugin_of_somebodys_own_may_give_details() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Licences"}]}}}],
+    }
+    line = scenario_line(nodes=[node_tree("a"), node_tree("b")], config=config)
+    plugins = Registry({**{plugin.name: plugin for plugin in IN_TREE}, "Licences": Licences})
+    decision = decide(parse_scenario(line, "test"), plugins)
+    tree = json.loads(json.dumps(decision_tree(decision)))
+    assert_valid(tree)
+    (rejection,) = tree["rejections"]
+    assert rejection["details"] == [
+        {
+            "kind": "noLicence",
+            "text": "all 5 licences are in use",
+            "nodes": ["b"],
+            "besideNominatedPods": [],
+            "facts": {"licences": 5},
+        }
+    ]
+    assert "- all 5 licences are in use" in decision_text(decision)
