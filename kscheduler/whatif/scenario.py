@@ -147,7 +147,7 @@ def read_source(path: str) -> Iterator[Scenario | Document]:
     try:
         with _opened(path) as file:
             for number, document in _documents(file, path, name):
-                tree = document if isinstance(document, dict) else _object_in(document)
+                tree = document if isinstance(document, dict) else _object_in(document, f"{name}:{number}")
                 if tree is not None:
                     yield from flattened(tree, f"{name}: document {number}")
                 elif not isinstance(document, dict):
@@ -166,7 +166,7 @@ def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
         read = _DECODER.decode(line)
     except UndecodableError as error:
         raise ScenarioError(f"{where}: {_with_field_first(str(error))}") from None
-    tree = msgspec.json.decode(line)
+    tree = _whole(line, where)
     _refuse_unknown(tree, _KEYS, "", where)
     _refuse_unknown(tree.get("objects") or {}, _LISTS | _NOT_READ, "objects", where)
     try:
@@ -175,6 +175,15 @@ def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
         raise ScenarioError(f"{where}: config: {'; '.join(str(problem) for problem in error.problems)}") from None
     notes = tuple(f"{where}: {one}" for one in misspelt(tree, _Line))
     return Scenario(read.objects, read.pod, config, read.id, where, notes)
+
+
+def _whole(document: bytes | msgspec.Raw, where: str) -> dict[str, Any]:
+    """With the fields that nobody reads, which may be what is broken. Raises `ScenarioError`."""
+    try:
+        tree: dict[str, Any] = msgspec.json.decode(document)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ScenarioError(f"{where}: not JSON: {error}") from None
+    return tree
 
 
 def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, where: str) -> None:
@@ -248,16 +257,15 @@ def _looks_like_yaml(line: bytes) -> bool:
     return line.startswith((b"---", b"#", b"%YAML", b"- ")) or re.match(rb"[A-Za-z]+:(\s|$)", line) is not None
 
 
-def _object_in(document: bytes | msgspec.Raw) -> dict[str, Any] | None:
-    """The Kubernetes object in a document; `None` for a scenario and for what is broken."""
+def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | None:
+    """The Kubernetes object in a document; `None` for a scenario and what is no object. Raises `ScenarioError`."""
     try:
         keys = _SHALLOW.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
     if "kind" not in keys or "apiVersion" not in keys:
         return None
-    tree: dict[str, Any] = msgspec.json.decode(document)
-    return tree
+    return _whole(document, where)
 
 
 def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:

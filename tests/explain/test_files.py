@@ -101,6 +101,21 @@ def test_scenarios_bring_their_pod_and_configuration(
     assert "scenarios bring their pod and configuration" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "broken",
+    [b'"\xff"', b"[" * 5000 + b"]" * 5000, b"1e99999"],
+    ids=["no UTF-8", "nested too deep", "a huge number"],
+)
+@pytest.mark.parametrize("kind", [b"", b'"kind":"Pod","apiVersion":"v1",'], ids=["a scenario", "an object"])
+def test_what_is_broken_in_a_field_that_nobody_reads_is_no_traceback(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: bytes, broken: bytes
+) -> None:
+    line = b"{" + kind + json.dumps(scenario()).encode()[1:-1] + b',"expect":' + broken + b"}"
+    code = run("--from", written(tmp_path, line), *([] if not kind else OURS))
+    err = capsys.readouterr().err
+    assert (code, err) == (0, "") or (code == 2 and err.startswith("kscheduler: ") and err.count("\n") == 1)
+
+
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 
