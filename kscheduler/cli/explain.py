@@ -1,4 +1,13 @@
-"""`kscheduler explain`: where a pod goes and why, from a file of scenarios or from a live cluster."""
+"""`kscheduler explain`: where a pod goes and why, in a live cluster or in one from a file.
+
+    explain POD                      a pod of the live cluster
+    explain -f pod.yaml              one that does not exist yet, in the live cluster
+    explain --from FILE              scenarios, or objects that kubectl has printed: each pending pod of those
+    explain --from FILE POD          a pod of those objects
+    explain --from FILE -f pod.yaml  a pod that does not exist yet, in that cluster
+
+docs/explain.md describes output, files and exit codes.
+"""
 
 import argparse
 import asyncio
@@ -6,104 +15,200 @@ import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.flags import add_feature_gates, feature_gates
 from kscheduler.cli.refusal import refuse
-from kscheduler.client.connection import load_connection
+from kscheduler.client.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.loader import LoadedConfig, load_file
-from kscheduler.explain.as_json import decision_tree
+from kscheduler.config.loader import load_file
+from kscheduler.explain.as_json import decision_tree, schema_text
 from kscheduler.explain.as_text import Style, decision_text, style_of
-from kscheduler.explain.live import LiveScenario, live_scenario
+from kscheduler.explain.from_files import Asked, questions_from, read_new_pods
+from kscheduler.explain.live import live_question, new_pod_questions
 from kscheduler.explain.printable import printable
-from kscheduler.whatif.decide import Decision, decide
-from kscheduler.whatif.scenario import ScenarioError, read_scenarios
+from kscheduler.explain.question import Question
+from kscheduler.explain.serving import Serving, serving
+from kscheduler.simulation.objects.pod_defaults import add_default_tolerations, default_pod_spec, merge_label_keys
+from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.scenario import ScenarioError
 
-_FAILED, _BAD_INPUT, _BROKEN_PIPE = 1, 2, 141
+_EXPLAINED, _FAILED, _BAD_INPUT, _BROKEN_PIPE = 0, 1, 2, 141
+_POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
 Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, who gave how many points, who
-turned the others down. Nothing is written to any cluster, and no service has to run."""
+turned the others down and what exactly was wrong with them. Nothing is written to any cluster, and no service has to
+run."""
+_EPILOG = """\
+Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
+not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
+
+
+class _RefusedError(ValueError):
+    """Flags that do not go together."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
     """Add the subcommand."""
     parser = subparsers.add_parser(
-        "explain", help="say where a pod goes and why", description=_DESCRIPTION, allow_abbrev=False
+        "explain",
+        help="say where a pod goes and why",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
     )
-    parser.add_argument("pod", nargs="?", metavar="NAMESPACE/POD", help="a pod of the cluster that kubeconfig names")
-    parser.add_argument(
+    what = parser.add_argument_group("what is asked")
+    what.add_argument("pod", nargs="?", metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n")
+    what.add_argument(
+        "-f",
+        "--filename",
+        metavar="FILE",
+        default="",
+        help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
+        "whose first pod is explained; - is standard input",
+    )
+    what.add_argument(
         "--from",
         dest="source",
         metavar="FILE",
-        help="judge scenarios instead: a JSON object per line, gzipped or not; - is standard input",
+        help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
+        "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
     )
-    parser.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
-    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="default: as kubectl finds it")
-    parser.add_argument("--master", metavar="URL", default="", help="the API server, such as http://127.0.0.1:8001")
-    parser.add_argument("--config", metavar="FILE", help="KubeSchedulerConfiguration; default: the default plugins")
+    what.add_argument("-n", "--namespace", metavar="NAME", default="", help="default: that of the context")
+    who = parser.add_argument_group("who would schedule it")
+    who.add_argument("--config", metavar="FILE", help="the KubeSchedulerConfiguration that your scheduler runs with")
+    who.add_argument(
+        "--scheduler-name", metavar="NAME", help="without --config: the name it serves (default kscheduler)"
+    )
+    add_feature_gates(parser)
+    where = parser.add_argument_group("the live cluster")
+    where.add_argument("--kubeconfig", metavar="FILE", default="", help="default: as kubectl finds it")
+    where.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current-context")
+    where.add_argument("--master", metavar="URL", default="", help="the API server, such as http://127.0.0.1:8001")
+    how = parser.add_argument_group("the answer")
+    how.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
+    how.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answers. 0: judged; 1: the cluster did not answer; 2: bad input, one line on standard error."""
+    """Print the answers, and return the exit code; what cannot be done is one line on standard error."""
     try:
         return _run(args)
     except BrokenPipeError:
         # The reader (head, less) has seen enough. Nothing may be flushed into the closed pipe at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
-    except (ScenarioError, ConfigError, ConfigurationError) as problem:
+    except (ScenarioError, ConfigError, ConfigurationError, _RefusedError) as problem:
         return _complain(str(problem), _BAD_INPUT)
     except (ClientError, UndecodableError) as problem:
         return _complain(str(problem), _FAILED)
 
 
 def _run(args: argparse.Namespace) -> int:
-    if (args.pod is None) == (args.source is None):
-        return _complain("name either a pod (NAMESPACE/POD) or a file of scenarios (--from FILE)", _BAD_INPUT)
-    if args.source is not None:
-        if args.config or args.kubeconfig or args.master:
-            return _complain(
-                "--config, --kubeconfig and --master go with NAMESPACE/POD; scenarios bring their own", _BAD_INPUT
-            )
-        _print((decide(scenario) for scenario in read_scenarios(args.source)), args.output)
-        return 0
-    namespace, slash, name = args.pod.partition("/")
-    if not (namespace and slash and name) or "/" in name:
-        return _complain(f"{args.pod!r} is not NAMESPACE/POD, such as default/web-0", _BAD_INPUT)
-    config = load_file(Path(args.config)) if args.config else None
-    live = asyncio.run(_read_cluster(args, namespace, name, config))
-    for note in live.notes:
-        print(f"kscheduler: {printable(note)}", file=sys.stderr)
-    _print([decide(live.scenario)], args.output)
-    return 0
+    if args.schema:
+        sys.stdout.write(schema_text())
+        return _EXPLAINED
+    _check(args)
+    served = _serving(args)
+    if args.source is None:
+        return _print(asyncio.run(_ask_cluster(args, served)), args.output)
+    namespace, name = _pod_of(args, "default")
+    asked = Asked(
+        namespace,
+        name,
+        args.filename,
+        is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
+        or bool(args.feature_gates),
+    )
+    return _print(questions_from(args.source, asked, served, _default_pod), args.output)
 
 
-async def _read_cluster(
-    args: argparse.Namespace, namespace: str, name: str, config: LoadedConfig | None
-) -> LiveScenario:
-    connection = await load_connection(master=args.master, kubeconfig=args.kubeconfig)
-    async with APIClient(connection) as client:
-        return await live_scenario(client, namespace, name, config)
+def _check(args: argparse.Namespace) -> None:
+    """Refuse what does not go together. Raises `_RefusedError`."""
+    if not (args.pod or args.source or args.filename):
+        raise _RefusedError(
+            "name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)"
+        )
+    if args.pod and args.filename:
+        raise _RefusedError("a POD exists and -f FILE is one that does not: give one of them")
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise _RefusedError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    if args.source == "-" and args.filename == "-":
+        raise _RefusedError("--from and -f cannot both be standard input")
+    if args.config and args.scheduler_name is not None:
+        raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
+    if args.scheduler_name is not None and not args.scheduler_name:
+        raise _RefusedError("--scheduler-name: a name is needed")
 
 
-def _print(decisions: Iterable[Decision], output: str) -> None:
+def _serving(args: argparse.Namespace) -> Serving:
+    gates = feature_gates(args.feature_gates)
+    for warning in gates.warnings:
+        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    config = load_file(Path(args.config), gates) if args.config else None
+    return serving(config, args.scheduler_name or "", gates)
+
+
+def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
+    """Namespace and name of what was asked for; the name is empty where no pod was named. Raises `_RefusedError`."""
+    given: str = args.pod or ""
+    prefix, slash, name = given.partition("/")
+    if not slash:
+        return args.namespace or default_namespace, given
+    if not (prefix and name) or "/" in name:
+        raise _RefusedError(f"{given!r} is not NAMESPACE/POD, such as default/web-0")
+    if args.namespace and prefix not in (args.namespace, *_POD_PREFIXES):
+        raise _RefusedError(f"{given!r} names another namespace than -n {args.namespace}")
+    return args.namespace or prefix, name
+
+
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Question]:
+    where = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    namespace = args.namespace or (current_namespace(**where) if "/" not in (args.pod or "") else "default")
+    namespace, name = _pod_of(args, namespace)
+    if args.filename:
+        news, besides = read_new_pods(args.filename, namespace, _default_pod)
+    async with APIClient(await load_connection(**where)) as client:
+        if args.filename:
+            return await new_pod_questions(client, news, besides, served, _default_pod)
+        return [await live_question(client, namespace, name, served)]
+
+
+def _default_pod(tree: dict[str, Any]) -> None:
+    """What the API server fills in, as the embedded one does it."""
+    tree["metadata"].setdefault("labels", {})
+    default_pod_spec(tree["spec"])
+    add_default_tolerations(tree["spec"])
+    merge_label_keys(tree)
+
+
+def _print(questions: Iterable[Question], output: str) -> int:
     style = style_of(sys.stdout)
-    for position, decision in enumerate(decisions):
+    failed, told = False, set[str]()
+    for position, question in enumerate(questions):
+        for note in question.notes:
+            if note not in told:
+                print(f"kscheduler: {printable(note)}", file=sys.stderr)
+                told.add(note)
+        decision = question.answer()
+        failed |= bool(decision.error)
         if output == "json":
-            print(msgspec.json.encode(decision_tree(decision)).decode())
+            print(msgspec.json.encode(decision_tree(decision, question.situation, question.notes)).decode())
         else:
-            print(_text(decision, style, is_first=position == 0))
+            print(_text(decision, question, style, is_first=position == 0))
     sys.stdout.flush()
+    return _FAILED if failed else _EXPLAINED
 
 
-def _text(decision: Decision, style: Style, *, is_first: bool) -> str:
-    text = decision_text(decision, style)
+def _text(decision: Decision, question: Question, style: Style, *, is_first: bool) -> str:
+    text = decision_text(decision, style, question.situation)
     encoding = sys.stdout.encoding or "utf-8"
     shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
     return shown if is_first else f"\n{shown}"

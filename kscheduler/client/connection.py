@@ -129,6 +129,19 @@ async def load_connection(
     raise ConfigurationError(message)
 
 
+def current_namespace(
+    *, master: str = "", kubeconfig: str = "", context: str = "", environ: Mapping[str, str] = os.environ
+) -> str:
+    """The namespace that kubectl would take with the same arguments. Raises `ConfigurationError`."""
+    paths = [] if master and not kubeconfig else _kubeconfig_paths(kubeconfig, environ)
+    if paths:
+        return read_kubeconfig(paths, context).namespace
+    own = Path(_ACCOUNT) / "namespace"
+    if not master and "KUBERNETES_SERVICE_HOST" in environ and own.exists():
+        return own.read_text(encoding="utf-8").strip() or "default"
+    return "default"
+
+
 def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
     """An argument must exist. Of several files in $KUBECONFIG kubectl passes over missing ones, not over all."""
     if kubeconfig:

@@ -49,6 +49,12 @@ class KubeConfig:
         """The API server's URL without a trailing slash."""
         return str(self.cluster["server"]).rstrip("/")
 
+    @property
+    def namespace(self) -> str:
+        """The namespace of the context; `default` where it names none."""
+        named = (entry["context"].get("namespace") for entry in self.tree["contexts"] if entry["name"] == self.context)
+        return str(next(named, None) or "default")
+
 
 def read_kubeconfig(paths: Iterable[str], context: str = "") -> KubeConfig:
     """Read, merge and check; `context` overrides current-context. Raises `ConfigurationError`."""

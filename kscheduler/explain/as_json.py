@@ -1,7 +1,17 @@
-"""A decision as one JSON object, with the keys of the recorded decisions (tests/vectors says what each holds)."""
+"""A decision as one JSON object.
 
-from typing import Any
+Two families of keys. Those of the recorded decisions (tests/vectors says what each holds) are compared key by key by
+whoever verifies decisions: none is ever renamed, removed or extended. Everything else an explanation has to tell stands
+in keys of its own beside them. `explanation.schema.json`, which `kscheduler explain --schema` prints, describes both.
+"""
 
+from collections.abc import Iterable
+from importlib import resources
+from typing import Any, Final
+
+from kscheduler.explain.explanation_keys import explanation_keys
+from kscheduler.explain.outcome import cycle_outcome, outcome_of
+from kscheduler.explain.situation import NO_SITUATION, Situation
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.framework.status import Code, Status
@@ -9,6 +19,10 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
 
 Tree = dict[str, Any]
+
+API_VERSION: Final = "explain.kscheduler.io/v1"
+"""Moves to `v2` when a key is taken away or means something else; keys may be added at any time."""
+KIND: Final = "Explanation"
 
 _NOTHING: Tree = {
     "error": None,
@@ -25,14 +39,38 @@ _NOTHING: Tree = {
 }
 
 
-def decision_tree(decision: Decision) -> Tree:
+def schema_text() -> str:
+    """The JSON Schema of what `decision_tree` returns."""
+    return resources.files("kscheduler.explain").joinpath("explanation.schema.json").read_text(encoding="utf-8")
+
+
+def decision_tree(decision: Decision, situation: Situation = NO_SITUATION, notes: Iterable[str] = ()) -> Tree:
     """The decision as plain dicts and lists, keys always the same."""
-    tree = {"id": decision.scenario.id, **_NOTHING}
+    pod = decision.scenario.pod
+    cycle = cycle_outcome(decision)
+    header = {
+        "apiVersion": API_VERSION,
+        "kind": KIND,
+        "id": decision.scenario.id or pod.key,
+        "pod": {
+            "namespace": pod.metadata.namespace,
+            "name": pod.metadata.name,
+            "uid": pod.metadata.uid,
+            "schedulerName": pod.spec.scheduler_name,
+        },
+        "outcome": outcome_of(decision, situation).value,
+        "cycleOutcome": None if cycle is None else cycle.value,
+        "isHypothetical": situation.is_hypothetical,
+    }
+    return {**header, **_recorded_keys(decision), **explanation_keys(decision, situation), "notes": list(notes)}
+
+
+def _recorded_keys(decision: Decision) -> Tree:
     if decision.error:
-        return {**tree, "error": decision.error, "message": None}
+        return {**_NOTHING, "error": decision.error, "message": None}
     if decision.pre_enqueue is not None:
-        return {**tree, "preEnqueue": _status(decision.pre_enqueue)}
-    return {**tree, **_of_record(decision.record)} if decision.record is not None else tree
+        return {**_NOTHING, "preEnqueue": status_tree(decision.pre_enqueue)}
+    return {**_NOTHING, **_of_record(decision.record)} if decision.record is not None else dict(_NOTHING)
 
 
 def _of_record(record: SchedulingRecord) -> Tree:
@@ -41,7 +79,7 @@ def _of_record(record: SchedulingRecord) -> Tree:
     rejected = record.diagnosis.pre_filter
     feasible = record.feasible_names()
     return {
-        "preFilter": None if rejected.code is Code.SUCCESS else _status(rejected),
+        "preFilter": None if rejected.code is Code.SUCCESS else status_tree(rejected),
         "preFilterNodes": None if record.node_names is None or rejected.is_rejected else sorted(record.node_names),
         "filter": _filter(record.diagnosis),
         "feasible": sorted(feasible),
@@ -71,7 +109,8 @@ def _preemption(record: SchedulingRecord) -> Tree:
     return {"preemption": outcome, "preemptionCandidates": by_node or None}
 
 
-def _status(status: Status) -> Tree:
+def status_tree(status: Status) -> Tree:
+    """A status for a program."""
     return {"status": status.code.label, "plugin": status.plugin, "reasons": list(status.reasons)}
 
 

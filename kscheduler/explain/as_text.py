@@ -3,167 +3,182 @@
 Names and reasons come from other people's objects, so characters that could steer a terminal are taken out of them.
 """
 
-import os
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, TextIO
+from typing import Final
 
+from kscheduler.explain.layout import BOLD, DIM, GREEN, INDENT, PLAIN, RED, YELLOW, Style, nodes, style_of, wrapped
+from kscheduler.explain.outcome import Outcome, cycle_outcome
+from kscheduler.explain.points_text import point_lines, tie_lines
 from kscheduler.explain.preemption_text import preemption_lines
 from kscheduler.explain.printable import printable, some
+from kscheduler.explain.rejection_text import detail_lines, rejection_lines
+from kscheduler.explain.rejections import named_details
+from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.decide import Decision, pods_going, without_nomination
+
+__all__ = ["Style", "decision_text", "style_of"]
 
 _EXAMPLES: Final = 3
-"""Nodes that are named for each reason."""
-_NARROWEST_NODE: Final = 6
-_DEFAULT_WIDTH: Final = 100
-_INDENT: Final = "  "
-
-_BOLD, _RED, _GREEN, _DIM = "1", "31", "32", "2"
+_GATES: Final = "SchedulingGates"
 
 
-@dataclass(frozen=True, slots=True)
-class Style:
-    """How the text is laid out."""
-
-    colour: bool = False
-    width: int = _DEFAULT_WIDTH
-    """Columns; nodes that do not fit beside each other are left out of the table of points."""
-
-    def paint(self, text: str, code: str) -> str:
-        """The text in a colour, where there are colours."""
-        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
-
-
-def style_of(stream: TextIO) -> Style:
-    """Colours and width for a terminal (unless NO_COLOR is set); plain text for everything else."""
-    if not stream.isatty():
-        return Style()
-    try:
-        width = os.get_terminal_size(stream.fileno()).columns
-    except OSError:
-        width = _DEFAULT_WIDTH
-    return Style(colour=not os.environ.get("NO_COLOR"), width=max(width, 40))
-
-
-def decision_text(decision: Decision, style: Style = Style()) -> str:
+def decision_text(decision: Decision, style: Style = PLAIN, situation: Situation = NO_SITUATION) -> str:
     """The whole answer, without a line end."""
-    return "\n".join(_lines(decision, style))
+    lines = (part.rstrip() for line in _lines(decision, style, situation) for part in wrapped(line, style.width))
+    return "\n".join(lines)
 
 
-def _lines(decision: Decision, style: Style) -> Iterator[str]:
+def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[str]:
     pod = printable(decision.scenario.pod.key)
     prefix = f"[{printable(decision.scenario.id)}] " if decision.scenario.id else ""
-    title = f"{prefix}{style.paint(pod, _BOLD)}"
-    if decision.error:
-        yield f"{title}: {style.paint('error', _RED)}: {printable(decision.error)}"
-    elif decision.pre_enqueue is not None:
-        yield f"{title}: {style.paint('held', _RED)} before the queue"
-        yield _INDENT + _status_text(decision.pre_enqueue)
-    elif decision.record is not None:
-        yield f"{title}: {_outcome(decision.record, style)}"
-        yield from (f"{_INDENT}{line}".rstrip() for line in _record_lines(decision.record, style))
+    title = f"{prefix}{style.paint(pod, BOLD)}"
+    fits = cycle_outcome(decision) is Outcome.PLACED
+    event = decision.record.message if decision.record is not None else ""
+    told = situation_lines(situation, fits=fits, event=event)
+    facts = [f"{INDENT}{printable(line)}" for line in told]
+    if situation.origin:
+        facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
+    match situation.standing:
+        case Standing.FINISHED:
+            yield f"{title}: has finished ({printable(situation.phase)}); nobody schedules it any more"
+            yield from _where_it_was(situation, "it ran on")
+        case Standing.TERMINATING:
+            yield f"{title}: is being deleted since {printable(situation.deleted_at)}; nobody schedules it any more"
+            yield from _where_it_was(situation, "it is still on")
+        case Standing.BOUND:
+            phase = f", phase {printable(situation.phase)}" if situation.phase else ""
+            yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
+            yield from facts
+            yield from _hypothetical(decision, style, "as if it were pending now")
+        case Standing.NOT_SERVED:
+            name = printable(situation.scheduler_name)
+            yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
+            yield from facts
+            yield from _hypothetical(decision, style, f"as if a profile named {name} served it here")
+        case _:
+            yield f"{title}: {_outcome(decision, style)}"
+            yield from facts
+            yield from _body(decision, style)
 
 
-def _outcome(record: SchedulingRecord, style: Style) -> str:
-    if record.node_name:
-        return f"goes to {style.paint(printable(record.node_name), _GREEN)}"
-    return style.paint("fits on no node", _RED)
+def _where_it_was(situation: Situation, where: str) -> Iterator[str]:
+    if situation.node_name:
+        yield f"{INDENT}{where} {printable(situation.node_name)}"
 
 
-def _record_lines(record: SchedulingRecord, style: Style) -> Iterator[str]:
+def _hypothetical(decision: Decision, style: Style, condition: str) -> Iterator[str]:
+    yield ""
+    yield f"{style.paint('HYPOTHETICAL', YELLOW)}, {condition}: {_outcome(decision, style)}"
+    yield from _body(decision, style)
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
+
+
+def _outcome(decision: Decision, style: Style) -> str:
+    record = decision.record
+    match cycle_outcome(decision):
+        case Outcome.PLACED if record is not None:
+            return f"goes to {style.paint(printable(record.node_name), GREEN)}"
+        case Outcome.PREEMPTING if record is not None:
+            room = printable(record.nominated_node_name or "")
+            return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
+        case Outcome.GATED:
+            return f"{style.paint('held', RED)} before the queue"
+        case Outcome.HELD:
+            return f"{style.paint('held', RED)}: it needs a rule that kscheduler has not built"
+        case Outcome.ERROR:
+            return f"{style.paint('error', RED)}: {printable(decision.error)}"
+        case _:
+            return style.paint("fits on no node", RED)
+
+
+def _body(decision: Decision, style: Style) -> Iterator[str]:
+    if decision.error and decision.profile is None:
+        served = [one.scheduler_name for one in decision.scenario.config.configuration.profiles]
+        yield f"{INDENT}profiles served: {', '.join(some(served, _EXAMPLES))}"
+    if decision.pre_enqueue is not None:
+        yield INDENT + _status_text(decision.pre_enqueue)
+        if decision.pre_enqueue.plugin == _GATES:
+            yield f"{INDENT}no scheduler looks at it until whoever set the gates has removed them"
+    if decision.record is not None:
+        lines = _record_lines(decision, decision.record, style)
+        yield from (f"{INDENT}{line}".rstrip() for line in lines)
+
+
+def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
     if not record.num_all_nodes:
         yield printable(record.message)
         return
     if record.node_names is not None:
         names = ", ".join(some(sorted(record.node_names), _EXAMPLES))
         yield f"only these nodes were looked at ({', '.join(record.narrowed_by)}): {names}"
-    if record.diagnosis.pre_filter.code is not Code.SUCCESS:
-        yield f"turned down for all {record.num_all_nodes} nodes at once"
-        yield _INDENT + _status_text(record.diagnosis.pre_filter)
+    rejected = record.diagnosis.pre_filter
+    if rejected.code is not Code.SUCCESS:
+        if cycle_outcome(decision) is not Outcome.HELD:
+            yield f"turned down for all {nodes(record.num_all_nodes)} at once"
+        yield INDENT + _status_text(rejected)
+        yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
     else:
-        yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit"
-        yield from _points(record, style)
-        yield from _rejections(record)
+        yield from _nomination_lines(decision, record)
+        yield from _judged_lines(decision, record, style)
+        yield from _without_nomination(decision, style)
     yield from preemption_lines(record)
     if record.message:
         yield ""
-        yield f"event: {style.paint(printable(record.message), _DIM)}"
+        for line in wrapped(f"event: {printable(record.message)}", style.width - len(INDENT)):
+            yield line[: -len(line.lstrip())] + style.paint(line.lstrip(), DIM)
+
+
+def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
+    """How many nodes fit, who gave the points, and who turned the others down."""
+    if record.only_nominated:
+        node = printable(record.node_name)
+        yield f"only its nominated node {node} was tried, and it fits there; the other {_others(record)} not looked at"
+    else:
+        seen = record.num_evaluated
+        sampled = f" ({seen} looked at)" if record.node_names is None and seen < record.num_all_nodes else ""
+        yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
+    yield from point_lines(record, style, len(INDENT))
+    yield from tie_lines(record)
+    yield from rejection_lines(decision, record)
+
+
+def _others(record: SchedulingRecord) -> str:
+    others = record.num_all_nodes - 1
+    return f"{nodes(others)} {'was' if others == 1 else 'were'}"
+
+
+def _nomination_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
+    """What has become of a nomination that did not hold."""
+    nominated = record.pod.pod.status.nominated_node_name
+    if not nominated or record.only_nominated:
+        return
+    node = printable(nominated)
+    if nominated not in record.diagnosis.names:
+        yield f"nominated to {node}, which does not exist: all nodes were judged"
+    elif nominated in record.feasible_names():
+        return
+    elif going := pods_going(decision, nominated):
+        names = ", ".join(some(list(going), _EXAMPLES))
+        is_or_are = "is" if len(going) == 1 else "are"
+        yield f"nominated to {node}, where it does not fit yet: {names} {is_or_are} being deleted there"
+    else:
+        yield f"nominated to {node}, where it does not fit (any more): all nodes were judged"
+
+
+def _without_nomination(decision: Decision, style: Style) -> Iterator[str]:
+    other = without_nomination(decision)
+    if other is None:
+        return
+    yield ""
+    goes = f"it would go to {printable(other.node_name)}" if other.node_name else "it would fit nowhere"
+    yield f"without the nomination {goes}"
+    narrower = Style(style.colour, style.width - len(INDENT))
+    yield from (f"{INDENT}{line}".rstrip() for line in _judged_lines(decision, other, narrower))
 
 
 def _status_text(status: Status) -> str:
     return f"{status.plugin}: {printable(status.message)}" if status.plugin else printable(status.message)
-
-
-# --- who turned nodes down --------------------------------------------------------------------------------------------
-
-
-def _rejections(record: SchedulingRecord) -> Iterator[str]:
-    """Per plugin, in the order they ran, and per reason: how many nodes, and which for example."""
-    for plugin, of_plugin in _rejected_nodes(record).items():
-        yield ""
-        count = sum(map(len, of_plugin.values()))
-        yield f"{plugin or 'PreFilter'} turned {count} {'node' if count == 1 else 'nodes'} down"
-        most_first = sorted(of_plugin.items(), key=lambda entry: (-len(entry[1]), entry[0].reasons))
-        rows = [_rejection_row(status, names) for status, names in most_first]
-        yield from (f"{_INDENT}{line}" for line in _aligned(rows, right={0}))
-
-
-def _rejected_nodes(record: SchedulingRecord) -> dict[str, dict[Status, list[str]]]:
-    nodes: dict[str, dict[Status, list[str]]] = {}
-    for node, status in record.diagnosis.by_node():
-        nodes.setdefault(status.plugin, {}).setdefault(status, []).append(node)
-    return nodes
-
-
-def _rejection_row(status: Status, names: list[str]) -> tuple[str, ...]:
-    is_hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    help_text = "no preemption helps" if is_hopeless else "preemption might help"
-    return str(len(names)), printable(status.message), help_text, ", ".join(some(sorted(names), _EXAMPLES))
-
-
-# --- who gave points --------------------------------------------------------------------------------------------------
-
-
-def _points(record: SchedulingRecord, style: Style) -> Iterator[str]:
-    """The best nodes side by side, one line per plugin, weights included."""
-    if not len(record.totals):
-        return
-    names = record.feasible_names()
-    best = sorted(range(len(names)), key=lambda at: (names[at] != record.node_name, -record.totals[at], names[at]))
-    columns = [("points", *(_plugin_label(one.plugin, one.weight) for one in record.scores), "total")]
-    for at in best:
-        points = [str(int(one.points[at])) for one in record.scores]
-        columns.append((printable(names[at]), *points, str(int(record.totals[at]))))
-    shown = _that_fit(columns, style.width - 2 * len(_INDENT))
-    yield ""
-    yield from (
-        f"{_INDENT}{line}" for line in _aligned(list(zip(*shown, strict=True)), right=set(range(1, len(shown))))
-    )
-    if len(shown) < len(columns):
-        yield f"{_INDENT}(the best {len(shown) - 1} of {len(names)} nodes that fit)"
-
-
-def _plugin_label(plugin: str, weight: int) -> str:
-    return plugin if weight == 1 else f"{plugin} (weight {weight})"
-
-
-def _that_fit(columns: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """The first columns that stand beside each other, the labels and one node at least."""
-    shown: list[tuple[str, ...]] = []
-    used = 0
-    for column in columns:
-        used += max(_NARROWEST_NODE, *map(len, column)) + 2
-        if used > width and len(shown) > 1:
-            break
-        shown.append(column)
-    return shown
-
-
-def _aligned(rows: list[tuple[str, ...]], right: set[int]) -> Iterator[str]:
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
-
-    for row in rows:
-        cells = enumerate(zip(row, widths, strict=True))
-        yield "  ".join(cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in cells).rstrip()

@@ -1,54 +1,114 @@
-"""A pod of a live cluster as a scenario: its objects are read once, nothing is written, no service is needed."""
+"""A pod of a live cluster: its objects are read once, nothing is written, no service is needed.
 
-from dataclasses import dataclass
-from typing import Any
+A pod that does not exist yet is sent to the API server as a dry run, so that defaults and admission (limit ranges,
+priority classes, webhooks) are the cluster's own; where that is refused, local defaults stand in and a note says so.
+"""
 
-from msgspec.structs import replace
+from typing import Any, Final
+
+import msgspec
 
 from kscheduler.api.codec import Decoder
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
 from kscheduler.api.meta import KubeObject
-from kscheduler.client.errors import APIError
+from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import ListDecoder
-from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.whatif.scenario import ClusterObjects, Scenario
+from kscheduler.explain.as_if import locally_defaulted, question_about_new
+from kscheduler.explain.question import OVER, Question, question_about
+from kscheduler.explain.serving import Serving
+from kscheduler.explain.situation import standing_of
+from kscheduler.whatif.manifests import DefaultPod, Manifests
+from kscheduler.whatif.new_pods import NewPod
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
 _PAGE = 500
 _RETRIES = 2
 """A person waits for the answer: a server that does not answer three times is named, not waited for."""
+_REFUSED_AS_WRITTEN: Final = (400, 422)
+"""The pod itself cannot be created: that is the answer."""
 
 _POD = Decoder(Pod)
 
 
-@dataclass(frozen=True, slots=True)
-class LiveScenario:
-    """The question, and what a reader should know about it."""
-
-    scenario: Scenario
-    notes: tuple[str, ...] = ()
-    """Objects that were passed over, and whether the pod has a node already."""
+class UnknownPodError(ClientError):
+    """The API server has no such pod."""
 
 
-async def live_scenario(
-    client: APIClient, namespace: str, name: str, config: LoadedConfig | None = None
-) -> LiveScenario:
-    """Read a pod and whatever the plugins read. Without `config` the pod's profile is the default one, under any name.
+async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question:
+    """Read a pod and whatever the plugins read.
 
     Nodes and pods must be readable; another kind that the reader may not list, or that the server does not have,
-    gets a note. Raises `ClientError` (not found included) and `UndecodableError`.
+    gets a note. Raises `ClientError` (`UnknownPodError` included) and `UndecodableError`.
     """
-    pod = _POD.decode(await client.get(PODS.object_path(name, namespace), retries=_RETRIES))
+    try:
+        pod = _POD.decode(await client.get(PODS.object_path(name, namespace), retries=_RETRIES))
+    except APIError as error:
+        if error.is_not_found:
+            raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
+        raise
     notes: list[str] = []
+    is_over = standing_of(pod, served.names) in OVER
+    objects = ClusterObjects() if is_over else await _read_cluster(client, notes)
+    return question_about(pod, objects, served, "cluster", tuple(notes))
+
+
+async def new_pod_questions(
+    client: APIClient, news: list[NewPod], besides: Manifests, served: Serving, default_pod: DefaultPod
+) -> list[Question]:
+    """Where pods would go that do not exist yet. Raises `ClientError`, and `ScenarioError` for one that cannot be."""
+    notes: list[str] = []
+    objects = await _read_cluster(client, notes)
+    questions = []
+    for new in news:
+        pod = await _defaulted(client, new, besides, default_pod)
+        question = question_about_new(new, pod, objects, besides, served, default_pod)
+        questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
+    return questions
+
+
+async def _defaulted(client: APIClient, new: NewPod, besides: Manifests, default_pod: DefaultPod) -> Pod:
+    try:
+        pod = await _dry_run(client, new)
+    except APIError as error:
+        if error.code in _REFUSED_AS_WRITTEN:
+            raise ScenarioError(f"{new.where}: the API server would not create it: {error.message}") from None
+        new.notes.append(f"the dry run at the API server failed ({error}): the defaults known here are presumed")
+        return locally_defaulted(new, besides, default_pod)
+    return pod
+
+
+async def _dry_run(client: APIClient, new: NewPod) -> Pod:
+    """The pod as the API server would store it, under the name that was asked for. Owners are told to nobody."""
+    metadata = dict(new.tree["metadata"])
+    owners = metadata.pop("ownerReferences", None)
+    path = f"{PODS.object_path('', metadata['namespace']).rstrip('/')}?dryRun=All&fieldValidation=Strict"
+    try:
+        answer = await client.post(path, _body(new, metadata), retries=_RETRIES)
+    except APIError as error:
+        if not error.is_already_exists:
+            raise
+        nameless = {key: value for key, value in metadata.items() if key != "name"}
+        answer = await client.post(path, _body(new, {**nameless, "generateName": "explained-"}), retries=_RETRIES)
+    tree = msgspec.json.decode(answer)
+    tree["metadata"]["name"] = metadata["name"]
+    if owners:
+        tree["metadata"]["ownerReferences"] = owners
+    return _POD.decode(msgspec.json.encode(tree))
+
+
+def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({**new.tree, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+# --- reading the cluster ----------------------------------------------------------------------------------------------
+
+
+async def _read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
     objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
-    if config is None:
-        config = default_configuration(pod.spec.scheduler_name)
-    if pod.spec.node_name:
-        notes.append(f"pod {pod.key} is on node {pod.spec.node_name} already; this is how it would be placed now")
-    unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
-    return LiveScenario(Scenario(ClusterObjects(**objects), unplaced, config, where="cluster"), tuple(notes))
+    return ClusterObjects(**objects)
 
 
 async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:

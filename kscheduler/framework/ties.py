@@ -1,7 +1,12 @@
 """Among equals: a choice that looks like chance and can be made again."""
 
+from typing import Final
+
 import numpy as np
 from numpy.typing import NDArray
+
+TIE_RULE: Final = "highest mix of pod UID and node name"
+"""How an explanation names the rule by which one of equal nodes wins."""
 
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)

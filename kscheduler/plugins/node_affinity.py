@@ -4,17 +4,19 @@ Two sources speak: the pod (nodeSelector and node affinity), and the profile's `
 profile has besides its own. Where all required terms name nodes, only those are looked at.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from kscheduler.api.core import Node, NodeSelectorTerm, PreferredSchedulingTerm
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.selectors import NodeTerm, parse_node_term
+from kscheduler.api.selectors import NodeTerm, Operator, Requirement, parse_node_term
 from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
@@ -22,6 +24,7 @@ from kscheduler.framework.normalize import default_normalize
 from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable
+from kscheduler.framework.wording import requirement_facts, requirement_text, term_text
 
 Preferences = tuple[tuple[NodeTerm, int], ...]
 """Terms with the weights that they earn."""
@@ -112,6 +115,24 @@ class NodeAffinity(Plugin):
         del cycle, pod, rows
         return default_normalize(scores)
 
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which requirement of which term does not hold, and what the nodes have instead."""
+        del cycle
+        if not len(rows):
+            yield Detail(
+                "conflictingNodeNames", "the required terms name no node that all of a term's lists share", rows
+            )
+            return
+        sources: list[tuple[str, tuple[NodeTerm, ...]]] = [
+            ("the profile's addedAffinity", self._added_terms or ()),
+            ("nodeSelector", (pod.node_selector,) if pod.node_selector is not None else ()),
+            ("required node affinity", pod.required_node_terms or ()),
+        ]
+        for source, terms in sources:
+            failing = rows[~nodes.matches_any(terms, rows)] if terms else rows[:0]
+            if len(failing):
+                yield _unmatched(source, terms, nodes, failing)
+
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
         """A node that matches now and is new or did not match before."""
         if not isinstance(new, Node):
@@ -146,6 +167,55 @@ def _node_matches(pod: PodInfo, node: Node) -> bool:
 
 def _node_matches_any(terms: Iterable[NodeTerm], node: Node) -> bool:
     return any(term.matches(node.metadata.labels, node.metadata.name) for term in terms)
+
+
+def _unmatched(source: str, terms: Sequence[NodeTerm], nodes: NodeTable, rows: Rows) -> Detail:
+    """Rows where none of the terms holds: of each term what fails, with what nodes have there."""
+    told, texts = [], []
+    for term in terms:
+        failing = [one for one in (*term.labels, *term.fields) if _fails(one, term, nodes, rows)]
+        found = [_found(one, term, nodes, rows) for one in failing]
+        facts = [{**requirement_facts(one), "found": its} for one, its in zip(failing, found, strict=True)]
+        told.append({"term": term_text(term), "failing": facts})
+        shown = [f"{requirement_text(one)}{_found_text(its)}" for one, its in zip(failing, found, strict=True)]
+        texts.append(", ".join(shown) or term_text(term))
+    if len(texts) == 1:
+        text = f"{source}: {texts[0]}"
+    else:
+        text = f"{source}: none of {len(texts)} terms holds: {'; '.join(texts)}"
+    return Detail("nodeLabelsMismatch", text, rows, {"source": source, "terms": told})
+
+
+def _found_text(found: Sequence[Mapping[str, Any]]) -> str:
+    """` (4 nodes have hdd, 2 nvme, 1 no such label)`"""
+    shown = [f"{one['nodes']} {'no such label' if one['value'] is None else one['value']}" for one in found[:3]]
+    if not shown:
+        return ""
+    first = "1 node has" if found[0]["nodes"] == 1 else f"{found[0]['nodes']} nodes have"
+    shown[0] = f"{first} {shown[0].partition(' ')[2]}"
+    more = [f"{len(found) - 3} other values"] if len(found) > 3 else []
+    return f" ({', '.join([*shown, *more])})"
+
+
+def _fails(one: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> bool:
+    """Whether the requirement does not hold on one of the rows."""
+    return not nodes.matches_term(_alone(one, term), rows).all()
+
+
+def _alone(one: Requirement, term: NodeTerm) -> NodeTerm:
+    """The term as if it had this requirement only."""
+    is_field = one in term.fields
+    return NodeTerm(() if is_field else (one,), (one,) if is_field else (), one.operator is Operator.NEVER)
+
+
+def _found(one: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> list[dict[str, Any]]:
+    """The values that the rows where it fails have, the most frequent first; for `metadata.name` nothing is counted."""
+    if one in term.fields:
+        return []
+    failing = rows[~nodes.matches_term(_alone(one, term), rows)]
+    values = Counter(nodes.info(row).labels.get(one.key) for row in failing.tolist())
+    ordered = sorted(values.items(), key=lambda entry: (-entry[1], entry[0] is not None, entry[0] or ""))
+    return [{"value": value, "nodes": count} for value, count in ordered]
 
 
 def _is_empty(term: NodeSelectorTerm) -> bool:

@@ -1,6 +1,6 @@
 """NodeDeclaredFeatures: some fields of a pod need a kubelet that says it can do what they ask for."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
@@ -9,6 +9,7 @@ import numpy as np
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
@@ -77,6 +78,15 @@ class NodeDeclaredFeatures(Plugin):
         features = cycle.read(_Required).features
         verdicts = [0 if features <= declared else self.LACKING for declared in nodes.feature_sets]
         return np.array(verdicts, dtype=np.int64)[nodes.feature_set[rows]] if any(verdicts) else PASS_ALL
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which features nodes do not declare."""
+        del pod
+        wanted = cycle.read(_Required).features
+        lacking_on = grouped(rows, lambda row: tuple(sorted(wanted - nodes.feature_sets[nodes.feature_set[row]])))
+        for lacking, group in lacking_on.items():
+            text = f"status.declaredFeatures lacks {', '.join(lacking)}"
+            yield Detail("featureNotDeclared", text, group, {"features": list(lacking)})
 
 
 def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

@@ -1,11 +1,12 @@
 """NodeName: a pod that names its node runs there or nowhere."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
@@ -40,3 +41,10 @@ class NodeName(Plugin):
         if not pod.node_name:
             return PASS_ALL
         return np.where(rows == nodes.row_of(pod.node_name), 0, self.MISMATCH)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """The node it asks for, and whether that exists."""
+        del cycle
+        exists = nodes.row_of(pod.node_name) >= 0
+        text = f"spec.nodeName asks for {pod.node_name}" + ("" if exists else ", which does not exist")
+        yield Detail("otherNodeName", text, rows, {"nodeName": pod.node_name, "exists": exists})

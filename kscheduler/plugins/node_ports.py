@@ -1,6 +1,6 @@
 """NodePorts: two pods on one node cannot have the same host port."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -8,6 +8,7 @@ import numpy as np
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import (
     NODE_ADD,
     ActionType,
@@ -61,6 +62,25 @@ class NodePorts(Plugin):
         codes[list(taken)] = self.TAKEN
         return codes[rows]
 
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which ports are taken, and by whom."""
+        del cycle
+
+        def taken(row: int) -> tuple[tuple[HostPort, str], ...]:
+            there = sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
+            return tuple((port, one.key) for port in sorted(pod.host_ports) for one in there if _takes(one, port))
+
+        by_ports = grouped(rows, lambda row: tuple(dict.fromkeys(port for port, _ in taken(row))))
+        for ports, group in by_ports.items():
+            holders = [(nodes.name_of(row), port, key) for row in group.tolist() for port, key in taken(row)]
+            listed = ", ".join(f"{number}/{protocol}{_at(address)}" for protocol, number, address in ports)
+            whose = ", ".join(dict.fromkeys(key for _, _, key in holders[:3])) + (", ..." if len(holders) > 3 else "")
+            text = f"host port {listed} is taken by {whose}" if ports else "a host port is taken"
+            held_by = [{"node": node, "pod": key, **_port_facts(port)} for node, port, key in holders]
+            yield Detail(
+                "hostPortTaken", text, group, {"ports": [_port_facts(one) for one in ports], "heldBy": held_by}
+            )
+
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
     """A pod that was on a node, or about to be, and had one of the ports."""
@@ -72,6 +92,19 @@ def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
     freed = PodInfo(old).host_ports
     frees_one = any(_conflict(wanted, port) for wanted in pod.host_ports for port in freed)
     return QueueingHint.QUEUE if frees_one else QueueingHint.SKIP
+
+
+def _takes(other: PodInfo, wanted: HostPort) -> bool:
+    return any(_conflict(wanted, port) for port in other.host_ports)
+
+
+def _at(address: str) -> str:
+    return "" if address == ALL_INTERFACES else f" on {address}"
+
+
+def _port_facts(port: HostPort) -> dict[str, object]:
+    protocol, number, address = port
+    return {"hostPort": number, "protocol": protocol, "hostIP": address}
 
 
 def _conflict(one: HostPort, other: HostPort) -> bool:

@@ -5,10 +5,10 @@ empty. The reasons follow from the code and the pod's resource names alone, so n
 Limit: extended resources that are backed by device claims (DRAExtendedResource) are looked for on the node only.
 """
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +25,7 @@ from kscheduler.config.plugin_args import (
     ScoringStrategy,
 )
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_info import allocatable_amounts
@@ -42,10 +43,13 @@ from kscheduler.framework.resource_scoring import (
 )
 from kscheduler.framework.row_index import compact, side_by_side, values_at
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.framework.wording import amount_text
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62
 """Bits of a positive int64 code that are used; a pod with more resources gets numbered sets of bits instead."""
+_CLOSEST: Final = 3
+"""Nodes that an explanation names for each resource."""
 
 Strategy = Callable[[Usage], Scores]
 Lack = tuple[int, NDArray[np.bool_], NDArray[np.bool_]]
@@ -106,6 +110,18 @@ class NodeResourcesFit(Plugin):
         del cycle
         demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
         return self._strategy(usage(nodes, rows, demands, nonzero=True))
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """How much of what is short, and which nodes come closest."""
+        del cycle
+        full = rows[nodes.pod_count[rows] >= nodes.allowed_pods[rows]]
+        if len(full):
+            yield _too_many_pods(nodes, full)
+        for name, amount in self._wanted(pod).amounts:
+            free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
+            lacking = np.flatnonzero(free < amount)
+            if len(lacking):
+                yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
     def _wanted(self, pod: PodInfo) -> "_Wanted":
         return _Wanted({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
@@ -223,6 +239,54 @@ class _Wanted:
             number = numbers.setdefault(bits, len(numbers) + 1) if bits else 0
             codes[at] = -number if any(too_small[at] for _, _, too_small in lacks) else number
         return codes
+
+
+def _too_many_pods(nodes: NodeTable, rows: Rows) -> Detail:
+    most = sorted(rows.tolist(), key=lambda row: (-int(nodes.allowed_pods[row]), nodes.name_of(row)))[:_CLOSEST]
+    closest = [
+        {"node": nodes.name_of(row), "pods": int(nodes.pod_count[row]), "allowed": int(nodes.allowed_pods[row])}
+        for row in most
+    ]
+    shown = ", ".join(f"{one['node']} has {one['pods']} of {one['allowed']}" for one in closest)
+    return Detail("tooManyPods", f"pods: {shown}", rows, {"closest": closest})
+
+
+def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores) -> Detail:
+    """Rows that lack a resource. The closest are those that could hold the pod if they were empty, and of these (or of
+    all that could not) those with the most of it free, then by name.
+    """
+    allocatable = nodes.amounts(nodes.allocatable, name, rows)
+    names = [nodes.name_of(row) for row in rows.tolist()]
+    order = sorted(range(len(rows)), key=lambda at: (int(allocatable[at]) < amount, -int(free[at]), names[at]))
+    closest = [
+        {
+            "node": names[at],
+            "free": int(free[at]),
+            "allocatable": int(allocatable[at]),
+            "short": amount - int(free[at]),
+            "couldIfEmpty": int(allocatable[at]) >= amount,
+        }
+        for at in order[:_CLOSEST]
+    ]
+    return Detail(
+        "insufficientResource",
+        _shortage_text(name, amount, closest, most=int(allocatable.max())),
+        rows,
+        {"resource": name, "requested": amount, "unit": "thousandths" if name == CPU else "units", "closest": closest},
+    )
+
+
+def _shortage_text(name: str, amount: int, closest: Sequence[Mapping[str, Any]], most: int) -> str:
+    wanted = f"{name}: asks for {amount_text(name, amount)}"
+    if most == 0:
+        return f"{wanted}, and none of these nodes has any"
+    shown = "; ".join(
+        f"{one['node']} has {amount_text(name, max(one['free'], 0))} free of {amount_text(name, one['allocatable'])}"
+        f" ({amount_text(name, one['short'])} short)"
+        for one in closest
+    )
+    too_large = "" if most >= amount else "; none of them is that large"
+    return f"{wanted}; {shown}{too_large}"
 
 
 def _strategy(strategy: ScoringStrategy) -> Strategy:

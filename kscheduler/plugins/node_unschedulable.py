@@ -1,6 +1,6 @@
 """NodeUnschedulable: cordoned nodes take no new pods, except those that tolerate exactly that."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -8,12 +8,14 @@ import numpy as np
 from kscheduler.api.core import Node, Pod, Taint
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.tolerations import NO_SCHEDULE, any_tolerates
+from kscheduler.framework.wording import taint_facts, taint_text
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
 """What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""
@@ -51,6 +53,12 @@ class NodeUnschedulable(Plugin):
         if not nodes.unschedulable.any() or any_tolerates(pod.tolerations, _CORDONED):
             return PASS_ALL
         return np.where(nodes.unschedulable[rows], self.UNSCHEDULABLE, 0)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """What it means, and what the pod would have to tolerate."""
+        del cycle, pod, nodes
+        text = f"cordoned (spec.unschedulable): {taint_text(_CORDONED)} is not tolerated"
+        yield Detail("cordoned", text, rows, {"tolerate": taint_facts(_CORDONED)})
 
 
 def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

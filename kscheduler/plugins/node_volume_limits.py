@@ -18,6 +18,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import CSINode, PersistentVolumeClaim, VolumeAttachment
 from kscheduler.framework import csi_migration
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import (
     NODE_ADD,
     ActionType,
@@ -115,6 +116,31 @@ class NodeVolumeLimits(Plugin):
             return unresolvable(cycle.read(_Missing).text, plugin=self.name)
         return super().status(cycle, code)
 
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Per driver: the limit, what is attached and how many more the pod needs, on the nodes that come closest."""
+        del cycle
+        volumes = self._handle.volumes
+        if volumes is None:
+            return
+        try:
+            wanted = volumes.attachable(pod.pod, is_new=True)
+        except ClaimNotFoundError as missing:
+            yield Detail("claimMissing", str(missing), rows, {"message": str(missing)})
+            return
+        for driver in sorted({one.driver for one in wanted}):
+            limits, attached = volumes.attach_limits(driver)[rows], volumes.attached(driver)[rows]
+            new = np.zeros(len(rows), dtype=np.int64)
+            for one in wanted:
+                if one.driver == driver:
+                    is_new = ~np.isin(rows, volumes.rows_using(one.unique_name))
+                    counts = (
+                        _among(volumes.migrated_rows(one.migrated_from), nodes, rows) if one.migrated_from else True
+                    )
+                    new += is_new & counts
+            over = np.flatnonzero((limits >= 0) & (limits - attached < new) & (new > 0))
+            if len(over):
+                yield _over_limit(driver, nodes, rows[over], limits[over], attached[over], new[over])
+
     def _filter_rows(
         self, wanted: Iterable[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
     ) -> Codes | None:
@@ -139,6 +165,27 @@ class NodeVolumeLimits(Plugin):
         """Row by row from the pods that stand there: a fork has few rows, and the columns know nothing of it."""
         codes = (self.TOO_MANY if _exceeds(wanted, volumes, nodes, row) else 0 for row in rows.tolist())
         return np.fromiter(codes, dtype=np.int64, count=len(rows))
+
+
+def _over_limit(
+    driver: str,
+    nodes: NodeTable,
+    rows: Rows,
+    limits: NDArray[np.int64],
+    attached: NDArray[np.int64],
+    new: NDArray[np.int64],
+) -> Detail:
+    """The nodes with the most room first, then by name."""
+    names = [nodes.name_of(row) for row in rows.tolist()]
+    order = sorted(range(len(rows)), key=lambda at: (int(attached[at] - limits[at]), names[at]))[:3]
+    closest = [
+        {"node": names[at], "limit": int(limits[at]), "attached": int(attached[at]), "needed": int(new[at])}
+        for at in order
+    ]
+    shown = "; ".join(
+        f"{one['node']} has {one['attached']} of {one['limit']}, the pod needs {one['needed']} more" for one in closest
+    )
+    return Detail("volumeLimit", f"driver {driver}: {shown}", rows, {"driver": driver, "closest": closest})
 
 
 def _may_attach(pod: Pod) -> bool:

@@ -4,7 +4,7 @@ Nodes share few distinct sets of taints. Each set is judged once per list of tol
 the rows by one lookup.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -12,6 +12,7 @@ import numpy as np
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
@@ -20,6 +21,7 @@ from kscheduler.framework.per_taint_set import PerTaintSet, Taints, Tolerations
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.tolerations import COMPARISON_OPERATORS, PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
+from kscheduler.framework.wording import taint_facts, taint_text
 
 
 class TaintToleration(Plugin):
@@ -68,6 +70,18 @@ class TaintToleration(Plugin):
         """The fewest such taints are the best."""
         del cycle, pod, rows
         return default_normalize(scores, reverse=True)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which taints are not tolerated, by group of nodes."""
+        del cycle
+
+        def untolerated(row: int) -> Taints:
+            return tuple(taint for taint in nodes.info(row).taints if self._verdict((taint,), pod.tolerations))
+
+        for taints, group in grouped(rows, untolerated).items():
+            is_or_are = "is" if len(taints) == 1 else "are"
+            text = f"{', '.join(map(taint_text, taints))} {is_or_are} not tolerated"
+            yield Detail("untoleratedTaint", text, group, {"taints": [taint_facts(taint) for taint in taints]})
 
     def _verdict(self, taints: Taints, tolerations: Tolerations) -> int:
         return self.UNTOLERATED if self._is_closed(taints, tolerations) else 0

@@ -4,7 +4,7 @@ Disks that pods name themselves (GCE, EBS, iSCSI, Ceph) conflict with pods on th
 conflicts with any pod that uses it anywhere. Preemption may help against both.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -14,6 +14,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.storage import READ_WRITE_ONCE_POD, PersistentVolumeClaim
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import (
     NODE_ADD,
     NODE_DELETE,
@@ -155,6 +156,43 @@ class VolumeRestrictions(Plugin):
             return np.flatnonzero(taken)
         having = [volumes.disk_rows(disk, read_only=reads) for disk, reads in wanted.disks]
         return np.flatnonzero(np.isin(rows, np.concatenate(having)))
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim or disk is in use, and by whom."""
+        wanted, volumes = cycle.find(_Wanted), self._handle.volumes
+        if wanted is None or volumes is None:
+            return
+        for claim in sorted(wanted.claims):
+            yield from _claim_users(claim, volumes, nodes, pod, rows)
+        if wanted.disks:
+            yield from _disk_users(pod, nodes, rows)
+
+
+def _claim_users(claim: str, volumes: Volumes, nodes: NodeTable, pod: PodInfo, rows: Rows) -> Iterator[Detail]:
+    used_on = sorted(volumes.claim_users(pod.namespace, claim))
+    live = [(name, nodes.row_of(name)) for name in used_on if nodes.row_of(name) >= 0]
+    users = [
+        {"node": name, "pod": other.key}
+        for name, row in live
+        for other in sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
+        if other.namespace == pod.namespace and claim in _claims(other.pod)
+    ]
+    if users:
+        whose = ", ".join(f"{one['pod']} on {one['node']}" for one in users[:3])
+        text = f"claim {claim} is for one pod only (ReadWriteOncePod) and used by {whose}"
+        yield Detail("claimInUse", text, rows, {"claim": claim, "users": users})
+
+
+def _disk_users(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
+    def holders(row: int) -> tuple[str, ...]:
+        there = sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
+        return tuple(one.key for one in there if _conflict(pod.pod, (one,)))
+
+    for keys, group in grouped(rows, holders).items():
+        if keys:
+            text = f"a disk of the pod is in use by {', '.join(keys[:3])}"
+            disks = sorted("/".join(disk) for disk, _ in _disks(pod.pod))
+            yield Detail("diskInUse", text, group, {"disks": disks, "pods": list(keys)})
 
 
 def _disks(pod: Pod) -> frozenset[tuple[Disk, bool]]:

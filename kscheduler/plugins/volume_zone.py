@@ -4,7 +4,7 @@ Labels of the volume that a claim is bound to are compared with the nodes' own. 
 cluster in one zone need not say so.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -20,6 +20,7 @@ from kscheduler.api.storage import (
 )
 from kscheduler.framework.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.label_column import Mask
@@ -28,6 +29,7 @@ from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterRe
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
 from kscheduler.framework.volumes import NOTHING_KNOWN, Volumes, claim_not_found
+from kscheduler.framework.wording import requirement_facts, requirement_text
 
 _KEYS = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 _SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
@@ -98,6 +100,32 @@ class VolumeZone(Plugin):
         for requirement in cycle.read(_Topologies).requirements:
             fits &= _matches(nodes, requirement, rows)
         return np.where(is_nowhere | fits, 0, self.ELSEWHERE)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which volume is where, and where the nodes are."""
+        del cycle
+        if self._volumes is None or not len(rows):
+            return
+        for name in _claims(pod):
+            found = _volume_of(self._volumes, pod.namespace, name)
+            if not isinstance(found, PersistentVolume):
+                continue
+            for requirement in _topologies(found):
+                elsewhere = rows[~_matches(nodes, requirement, rows)]
+                if len(elsewhere):
+                    yield _elsewhere(name, found, requirement, nodes, elsewhere)
+
+
+def _elsewhere(claim: str, volume: PersistentVolume, requirement: Requirement, nodes: NodeTable, rows: Rows) -> Detail:
+    name, successor = volume.metadata.name, _SUCCESSOR.get(requirement.key)
+    places = {nodes.info(row).labels.get(requirement.key) for row in rows.tolist()}
+    if successor is not None:
+        places |= {nodes.info(row).labels.get(successor) for row in rows.tolist()}
+    known = sorted(place for place in places if place is not None)
+    there = f"{', '.join(known[:3])}{', ...' if len(known) > 3 else ''}" if known else "nodes without that label"
+    text = f"volume {name} of claim {claim} is in {requirement_text(requirement)}; these nodes are in {there}"
+    facts = {"claim": claim, "volume": name, "requirement": requirement_facts(requirement), "found": known}
+    return Detail("volumeElsewhere", text, rows, facts)
 
 
 def _claims(pod: PodInfo) -> list[str]:

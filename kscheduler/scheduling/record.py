@@ -5,6 +5,7 @@ frozen by row. A bound pod's record is dropped with its attempt. Made with a `Cl
 fits somewhere tells who turned other nodes down, and the points, only if the engine was asked to.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -44,6 +45,8 @@ class SchedulingRecord:
     """What PreFilter narrowed the search to."""
     narrowed_by: tuple[str, ...] = ()
     """The plugins that narrowed it."""
+    skipped: Collection[str] = ()
+    """The plugins whose PreFilter said that their filter has nothing to judge."""
     feasible: Rows = field(default_factory=lambda: _NO_ROWS)
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     scores: tuple[PluginScores, ...] = ()
@@ -90,6 +93,17 @@ class SchedulingRecord:
             return self.feasible_names()
         best = self.feasible[self.totals == self.totals.max()]
         return [self.diagnosis.names[row] for row in best.tolist()]
+
+    @property
+    def only_nominated(self) -> bool:
+        """Whether no node was tried but the one that the pod is nominated to, because the pod fits there."""
+        nominated = self.pod.pod.status.nominated_node_name
+        return bool(nominated) and self.num_evaluated == 1 < self.num_all_nodes and self.node_name == nominated
+
+    @property
+    def num_evaluated(self) -> int:
+        """How many nodes the filters were asked about; told by a cycle without a `ClassEngine` only."""
+        return len(self.feasible) + sum(len(one.rows) for one in self.diagnosis.rejections if one.plugin)
 
 
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))

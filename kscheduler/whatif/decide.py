@@ -6,6 +6,8 @@ who asks why wants to see them.
 
 from dataclasses import dataclass, replace
 
+import msgspec
+
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.config.errors import ConfigError
@@ -39,6 +41,10 @@ class Decision:
     """Why the pod may not enter the queue."""
     record: SchedulingRecord | None = None
     """How the cycle went."""
+    profile: Profile | None = None
+    """Who decided."""
+    view: Cache | None = None
+    """The cluster that it was decided over, unchanged since: further questions about the record are put to it."""
 
 
 def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
@@ -52,17 +58,42 @@ def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
         return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
     gate = profile.run_pre_enqueue(pod)
     if gate.is_rejected:
-        return Decision(scenario, pre_enqueue=gate)
+        return Decision(scenario, pre_enqueue=gate, profile=profile, view=view)
     if not gate.is_success:
-        return Decision(scenario, error=gate.message)
+        return Decision(scenario, error=gate.message, profile=profile, view=view)
     if pod.node_name:
         profile = replace(profile, post_filter=())  # it is somewhere already: only the judgement is asked for
     record = schedule(profile, pod, view)
     if record.status.code is Code.ERROR:
-        return Decision(scenario, error=record.status.message)
+        return Decision(scenario, error=record.status.message, profile=profile, view=view)
     if record.node_name and not len(record.totals):
         _score_the_only_one(profile, record, view)
-    return Decision(scenario, record=record)
+    return Decision(scenario, record=record, profile=profile, view=view)
+
+
+def without_nomination(decision: Decision) -> SchedulingRecord | None:
+    """How the cycle would go if the pod were nominated to no node; `None` where it was not tried alone.
+
+    The nominated node is tried first and alone, so such a record says nothing about any other node.
+    """
+    record, profile, view = decision.record, decision.profile, decision.view
+    if record is None or profile is None or view is None or not record.only_nominated:
+        return None
+    pod = record.pod.pod
+    free = PodInfo(msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name="")))
+    other = schedule(profile, free, view)
+    if other.node_name and not len(other.totals):
+        _score_the_only_one(profile, other, view)
+    return other
+
+
+def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
+    """Keys of the pods of a node that are being deleted: a preemptor waits for its victims to be gone."""
+    nodes = decision.view.nodes if decision.view is not None else None
+    row = nodes.row_of(node_name) if nodes is not None else -1
+    if nodes is None or row < 0:
+        return ()
+    return tuple(sorted(pod.key for pod in nodes.info(row).pods.values() if pod.is_terminating))
 
 
 def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:

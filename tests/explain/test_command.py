@@ -48,7 +48,14 @@ def test_prints_text_with_an_empty_line_between(two_scenarios: str, capsys: pyte
     [
         [],
         ["default/web", "--from", "file"],
-        ["web"],
+        ["web", "--kubeconfig", "/does/not/exist"],
+        ["default/web", "-f", "pod.yaml"],
+        ["default/web", "-n", "other", "--master", "http://127.0.0.1:1"],
+        ["--from", "file", "--context", "x"],
+        ["--from", "-", "-f", "-"],
+        ["default/web", "--scheduler-name", ""],
+        ["default/web", "--feature-gates", "NoSuchGate=true"],
+        ["-f", "/does/not/exist"],
         ["default/"],
         ["a/b/c"],
         ["--from", "file", "--config", "x"],
@@ -144,7 +151,8 @@ async def test_a_kind_that_may_not_be_read_is_told(capsys: pytest.CaptureFixture
         create(server)
         server.registry.create(PODS, "default", pod_tree())
         server.faults.add(Fault("answer", path="*/csinodes", code=403))
-        assert await run_beside("default/web", "--master", server.url) == 0
+        served = ("--scheduler-name", "default-scheduler")
+        assert await run_beside("default/web", "--master", server.url, *served) == 0
     captured = capsys.readouterr()
     assert "default/web: goes to node-1" in captured.out
     assert "csinodes are left out, and the answer may be wrong where they matter: 403 Forbidden" in captured.err
@@ -163,9 +171,9 @@ async def test_a_pod_that_has_a_node_is_judged_as_if_it_had_none(capsys: pytest.
         create(server)
         server.registry.create(PODS, "default", pod_tree(cpu="1", nodeName="node-0"))
         assert await run_beside("default/web", "--master", server.url) == 0
-    captured = capsys.readouterr()
-    assert "default/web: goes to node-1" in captured.out
-    assert "pod default/web is on node node-0 already" in captured.err
+    out = capsys.readouterr().out
+    assert out.startswith("default/web: is on node node-0 already (bound, phase Pending)\n")
+    assert "HYPOTHETICAL, as if it were pending now: goes to node-1" in out
 
 
 async def test_a_pod_that_does_not_exist_is_one_line_and_code_1(capsys: pytest.CaptureFixture[str]) -> None:

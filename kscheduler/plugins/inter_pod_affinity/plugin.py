@@ -11,7 +11,7 @@ are summed over domains, and a domain's verdict is spread over its rows.
 Terminating pods count: they are still there. The API server has merged `matchLabelKeys` into the selectors.
 """
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import ClassVar
@@ -22,6 +22,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.affinity_terms import AffinityTerms
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.label_column import Mask
@@ -32,6 +33,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 from kscheduler.framework.topology import CountColumn, TopologyCounters
 from kscheduler.plugins.inter_pod_affinity import hints
+from kscheduler.plugins.inter_pod_affinity.details import not_near, repelled, too_near
 from kscheduler.plugins.inter_pod_affinity.domains import (
     ByKey,
     DomainCounts,
@@ -257,6 +259,16 @@ class InterPodAffinity(Plugin):
         if span == 0:
             return np.zeros_like(scores)
         return (MAX_NODE_SCORE * ((scores - lowest) / span)).astype(np.int64)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which term, and whose pods."""
+        codes = self.filter(cycle, pod, nodes, rows)
+        if codes is None:
+            return
+        for code, told in ((self.NOT_NEAR, not_near), (self.TOO_NEAR, too_near), (self.REPELLED, repelled)):
+            concerned = rows[codes == code]
+            if len(concerned):
+                yield from told(pod, self._counters, nodes, concerned)
 
     # --- what is asked of the counters --------------------------------------------------------------------------------
 

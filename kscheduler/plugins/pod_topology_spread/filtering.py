@@ -63,6 +63,14 @@ class DomainCounts:
         codes[0] = MISSING_LABEL
         return codes.take(values_at(self.domain_of_row, compact(rows)))
 
+    def seen_from(self, rows: Rows) -> tuple[Counts, Counts]:
+        """Per row (each with the label) the pods of its domain, and the minimum over domains as the row sees it."""
+        domains = self.domain_of_row[rows]
+        if self.by_row is None:
+            return self.pods[domains], np.full(len(rows), self._minimum(), dtype=np.int64)
+        pods = self.pods[domains] + self.by_row[rows]
+        return pods, self._minimum_beside(domains, pods)
+
     def _minimum(self) -> int:
         domains = len(self.existing)
         if not domains or domains < self.constraint.min_domains:

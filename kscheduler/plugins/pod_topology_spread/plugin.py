@@ -1,12 +1,13 @@
 """The plugin: constraints chosen, extension points in cycle order."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar, Final
 
 from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.listers import NO_WORKLOADS
@@ -24,6 +25,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
+from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
 from kscheduler.plugins.pod_topology_spread.layout import HOSTNAME, Layout, Layouts
 from kscheduler.plugins.pod_topology_spread.scoring import SoftSpread, soft_spread
@@ -148,6 +150,11 @@ class PodTopologySpread(Plugin):
         del pod, rows
         kept = cycle.read(SoftSpread)
         return kept.normalized(scores, are_own=self._scores_itself and scores is kept.raw)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Per constraint and domain: how many pods it has, and the skew that one more would make."""
+        found = cycle.find(HardSpread)
+        return () if found is None else spread_details(found, pod, nodes, rows)
 
     def _constraints(self, pod: PodInfo, action: str) -> Constraints:
         """The pod's own constraints, or, where it has none at all, the profile's."""

@@ -10,7 +10,7 @@ Score       by how full the storage would be; with the feature gate StorageCapac
             default: without it the arguments have no `shape`, and PreScore skips
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -27,6 +27,7 @@ from kscheduler.api.storage import (
 )
 from kscheduler.config.plugin_args import VolumeBindingArgs
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
@@ -45,6 +46,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Status, error
 from kscheduler.framework.volumes import NOTHING_KNOWN, Volumes, claim_names, is_bound_to
 from kscheduler.plugins.volume_binding import events
 from kscheduler.plugins.volume_binding.claims import PodClaims, pod_claims
+from kscheduler.plugins.volume_binding.details import claim_details, unready_claims
 from kscheduler.plugins.volume_binding.placement import (
     BIND_CONFLICT,
     NODE_CONFLICT,
@@ -136,6 +138,15 @@ class VolumeBinding(Plugin):
         """Every bit has its reason."""
         del cycle
         return status_of_code(code, tuple(text for bit, text in _REASONS.items() if bit & -code), self.name)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim cannot be served, and why; for a pod that must wait for its claims, which those are."""
+        volumes, state = self._handle.volumes, cycle.find(_Claims)
+        if volumes is None:
+            return ()
+        if state is None or not len(rows):
+            return unready_claims(pod, volumes)
+        return claim_details(state.claims, volumes, nodes, rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
         """Skip without a shape, and for pods without claims: where it would give each node 0 points."""

@@ -190,6 +190,7 @@ def _filter(
         return None
     known = engine.known(record.pod, watch) if engine is not None else None
     skipped: set[str] = set()
+    record.skipped = skipped
     if known is not None and not _pre_filter_known(known, record, view.nodes, skipped, watch):
         known = None
     if known is None:

@@ -1,0 +1,184 @@
+"""The keys of an explanation that recorded decisions do not have."""
+
+from typing import Any, Final
+
+from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
+from kscheduler.explain.situation import Situation
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Candidate, PreemptionSearch
+from kscheduler.framework.status import Code
+from kscheduler.framework.ties import TIE_RULE
+from kscheduler.scheduling.cycle.rejection_details import raw_scores
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.whatif.decide import Decision, pods_going, without_nomination
+
+Tree = dict[str, Any]
+
+_NO_RECORD: Final[Tree] = {
+    "node": None,
+    "nodeCount": None,
+    "evaluatedCount": None,
+    "feasibleCount": None,
+    "rejections": None,
+    "preFilterDetails": None,
+    "rawScores": None,
+    "weights": None,
+    "tieBreak": None,
+    "nomination": None,
+    "preemptionDetails": None,
+}
+
+
+def explanation_keys(decision: Decision, situation: Situation) -> Tree:
+    """All of them; null where there is nothing to say."""
+    record = decision.record
+    return {
+        "profile": decision.profile.name if decision.profile is not None else None,
+        **(_NO_RECORD if record is None else _of_record(decision, record)),
+        "situation": _situation(situation) if situation.is_live else None,
+    }
+
+
+def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
+    rejections = plugin_rejections(decision, record)
+    rejected = record.diagnosis.pre_filter
+    of_pre_filter = named_details(decision, record).get(rejected.plugin, ()) if rejected.is_rejected else ()
+    return {
+        "node": record.node_name or None,
+        "nodeCount": record.num_all_nodes,
+        "evaluatedCount": record.num_evaluated,
+        "feasibleCount": len(record.feasible),
+        "rejections": [_rejection(one) for one in rejections],
+        "preFilterDetails": [_detail(one) for one in of_pre_filter],
+        **_points(decision, record),
+        "tieBreak": _tie(record),
+        "nomination": _nomination(decision, record),
+        "preemptionDetails": _preemption(record),
+    }
+
+
+def _rejection(one: PluginRejections) -> Tree:
+    statuses = [
+        {
+            "code": status.code.label,
+            "reasons": list(status.reasons),
+            "preemptionMightHelp": status.code is Code.UNSCHEDULABLE,
+            "nodes": list(names),
+        }
+        for status, names in one.by_status.items()
+    ]
+    details = [_detail(detail) for detail in one.details]
+    return {"plugin": one.plugin, "count": one.count, "statuses": statuses, "details": details}
+
+
+def _detail(one: NamedDetail) -> Tree:
+    return {
+        "kind": one.detail.kind,
+        "text": one.detail.text,
+        "nodes": list(one.node_names),
+        "besideNominatedPods": list(one.beside),
+        "facts": dict(one.detail.facts),
+    }
+
+
+def _points(decision: Decision, record: SchedulingRecord) -> Tree:
+    if not len(record.totals) or decision.profile is None or decision.view is None:
+        return {"rawScores": None, "weights": None}
+    columns = {
+        name: points.tolist() for name, points in raw_scores(decision.profile, record, decision.view.nodes).items()
+    }
+    by_node = {
+        node: {plugin: points[at] for plugin, points in columns.items()}
+        for at, node in enumerate(record.feasible_names())
+    }
+    return {"rawScores": dict(sorted(by_node.items())), "weights": {one.plugin: one.weight for one in record.scores}}
+
+
+def _tie(record: SchedulingRecord) -> Tree | None:
+    best = sorted(record.best_names())
+    if not record.node_name or len(best) < 2:
+        return None
+    return {"rule": TIE_RULE, "nodes": best, "winner": record.node_name, "podHasUID": bool(record.pod.pod.metadata.uid)}
+
+
+def _nomination(decision: Decision, record: SchedulingRecord) -> Tree | None:
+    node = record.pod.pod.status.nominated_node_name
+    if not node:
+        return None
+    other = without_nomination(decision)
+    return {
+        "node": node,
+        "exists": node in record.diagnosis.names,
+        "passes": node in record.feasible_names(),
+        "onlyNodeTried": record.only_nominated,
+        "podsBeingDeleted": list(pods_going(decision, node)),
+        "withoutIt": None if other is None else _without_it(decision, other),
+    }
+
+
+def _without_it(decision: Decision, other: SchedulingRecord) -> Tree:
+    return {
+        "node": other.node_name or None,
+        "evaluatedCount": other.num_evaluated,
+        "feasibleCount": len(other.feasible),
+        "feasible": sorted(other.feasible_names()),
+        "best": sorted(other.best_names()) if len(other.feasible) else [],
+        "rejections": [_rejection(one) for one in plugin_rejections(decision, other)],
+    }
+
+
+def _preemption(record: SchedulingRecord) -> Tree | None:
+    search = record.state.find(PreemptionSearch)
+    if search is None:
+        return None
+    candidates = sorted(search.candidates(), key=lambda one: one.node_name)
+    return {"chosen": _candidate(search.chosen), "candidates": [_candidate(one) for one in candidates]}
+
+
+def _candidate(one: Candidate) -> Tree:
+    victims = [_victim(pod) for pod in one.victims]
+    return {"node": one.node_name, "victims": victims, "pdbViolations": one.broken_budgets}
+
+
+def _victim(pod: PodInfo) -> Tree:
+    return {
+        "namespace": pod.namespace,
+        "name": pod.name,
+        "priority": pod.priority,
+        "startTime": pod.pod.status.start_time,
+    }
+
+
+def _situation(situation: Situation) -> Tree:
+    condition = situation.condition
+    return {
+        "standing": situation.standing.value,
+        "phase": situation.phase,
+        "nodeName": situation.node_name,
+        "deletionTimestamp": situation.deleted_at or None,
+        "podScheduled": None
+        if condition is None
+        else {
+            "status": condition.status,
+            "reason": condition.reason,
+            "message": condition.message,
+            "lastTransitionTime": condition.last_transition_time,
+        },
+        "nominatedNodeName": situation.nominated_node,
+        "claims": [
+            {
+                "name": one.name,
+                "exists": one.exists,
+                "isBound": one.is_bound,
+                "volume": one.volume,
+                "storageClass": one.storage_class,
+                "volumeBindingMode": one.binding_mode,
+                "provisioner": one.provisioner,
+                "selectedNode": one.selected_node,
+            }
+            for one in situation.claims
+        ],
+        "waitsForVolumes": [one.name for one in situation.waits_for_volumes],
+        "servedSchedulerNames": list(situation.served),
+        "origin": situation.origin or None,
+    }

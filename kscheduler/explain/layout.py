@@ -1,0 +1,69 @@
+"""How text is laid out: colours, width, columns, wrapping."""
+
+import os
+import re
+import textwrap
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final, TextIO
+
+INDENT: Final = "  "
+_DEFAULT_WIDTH: Final = 100
+_NARROWEST_TERMINAL: Final = 40
+_WIDEST: Final = 120
+_HANGING: Final = 4
+"""Columns by which the rest of a wrapped line stands to the right of its beginning."""
+
+_ESCAPES: Final = re.compile(r"\x1b\[[0-9]*m")
+
+BOLD, RED, GREEN, YELLOW, DIM = "1", "31", "32", "33", "2"
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How the text is laid out."""
+
+    colour: bool = False
+    width: int = _DEFAULT_WIDTH
+    """Columns; nodes that do not fit beside each other are left out of the table of points."""
+
+    def paint(self, text: str, code: str) -> str:
+        """The text in a colour, where there are colours."""
+        return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
+
+
+PLAIN: Final = Style()
+
+
+def style_of(stream: TextIO) -> Style:
+    """Colours and width for a terminal (unless NO_COLOR is set); plain text for everything else."""
+    if not stream.isatty():
+        return Style()
+    try:
+        width = os.get_terminal_size(stream.fileno()).columns
+    except OSError:
+        width = _DEFAULT_WIDTH
+    return Style(colour=not os.environ.get("NO_COLOR"), width=min(max(width, _NARROWEST_TERMINAL), _WIDEST))
+
+
+def wrapped(line: str, width: int) -> list[str]:
+    """The line as lines of this width at most, the further ones indented; words are never cut."""
+    if len(_ESCAPES.sub("", line)) <= width:
+        return [line]
+    indent = line[: len(line) - len(line.lstrip())]
+    hanging = indent + " " * _HANGING
+    return textwrap.wrap(line, width, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)
+
+
+def aligned(rows: Iterable[tuple[str, ...]], right: set[int]) -> Iterator[str]:
+    """Rows of cells as lines with straight columns; those in `right` are flush right."""
+    table = list(rows)
+    widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
+    for row in table:
+        cells = enumerate(zip(row, widths, strict=True))
+        yield "  ".join(cell.rjust(width) if at in right else cell.ljust(width) for at, (cell, width) in cells).rstrip()
+
+
+def nodes(count: int) -> str:
+    """`1 node`, `5 nodes`."""
+    return "1 node" if count == 1 else f"{count} nodes"

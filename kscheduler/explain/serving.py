@@ -1,0 +1,48 @@
+"""Which profiles are served here, as far as the command line tells: nobody asks the cluster who is running."""
+
+from dataclasses import dataclass, replace
+
+import msgspec
+
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.loader import LoadedConfig, default_configuration
+
+DEFAULT_NAME = "kscheduler"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """A configuration, and where it is known from."""
+
+    config: LoadedConfig
+    told_by: str
+    """For the text: a file, a flag, the default."""
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The scheduler names of its profiles."""
+        return tuple(one.scheduler_name for one in self.config.configuration.profiles)
+
+    def for_pod(self, scheduler_name: str) -> LoadedConfig:
+        """The configuration; for a name that nobody serves, as if the first profile were served under it too."""
+        if scheduler_name in self.names:
+            return self.config
+        configuration = self.config.configuration
+        first, *others = configuration.profiles
+        renamed = msgspec.structs.replace(first, scheduler_name=scheduler_name)
+        pretended = msgspec.structs.replace(configuration, profiles=(renamed, *others))
+        return replace(self.config, configuration=pretended)
+
+
+def serving(
+    config: LoadedConfig | None = None, scheduler_name: str = "", gates: FeatureGates = DEFAULT_GATES
+) -> Serving:
+    """What a file says, or a name with the default plugins, or what `kscheduler run` serves without either."""
+    if config is not None:
+        return Serving(config, f"profiles of {config.where}" if config.where else "profiles of the configuration")
+    if scheduler_name:
+        return Serving(default_configuration(scheduler_name, gates), "--scheduler-name")
+    told_by = (
+        "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
+    )
+    return Serving(default_configuration(DEFAULT_NAME, gates), told_by)

@@ -1,0 +1,138 @@
+"""A cluster from manifests: what `kubectl get ... -o yaml` prints, or what a person wrote.
+
+Objects that a server has stored are complete. What a person wrote lacks the defaults that the API server fills in;
+those that a scheduler presupposes are filled in for objects without a UID, pods by the function that is handed in (the
+embedded API server has it).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kscheduler.api.codec import UndecodableError, convert
+from kscheduler.api.kinds import KINDS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
+from kscheduler.whatif.unknown_fields import misspelt
+
+Tree = dict[str, Any]
+DefaultPod = Callable[[Tree], None]
+"""Fills the defaults into a pod in place. Raises `TypeError` where a field has another type than its own."""
+
+KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
+PRIORITY_CLASS: Final = "PriorityClass"
+SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
+    "system-cluster-critical": 2_000_000_000,
+    "system-node-critical": 2_000_001_000,
+}
+
+
+@dataclass(slots=True)
+class Manifests:
+    """The objects of a file, by what they are to a scheduler."""
+
+    objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
+    """By resource name."""
+    priority_classes: dict[str, Tree] = field(default_factory=dict)
+    others: list[Document] = field(default_factory=list)
+    """Of kinds that a scheduler does not read: Deployments and Jobs among them."""
+    notes: list[str] = field(default_factory=list)
+
+    def cluster(self) -> ClusterObjects:
+        """As a scenario has them."""
+        fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
+        return ClusterObjects(**fields)
+
+    def pass_over_others(self) -> None:
+        """Tell which kinds were not read."""
+        counts = Counter(str(one.tree.get("kind")) for one in self.others)
+        if counts:
+            listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
+            self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
+
+
+def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:
+    """The objects of some documents. Raises `ScenarioError` for one that cannot be read."""
+    found = Manifests()
+    given = list(documents)
+    for one in given:
+        if one.tree.get("kind") == PRIORITY_CLASS:
+            found.priority_classes[str((one.tree.get("metadata") or {}).get("name", ""))] = one.tree
+    for one in given:
+        kind = KIND_BY_NAME.get(str(one.tree.get("kind")))
+        if kind is not None:
+            found.objects[kind.plural].append(read_object(one, kind, found, default_pod))
+        elif one.tree.get("kind") != PRIORITY_CLASS:
+            found.others.append(one)
+    return found
+
+
+def read_object(document: Document, kind: Kind, found: Manifests, default_pod: DefaultPod) -> KubeObject:
+    """One object, with defaults if it comes from a person. Raises `ScenarioError`."""
+    tree = document.tree
+    metadata = tree.setdefault("metadata", {})
+    where = f"{document.where} ({kind.name} {metadata.get('name', '') if isinstance(metadata, dict) else ''})"
+    if not isinstance(metadata, dict):
+        raise ScenarioError(f"{where}: metadata: expected an object")
+    if not (metadata.get("name") or metadata.get("generateName")):
+        raise ScenarioError(f"{where}: metadata.name: is missing")
+    if kind.namespaced:
+        metadata.setdefault("namespace", "default")
+    found.notes.extend(f"{where}: {problem}" for problem in misspelt(tree, kind.type) if not is_header(problem))
+    if not metadata.get("uid"):
+        _fill_in(tree, kind, found, default_pod, where)
+    try:
+        return convert(tree, kind.type)
+    except UndecodableError as error:
+        raise ScenarioError(f"{where}: {error}") from None
+
+
+def is_header(problem: str) -> bool:
+    """Whether a field is only `apiVersion` or `kind`, which no struct has."""
+    return problem.partition(" ")[0] in ("apiVersion", "kind")
+
+
+def _fill_in(tree: Tree, kind: Kind, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+    metadata = tree["metadata"]
+    match kind.name:
+        case "Pod":
+            default_pod_here(tree, found, default_pod, where)
+        case "Node":
+            status = tree.setdefault("status", {})
+            if isinstance(status, dict) and "allocatable" not in status:
+                status["allocatable"] = status.get("capacity") or {}
+        case "Namespace":
+            labels = metadata.setdefault("labels", {})
+            if isinstance(labels, dict):
+                labels.setdefault("kubernetes.io/metadata.name", metadata.get("name", ""))
+        case "StorageClass":
+            tree.setdefault("volumeBindingMode", "Immediate")
+
+
+def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, where: str) -> None:
+    """Fill in a pod's defaults and its priority. Raises `ScenarioError`."""
+    spec = tree.setdefault("spec", {})
+    if not isinstance(spec, dict):
+        raise ScenarioError(f"{where}: spec: expected an object")
+    try:
+        default_pod(tree)
+    except (TypeError, AttributeError, KeyError) as error:
+        raise ScenarioError(f"{where}: {error}") from None
+    if spec.get("priority") is None:
+        _give_priority(spec, found, where)
+
+
+def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
+    """As the API server's admission does it: from the class, else from the one that is the default."""
+    name = str(spec.get("priorityClassName") or "")
+    chosen = found.priority_classes.get(name)
+    if not name:
+        chosen = next((one for one in found.priority_classes.values() if one.get("globalDefault")), None)
+    if chosen is not None:
+        spec["priority"] = chosen.get("value", 0)
+        spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))
+    elif name in SYSTEM_PRIORITIES:
+        spec["priority"] = SYSTEM_PRIORITIES[name]
+    elif name:
+        found.notes.append(f"{where}: PriorityClass {name} is not known here: priority 0 is presumed")

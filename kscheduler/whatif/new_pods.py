@@ -1,0 +1,168 @@
+"""Pods that do not exist yet: from a manifest of a pod, or of a workload whose controller would make them.
+
+A workload stands for its pods, so one of them is explained: the first. It gets what its controller would give it, as
+far as a scheduler reads it: the owner, whose selector default spreading asks for, a StatefulSet's claims, a DaemonSet's
+tolerations. The owner is a ReplicaSet for a Deployment, as in a real cluster.
+"""
+
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from kscheduler.whatif.scenario import Document, ScenarioError
+
+Tree = dict[str, Any]
+
+_APPS: Final = "apps/v1"
+_DAEMON_TOLERATIONS: Final = (
+    ("node.kubernetes.io/not-ready", "NoExecute"),
+    ("node.kubernetes.io/unreachable", "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+)
+"""What the DaemonSet controller adds; to pods on the host's network one for unavailable networks as well."""
+
+
+@dataclass(slots=True)
+class NewPod:
+    """A pod that is to be explained."""
+
+    tree: Tree
+    origin: str
+    """The object it comes from: `Deployment default/web (one of 3 replicas)`."""
+    where: str
+    besides: list[Document] = field(default_factory=list)
+    """Objects that would be there with it: its owner, its claims."""
+    notes: list[str] = field(default_factory=list)
+
+
+def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
+    """The pods of some documents; those of other kinds are passed over. Raises `ScenarioError`."""
+    for one in documents:
+        kind = str(one.tree.get("kind"))
+        if kind == "Pod":
+            yield NewPod(_placed_in(deepcopy(one.tree), namespace, one.where), "its manifest", one.where)
+        elif kind in WORKLOADS:
+            yield _of_workload(one, kind, namespace)
+
+
+def _of_workload(document: Document, kind: str, namespace: str) -> NewPod:
+    tree = _placed_in(deepcopy(document.tree), namespace, document.where)
+    meta, where = tree["metadata"], f"{document.where} ({kind} {tree['metadata']['name']})"
+    template = _part(tree, WORKLOADS[kind], where)
+    its = template.get("metadata") or {}
+    if not isinstance(its, dict) or not isinstance(template.get("spec"), dict):
+        raise ScenarioError(f"{where}: {'.'.join((*WORKLOADS[kind], 'spec'))}: is missing")
+    pod: Tree = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {
+            "name": f"{meta['name']}-0" if kind == "StatefulSet" else f"{meta['name']}-new",
+            "namespace": meta["namespace"],
+            "labels": its.get("labels") or {},
+            "annotations": its.get("annotations") or {},
+        },
+        "spec": template["spec"],
+    }
+    origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
+    new = NewPod(pod, origin, where)
+    _as_its_controller(new, tree, kind)
+    return new
+
+
+def _how_many(tree: Tree, kind: str) -> str:
+    spec = tree.get("spec") or {}
+    count = spec.get("parallelism", 1) if kind == "Job" else spec.get("replicas", 1)
+    if kind == "DaemonSet":
+        return " (one pod on each node that it fits on)"
+    return f" (the first of {count} pods)" if isinstance(count, int) and count > 1 else ""
+
+
+def _as_its_controller(new: NewPod, tree: Tree, kind: str) -> None:
+    meta, spec = tree["metadata"], tree.get("spec") or {}
+    match kind:
+        case "Deployment" | "ReplicaSet":
+            _own(new, _APPS, "ReplicaSet", meta, spec)
+        case "StatefulSet":
+            _own(new, _APPS, "StatefulSet", meta, spec)
+            new.tree["metadata"]["labels"] = {
+                **new.tree["metadata"]["labels"],
+                "statefulset.kubernetes.io/pod-name": new.tree["metadata"]["name"],
+                "apps.kubernetes.io/pod-index": "0",
+            }
+            _claim(new, spec.get("volumeClaimTemplates") or [])
+        case "ReplicationController":
+            _own(new, "v1", "ReplicationController", meta, spec)
+        case "DaemonSet":
+            _tolerate_as_daemon(new.tree["spec"])
+
+
+def _own(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree) -> None:
+    """The owner is added to the cluster under a name of its own: what is there already is another version."""
+    name, uid = f"{meta['name']} (new)", f"new-{meta['name']}"
+    owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
+    new.tree["metadata"]["ownerReferences"] = [owner]
+    there = {"name": name, "namespace": meta["namespace"], "uid": uid}
+    body = {"apiVersion": api_version, "kind": kind, "metadata": there, "spec": {"selector": spec.get("selector")}}
+    new.besides.append(Document(body, new.where))
+
+
+def _claim(new: NewPod, templates: Any) -> None:
+    """A claim per template, named after the pod, and the volume that mounts it."""
+    volumes = list(new.tree["spec"].get("volumes") or [])
+    for template in templates if isinstance(templates, list) else []:
+        body = deepcopy(template)
+        name = str((body.get("metadata") or {}).get("name", ""))
+        claim_name = f"{name}-{new.tree['metadata']['name']}"
+        its = {**(body.get("metadata") or {}), "name": claim_name, "namespace": new.tree["metadata"]["namespace"]}
+        body |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": its}
+        new.besides.append(Document(body, new.where))
+        volumes = [one for one in volumes if one.get("name") != name]
+        volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim_name}})
+    new.tree["spec"]["volumes"] = volumes
+
+
+def _tolerate_as_daemon(spec: Tree) -> None:
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _DAEMON_TOLERATIONS]
+    if spec.get("hostNetwork"):
+        added.append({"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"})
+    spec["tolerations"] = [*(spec.get("tolerations") or []), *added]
+
+
+WORKLOADS: Final = {
+    "Deployment": ("spec", "template"),
+    "ReplicaSet": ("spec", "template"),
+    "StatefulSet": ("spec", "template"),
+    "DaemonSet": ("spec", "template"),
+    "ReplicationController": ("spec", "template"),
+    "Job": ("spec", "template"),
+    "CronJob": ("spec", "jobTemplate", "spec", "template"),
+    "PodTemplate": ("template",),
+}
+"""Kinds that make pods, and where their pod template stands."""
+
+
+def _part(tree: Tree, path: tuple[str, ...], where: str) -> Tree:
+    found: Any = tree
+    for name in path:
+        found = found.get(name) if isinstance(found, dict) else None
+    if not isinstance(found, dict):
+        raise ScenarioError(f"{where}: {'.'.join(path)}: is missing")
+    return found
+
+
+def _placed_in(tree: Tree, namespace: str, where: str) -> Tree:
+    """With a namespace and a name. Raises `ScenarioError`."""
+    metadata = tree.setdefault("metadata", {})
+    if not isinstance(metadata, dict):
+        raise ScenarioError(f"{where}: metadata: expected an object")
+    metadata["namespace"] = metadata.get("namespace") or namespace
+    if not metadata.get("name"):
+        prefix = metadata.get("generateName")
+        if not prefix:
+            raise ScenarioError(f"{where}: metadata.name: is missing")
+        metadata["name"] = f"{prefix}new"
+    return tree

@@ -1,0 +1,51 @@
+"""docs/explain.md is true: its example runs, and its lists are complete."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from kscheduler.explain.as_json import schema_text
+from kscheduler.explain.outcome import Outcome
+from kscheduler.whatif.new_pods import WORKLOADS
+from kscheduler.whatif.scenario import ClusterObjects
+from tests.explain.test_command import run
+
+PAGE = (Path(__file__).parents[2] / "docs" / "explain.md").read_text(encoding="utf-8")
+
+
+def test_the_example_runs_as_it_stands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    example = re.search(r"<!-- example -->\n```json\n(.*?)```", PAGE, re.DOTALL)
+    assert example is not None
+    for name, text in (
+        ("example.json", example[1]),
+        ("printed-under-any-name", example[1]),
+        ("line.jsonl", json.dumps(json.loads(example[1]))),
+    ):
+        path = tmp_path / name
+        path.write_text(text)
+        assert run("--from", str(path), "-o", "json") == 0
+        tree = json.loads(capsys.readouterr().out)
+        assert (tree["id"], tree["outcome"], tree["node"]) == ("first", "Placed", "a")
+        assert tree["rejections"][0]["details"][0]["facts"]["closest"][0]["short"] == 500
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ClusterObjects.__struct_encode_fields__,
+        [one.value for one in Outcome],
+        list(WORKLOADS),
+        [key for key in json.loads(schema_text())["properties"] if key not in ("apiVersion", "kind", "id")],
+    ],
+    ids=["lists of objects", "outcomes", "kinds that make pods", "keys"],
+)
+def test_nothing_is_left_out(names: list[str]) -> None:
+    assert [name for name in names if not re.search(rf"\b{name}\b", PAGE)] == []
+
+
+def test_the_schema_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run("--schema") == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["properties"]["outcome"]["enum"] == [one.value for one in Outcome]

@@ -1,0 +1,182 @@
+"""Every explanation validates against the published JSON Schema, and every rejection is told in detail."""
+
+import gzip
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+from jsonschema import Draft202012Validator
+
+from kscheduler.explain.as_json import decision_tree, schema_text
+from kscheduler.explain.as_text import decision_text
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.details import Detail
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import Registry
+from kscheduler.plugins.in_tree import IN_TREE
+from kscheduler.whatif.decide import decide
+from kscheduler.whatif.scenario import parse_scenario, read_scenarios
+from tests.explain.scenarios import node_tree, pod_tree, scenario_line
+
+VECTORS = Path(__file__).parents[1] / "vectors"
+KSCHEDULER = Path(__file__).parents[2] / "kscheduler"
+TOO_LARGE = scenario_line(pod_tree(cpu="9"), nodes=[node_tree("a")])
+FAMILIES = sorted(path.name.removesuffix(".jsonl.gz") for path in VECTORS.glob("*.jsonl.gz"))
+SCHEMA = json.loads(schema_text())
+VALIDATOR = Draft202012Validator(SCHEMA)
+DECIDED_OTHERWISE = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
+"""Decided otherwise on purpose (INTENDED in tests/vectors)."""
+
+Tree = dict[str, Any]
+
+
+def test_the_schema_is_one() -> None:
+    Draft202012Validator.check_schema(SCHEMA)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_explanations_of_recorded_scenarios_are_complete(family: str) -> None:
+    path = VECTORS / f"{family}.jsonl.gz"
+    with gzip.open(path) as lines:
+        expected = [json.loads(line)["expect"] for line in lines]
+    for scenario, expect in zip(read_scenarios(str(path)), expected, strict=True):
+        tree = json.loads(json.dumps(decision_tree(decide(scenario))))
+        assert_valid(tree)
+        assert untold(tree) == [], scenario.id
+        if expect["scores"] is not None and scenario.id not in DECIDED_OTHERWISE:
+            assert tree["rawScores"] == expect["rawScores"], scenario.id
+            assert tree["scores"] == weighed(tree), scenario.id
+
+
+def assert_valid(tree: Tree) -> None:
+    problems = [f"{one.json_path}: {one.message}" for one in VALIDATOR.iter_errors(tree)]
+    assert problems == []
+
+
+def untold(tree: Tree) -> list[str]:
+    """Nodes that a plugin turned down and that no detail of it speaks of, and details that could not be made."""
+    missing = []
+    for one in tree["rejections"] or ():
+        told = {node for detail in one["details"] for node in detail["nodes"]}
+        turned_down = {node for status in one["statuses"] for node in status["nodes"]}
+        missing += sorted(turned_down - told) if one["plugin"] else []
+        missing += [detail["text"] for detail in one["details"] if detail["kind"] == "detailsFailed"]
+        assert told <= turned_down
+    return missing
+
+
+def weighed(tree: Tree) -> Tree:
+    """The recorded points, if each plugin's is a multiple of its weight within 0..100 of it."""
+    for points in tree["scores"].values():
+        for plugin, weight in tree["weights"].items():
+            assert points[plugin] % weight == 0
+            assert 0 <= points[plugin] // weight <= 100
+    scores: Tree = tree["scores"]
+    return scores
+
+
+@pytest.mark.parametrize(
+    ("line", "outcome"),
+    [
+        (scenario_line(nodes=[node_tree("a")]), "Placed"),
+        (scenario_line(), "Unschedulable"),
+        (scenario_line(pod_tree(schedulerName="mine")), "Error"),
+        (scenario_line(pod_tree(schedulingGates=[{"name": "g"}]), nodes=[node_tree("a")]), "Gated"),
+        (scenario_line(pod_tree(resourceClaims=[{"name": "gpu"}]), nodes=[node_tree("a")]), "Held"),
+        (
+            scenario_line(
+                pod_tree(cpu="3", priority=5), nodes=[node_tree("a")], pods=[pod_tree("low", cpu="3", nodeName="a")]
+            ),
+            "Preempting",
+        ),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_each_outcome_has_a_word(line: bytes, outcome: str) -> None:
+    tree = decision_tree(decide(parse_scenario(line, "test")))
+    assert tree["outcome"] == tree["cycleOutcome"] == outcome
+    assert_valid(json.loads(json.dumps(tree)))
+
+
+def test_an_explanation_names_its_pod_and_its_form() -> None:
+    tree = decision_tree(decide(parse_scenario(scenario_line(nodes=[node_tree("a")], name=""), "test")))
+    assert (tree["apiVersion"], tree["kind"]) == ("explain.kscheduler.io/v1", "Explanation")
+    assert tree["pod"] == {
+        "namespace": "default",
+        "name": "web",
+        "uid": "uid-web",
+        "schedulerName": "default-scheduler",
+    }
+    assert (tree["id"], tree["profile"], tree["node"]) == ("default/web", "default-scheduler", "a")
+
+
+def test_facts_are_checked_by_their_kind() -> None:
+    tree = json.loads(json.dumps(decision_tree(decide(parse_scenario(TOO_LARGE, "test")))))
+    assert_valid(tree)
+    detail = tree["rejections"][0]["details"][0]
+    assert detail["kind"] == "insufficientResource"
+    del detail["facts"]["requested"]
+    assert not VALIDATOR.is_valid(tree)
+    detail["kind"] = "aKindOfSomebodysPlugin"
+    assert_valid(tree)
+
+
+def test_every_kind_of_detail_is_in_the_schema() -> None:
+    sources = [*(KSCHEDULER / "plugins").rglob("*.py"), KSCHEDULER / "scheduling" / "cycle" / "rejection_details.py"]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    kinds = set(re.findall(r'Detail\(\s*"(\w+)"', text)) | {
+        "besideNominated",
+        "detailsFailed",
+        "antiAffinity",
+        "repelled",
+    }
+    known = {one["if"]["properties"]["kind"]["const"] for one in SCHEMA["$defs"]["detail"]["allOf"]}
+    assert kinds <= known
+    assert len(kinds) > 15
+
+
+class Licences(Plugin):
+    """A plugin of somebody's: node b has no licence left."""
+
+    name = "Licences"
+
+    def __init__(self, args: object, handle: object) -> None:
+        del args, handle
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.where(rows == nodes.row_of("b"), 1, 0)
+
+    reasons: ClassVar = {1: "no licence left"}
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        yield Detail("noLicence", "all 5 licences are in use", rows, {"licences": 5})
+
+
+def test_a_plugin_of_somebodys_own_may_give_details() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"plugins": {"multiPoint": {"enabled": [{"name": "Licences"}]}}}],
+    }
+    line = scenario_line(nodes=[node_tree("a"), node_tree("b")], config=config)
+    plugins = Registry({**{plugin.name: plugin for plugin in IN_TREE}, "Licences": Licences})
+    decision = decide(parse_scenario(line, "test"), plugins)
+    tree = json.loads(json.dumps(decision_tree(decision)))
+    assert_valid(tree)
+    (rejection,) = tree["rejections"]
+    assert rejection["details"] == [
+        {
+            "kind": "noLicence",
+            "text": "all 5 licences are in use",
+            "nodes": ["b"],
+            "besideNominatedPods": [],
+            "facts": {"licences": 5},
+        }
+    ]
+    assert "- all 5 licences are in use" in decision_text(decision)

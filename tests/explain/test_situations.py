@@ -1,0 +1,270 @@
+"""A pod of a live cluster, in each state that a stranger may find it in: what stands in the first lines."""
+
+import asyncio
+import json
+from typing import Any
+
+import pytest
+from jsonschema import Draft202012Validator
+
+from kscheduler.explain.as_json import schema_text
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
+from tests.explain.scenarios import Tree, node_tree, pod_tree
+from tests.explain.test_command import run
+
+VALIDATOR = Draft202012Validator(json.loads(schema_text()))
+OURS = ("--scheduler-name", "default-scheduler")
+
+
+def with_status(pod: Tree, **status: Any) -> Tree:
+    return {**pod, "status": {"phase": "Pending", **status}}
+
+
+def condition(status: str, reason: str = "", message: str = "") -> list[Tree]:
+    when = "2026-11-22T10:00:00Z"
+    return [
+        {"type": "PodScheduled", "status": status, "reason": reason, "message": message, "lastTransitionTime": when}
+    ]
+
+
+class Asked:
+    """Text and JSON of one pod."""
+
+    def __init__(self, text: str, tree: Tree) -> None:
+        self.text = text
+        self.tree = tree
+
+
+async def explained(
+    capsys: pytest.CaptureFixture[str], pod: Tree, *flags: str, nodes: int = 2, others: tuple[Any, ...] = ()
+) -> Asked:
+    async with EmbeddedAPIServer(seed=1) as server:
+        for number in range(nodes):
+            server.registry.create(NODES, "", node_tree(f"node-{number}", cpu=str(number + 1)))
+        for resource, namespace, body in others:
+            server.registry.create(resource, namespace, body)
+        store(server, pod)
+        answers = []
+        for output in ("text", "json"):
+            command = ("default/web", "--master", server.url, "-o", output, *flags)
+            assert await asyncio.to_thread(run, *command) == 0
+            answers.append(capsys.readouterr().out)
+    tree = json.loads(answers[1])
+    assert [one.message for one in VALIDATOR.iter_errors(tree)] == []
+    assert max(map(len, answers[0].splitlines())) <= 100
+    return Asked(answers[0], tree)
+
+
+def store(server: EmbeddedAPIServer, pod: Tree) -> None:
+    """Create it, and write what a create does not take: status, and a deletion under way."""
+    status = pod.pop("status", None)
+    deleted = pod["metadata"].pop("deletionTimestamp", None)
+    server.registry.create(PODS, "default", pod)
+    record = server.registry.get(PODS, "default", pod["metadata"]["name"])
+    if status is not None:
+        record.value["status"] = status
+    if deleted:
+        record.value["metadata"]["deletionTimestamp"] = deleted
+
+
+async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = await explained(capsys, pod_tree(schedulerName="volcano"))
+    first, second, *rest = asked.text.splitlines()
+    assert first == "default/web: nobody here serves it: spec.schedulerName is volcano"
+    assert second.startswith("  served here: kscheduler (")
+    assert "HYPOTHETICAL, as if a profile named volcano served it here: goes to node-1" in rest
+    assert (asked.tree["outcome"], asked.tree["cycleOutcome"]) == ("NotServed", "Placed")
+    assert (asked.tree["isHypothetical"], asked.tree["best"]) == (True, ["node-1"])
+    assert asked.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
+
+
+async def test_a_configuration_says_who_is_served(
+    capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = tmp_path_factory.mktemp("config") / "config.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: one}, {schedulerName: two}]\n"
+    )
+    served = await explained(capsys, pod_tree(schedulerName="two"), "--config", str(path))
+    assert (served.tree["outcome"], served.tree["profile"]) == ("Placed", "two")
+    not_served = await explained(capsys, pod_tree(schedulerName="three"), "--config", str(path))
+    assert "  served here: one, two (profiles of " in not_served.text
+
+
+async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = with_status(pod_tree(nodeName="node-0"), phase="Running", conditions=condition("True"))
+    asked = await explained(capsys, pod, *OURS)
+    assert asked.text.splitlines()[:4] == [
+        "default/web: is on node node-0 already (bound, phase Running)",
+        "  condition PodScheduled=True since 2026-11-22T10:00:00Z",
+        "",
+        "HYPOTHETICAL, as if it were pending now: goes to node-1",
+    ]
+    assert (asked.tree["outcome"], asked.tree["situation"]["nodeName"]) == ("Bound", "node-0")
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+async def test_a_finished_pod_is_not_decided_about(capsys: pytest.CaptureFixture[str], phase: str) -> None:
+    asked = await explained(capsys, with_status(pod_tree(nodeName="node-0"), phase=phase), *OURS)
+    assert asked.text == (f"default/web: has finished ({phase}); nobody schedules it any more\n  it ran on node-0\n")
+    assert (asked.tree["outcome"], asked.tree["cycleOutcome"], asked.tree["best"]) == ("Finished", None, None)
+
+
+async def test_a_terminating_pod_is_not_decided_about(capsys: pytest.CaptureFixture[str]) -> None:
+    pod = pod_tree()
+    pod["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
+    asked = await explained(capsys, pod, *OURS)
+    assert asked.text == ("default/web: is being deleted since 2026-11-22T10:00:00Z; nobody schedules it any more\n")
+    assert asked.tree["outcome"] == "Terminating"
+
+
+async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = await explained(capsys, pod_tree(schedulingGates=[{"name": "quota"}]), *OURS)
+    assert asked.text.startswith("default/web: held before the queue\n")
+    assert "  SchedulingGates: waiting for scheduling gates: [quota]\n" in asked.text
+    assert asked.tree["outcome"] == "Gated"
+
+
+async def test_a_held_pod_names_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
+    claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
+    asked = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
+    assert asked.text.startswith("default/web: held: it needs a rule that kscheduler has not built\n")
+    assert "DynamicResources" in asked.text
+    assert asked.tree["outcome"] == "Held"
+
+
+async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = await explained(capsys, pod_tree(), *OURS)
+    assert asked.text.startswith("default/web: goes to node-1\n")
+    words = " ".join(asked.text.split())
+    assert "no scheduler has said anything about it yet (no PodScheduled condition)" in words
+    assert "waits for Permit only the running service knows: its log, and GET /waiting-pods" in words
+
+
+async def test_a_condition_that_no_longer_holds_is_told_as_an_earlier_try(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pod = with_status(pod_tree(), conditions=condition("False", "Unschedulable", "0/1 nodes are available"))
+    asked = await explained(capsys, pod, *OURS)
+    words = " ".join(asked.text.split())
+    assert "condition PodScheduled=False (Unschedulable) since 2026-11-22T10:00:00Z: 0/1 nodes are" in words
+    assert "it fits now, so the condition is of an earlier try" in words
+
+
+async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = await explained(capsys, with_status(pod_tree(), nominatedNodeName="node-0"), *OURS)
+    words = " ".join(asked.text.split())
+    assert "nominated to node-0 (status.nominatedNodeName) a scheduler expects it on that node; whether it" in words
+    assert "waits for Permit or is just being bound only the running service knows" in words
+    assert "no scheduler has said anything" not in words
+
+
+CLASS = {
+    "metadata": {"name": "fast"},
+    "provisioner": "csi.example.com",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+
+
+def claim(**annotations: str) -> Tree:
+    spec = {
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": "fast",
+        "resources": {"requests": {"storage": "5Gi"}},
+    }
+    return {"metadata": {"name": "data", "annotations": annotations}, "spec": spec}
+
+
+CLAIMS = BY_KEY["persistentvolumeclaims"]
+CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+
+
+async def test_a_pod_that_waits_for_its_volume_says_which_and_where(capsys: pytest.CaptureFixture[str]) -> None:
+    selected = claim(**{"volume.kubernetes.io/selected-node": "node-0"})
+    others = ((CLASSES, "", CLASS), (CLAIMS, "default", selected))
+    asked = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS, others=others)
+    words = " ".join(asked.text.split())
+    assert "claim data waits for its volume: a scheduler has selected node node-0, and csi.example.com has" in words
+    assert "no scheduler has said anything" not in words
+    assert asked.tree["situation"]["waitsForVolumes"] == ["data"]
+    (rejection,) = [one for one in asked.tree["rejections"] if one["plugin"] == "VolumeBinding"]
+    assert rejection["details"][0]["facts"]["selectedNode"] == "node-0"
+
+
+async def test_a_claim_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS)
+    assert "  claim data does not exist\n" in asked.text
+    assert asked.tree["outcome"] == "Unschedulable"
+
+
+async def test_only_the_nominated_node_was_tried_and_what_holds_without_it(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    pod = with_status(pod_tree(), nominatedNodeName="node-0")
+    asked = await explained(capsys, pod, *OURS, nodes=3)
+    lines = [line.strip() for line in asked.text.splitlines()]
+    assert lines[0] == "default/web: goes to node-0"
+    assert "only its nominated node node-0 was tried, and it fits there; the other 2 nodes were not looked at" in lines
+    assert "without the nomination it would go to node-2" in lines
+    assert "3 of 3 nodes fit" in lines
+    assert "1 of 3 nodes fit" not in asked.text
+    nomination = asked.tree["nomination"]
+    assert (nomination["onlyNodeTried"], nomination["passes"]) == (True, True)
+    assert nomination["withoutIt"]["best"] == ["node-2"]
+    assert (asked.tree["evaluatedCount"], asked.tree["feasibleCount"], asked.tree["nodeCount"]) == (1, 1, 3)
+
+
+@pytest.mark.parametrize(
+    ("node", "told"),
+    [("gone", "which does not exist"), ("node-0", "where it does not fit (any more)")],
+    ids=["gone", "full"],
+)
+async def test_a_nomination_that_does_not_hold_is_told(
+    capsys: pytest.CaptureFixture[str], node: str, told: str
+) -> None:
+    asked = await explained(capsys, with_status(pod_tree(cpu="2"), nominatedNodeName=node), *OURS)
+    assert f"  nominated to {node}, {told}: all nodes were judged\n" in asked.text
+    assert asked.tree["nomination"]["withoutIt"] is None
+
+
+async def test_a_preemptor_waits_for_its_victims_to_be_gone(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("node-0", cpu="1"))
+        victim = pod_tree("victim", nodeName="node-0")
+        victim["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
+        store(server, victim)
+        store(server, with_status(pod_tree(), nominatedNodeName="node-0"))
+        command = ("default/web", "--master", server.url, *OURS)
+        assert await asyncio.to_thread(run, *command) == 0
+        text = capsys.readouterr().out
+        assert await asyncio.to_thread(run, *command, "-o", "json") == 0
+    told = "nominated to node-0, where it does not fit yet: default/victim is being deleted there"
+    assert told in [line.strip() for line in text.splitlines()]
+    nomination = json.loads(capsys.readouterr().out)["nomination"]
+    assert (nomination["passes"], nomination["podsBeingDeleted"]) == (False, ["default/victim"])
+
+
+async def test_whose_nomination_is_in_the_way_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    expected = with_status(pod_tree("expected", cpu="2"), nominatedNodeName="node-1")
+    async with EmbeddedAPIServer(seed=1) as server:
+        server.registry.create(NODES, "", node_tree("node-1", cpu="2"))
+        store(server, expected)
+        store(server, pod_tree())
+        assert await asyncio.to_thread(run, "default/web", "--master", server.url, "-o", "json", *OURS) == 0
+    (rejection,) = json.loads(capsys.readouterr().out)["rejections"]
+    (detail,) = rejection["details"]
+    assert detail["besideNominatedPods"] == ["default/expected"]
+    assert detail["facts"]["closest"][0]["free"] == 0
+
+
+async def test_an_unknown_pod_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        assert await asyncio.to_thread(run, "none", "-n", "default", "--master", server.url) == 1
+    assert capsys.readouterr().err == (
+        'kscheduler: pod default/none is unknown to the API server: pods "none" not found\n'
+    )
