@@ -241,6 +241,14 @@ class Observations:
         """A bug was caught at a boundary (`plugin`, `worker`, `event_handler`, `pod_task`): the pod is retried."""
         self.unexpected_errors[(boundary,)] += 1
 
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """A plugin has raised, or its answer was none."""
+        self.plugin_failures[plugin, point] += 1
+
+    def plugin_was_slow(self, plugin: str, point: str) -> None:
+        """A call has held the event loop for more than 100 ms."""
+        self.slow_plugin_calls[plugin, point] += 1
+
     # ---- declarations ----
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -348,4 +356,16 @@ class Observations:
         )
         self.unexpected_errors = self._counter(
             "kscheduler_unexpected_errors_total", "Bugs caught, by the boundary that caught them.", "boundary"
+        )
+        self.plugin_failures = self._counter(
+            "kscheduler_plugin_failures_total",
+            "Calls of plugins that raised, or answered with what is no answer.",
+            "plugin",
+            "extension_point",
+        )
+        self.slow_plugin_calls = self._counter(
+            "kscheduler_slow_plugin_calls_total",
+            "Calls of plugins that held the event loop for more than 100 ms.",
+            "plugin",
+            "extension_point",
         )

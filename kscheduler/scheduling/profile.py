@@ -2,6 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
 
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.plugin import (
@@ -20,8 +22,11 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import SUCCESS, Fault, Status, error
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.state.hints import Registrations
 
 
@@ -57,6 +62,8 @@ class Profile:
     post_bind: tuple[PostBindPlugin, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
+    listener: PluginListener = NOBODY
+    """Hears of plugins that fail or are slow."""
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
@@ -66,21 +73,26 @@ class Profile:
         plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
         if first and plugins and plugins[0].name != first:
             plugins = sorted(plugins, key=lambda one: one.name != first)
+        ended = perf_counter()
         for plugin in plugins:
             try:
-                status = plugin.pre_enqueue(pod)
-                if status.is_success:
-                    continue
+                status = checked(plugin.pre_enqueue(pod), Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
-            return status.by(plugin.name)
+                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}', fault=Fault.BUG)
+                self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)
+            began, ended = ended, perf_counter()
+            if ended - began > SLOW_CALL_SECONDS:
+                self.listener.slow(plugin.name, "PreEnqueue", pod, ended - began)
+            if not status.is_success:
+                return status.by(plugin.name)
         return SUCCESS
 
     def registrations(self) -> Registrations:
-        """Which events may change whose mind."""
+        """Which events may change whose mind. Raises `PluginFailure` where a plugin cannot say."""
         return {plugin.name: _events_of(plugin) for plugin in self.instances}
 
 
+_KEPT_OUT: Final = "the pod is kept out of the queue and asked about again within 30 s"
 _NODE_ADD_BIT = ActionType.ADD
 _TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
 _EVERY_EVENT = tuple(
@@ -99,7 +111,12 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
     if not hasattr(plugin, "events_to_register"):
         return _EVERY_EVENT
     extensions: EnqueueExtensions = plugin
-    return _with_taint_event(tuple(extensions.events_to_register()))
+    try:
+        events = tuple(checked(one, ClusterEventWithHint) for one in extensions.events_to_register())
+    except Exception as failure:
+        point = "events_to_register"
+        raise PluginFailure(f'running {point} of plugin "{plugin.name}": {failure}', plugin.name, point) from failure
+    return _with_taint_event(events)
 
 
 def _with_taint_event(registered: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:

@@ -80,7 +80,8 @@ def move(
             plugin.move_pods(state, pod, moved, nodes)
         except Exception as error:
             called = "AddPod" if moved.by > 0 else "RemovePod"
-            raise PluginFailure(f'running {called} on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running {called} on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, called) from error
 
 
 def count_in(
@@ -96,7 +97,8 @@ def count_in(
         try:
             plugin.add_pod(state, pod, added, nodes, row)
         except Exception as error:
-            raise PluginFailure(f'running AddPod on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running AddPod on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, "AddPod") from error
 
 
 def count_out(
@@ -112,4 +114,5 @@ def count_out(
         try:
             plugin.remove_pod(state, pod, removed, nodes, row)
         except Exception as error:
-            raise PluginFailure(f'running RemovePod on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running RemovePod on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, "RemovePod") from error

@@ -14,6 +14,7 @@ from typing import Protocol
 
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
+from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.status import Code, Fault, Status, error
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -48,7 +49,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     first = ""
     nominated: str | None = None
     for plugin in profile.post_filter:
-        result = _asked(plugin, record, nodes)
+        result = _asked(plugin, profile, record, nodes)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -62,8 +63,19 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
 
 
-def _asked(plugin: PostFilterPlugin, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
+def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
     try:
-        return plugin.post_filter(record.state, record.pod, nodes, record.diagnosis)
+        return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
     except Exception as failure:  # noqa: BLE001  a plugin call
-        return PostFilterResult(error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))
+        profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
+        text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
+        return PostFilterResult(error(text, fault=Fault.BUG))
+
+
+def _checked(answer: object) -> PostFilterResult:
+    """The answer, if it is one that can be acted on. Raises `WrongAnswerError`."""
+    result = checked(answer, PostFilterResult)
+    checked(result.status, Status)
+    if result.nominated_node_name is not None:
+        checked(result.nominated_node_name, str)
+    return result
