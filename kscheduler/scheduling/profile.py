@@ -1,6 +1,6 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Final
@@ -112,7 +112,8 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
         return _EVERY_EVENT
     extensions: EnqueueExtensions = plugin
     try:
-        events = tuple(checked(one, ClusterEventWithHint) for one in extensions.events_to_register())
+        answer = checked(extensions.events_to_register(), Iterable)  # type: ignore[type-abstract]
+        events = tuple(checked(one, ClusterEventWithHint) for one in answer)
     except Exception as failure:
         point = "events_to_register"
         raise PluginFailure(f'running {point} of plugin "{plugin.name}": {failure}', plugin.name, point) from failure

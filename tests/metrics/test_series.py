@@ -82,6 +82,8 @@ OURS: dict[str, Declared] = {
     "kscheduler_bind_conflicts_total": ("counter", set(), ""),
     "kscheduler_binds_settled_total": ("counter", {"outcome"}, ""),
     "kscheduler_unexpected_errors_total": ("counter", {"boundary"}, ""),
+    "kscheduler_plugin_failures_total": ("counter", {"plugin", "extension_point"}, ""),
+    "kscheduler_slow_plugin_calls_total": ("counter", {"plugin", "extension_point"}, ""),
     "kscheduler_watch_last_event_age_seconds": ("gauge", {"resource"}, ""),
     "kscheduler_watch_restarts_total": ("counter", {"resource", "reason"}, ""),
     "kscheduler_relists_total": ("counter", {"resource", "reason"}, ""),
@@ -139,6 +141,8 @@ def everything_happened_once(observations: Observations) -> None:
     observations.bind_conflict()
     observations.bind_settled("bound")
     observations.unexpected_error("worker")
+    observations.plugin_failed("Mine", "Filter")
+    observations.plugin_was_slow("Mine", "Filter")
 
 
 def full_exposition(observations: Observations) -> Exposition:
