@@ -256,7 +256,7 @@ def test_different_failures_of_one_plugin_are_told_each_and_equal_ones_once() ->
     with structlog.testing.capture_logs() as lines:
         for wrong in ("x", None, "y"):
             try:
-                _ = wrong.upper() and int(wrong)  # type: ignore[union-attr]
+                _ = wrong.upper() and int(wrong)  # type: ignore[union-attr, arg-type]
             except (ValueError, AttributeError) as failure:
                 told.failed("Mine", "Filter", pod_info("p"), failure)
     assert [one["err"].split(":")[0] for one in lines] == ["ValueError", "AttributeError"]
