@@ -7,6 +7,7 @@ import pytest
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint, QueueingHint
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pod_info import PodInfo
@@ -16,12 +17,16 @@ from kscheduler.scheduling import profiles as profiles_module
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.scheduling.classes import signing
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.plugin_reports import PluginReports
+from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state import hints
 from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.hostile_plugin import SOUND, VICTIM, Hostile, hostile
 from tests.scheduling.plugin_cluster import PluginCluster
+from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
+from tests.state.hostile_keys import Complaints
 
 READERS = (profile_module, profiles_module, permit, pre_binding, signing, hints)
 """Modules that read the clock of the process."""
@@ -59,20 +64,20 @@ def jump(clock: VirtualClock, seconds: float) -> None:
 async def test_a_slow_call_is_told_at_every_extension_point(method: str, monkeypatch: pytest.MonkeyPatch) -> None:
     point, nodes = POINTS[method]
     plugin = hostile(method, "none")
-    cluster = PluginCluster(plugin)
-    makes_time_pass(monkeypatch, cluster.clock)
+    service = PluginCluster(plugin)
+    makes_time_pass(monkeypatch, service.clock)
     sound = SOUND[method]
 
     def slowly(asked: str, arguments: tuple[Any, ...], otherwise: Any) -> Any:
         if asked == method:
-            jump(cluster.clock, 5.0)
+            jump(service.clock, 5.0)
             return sound(*arguments) if callable(sound) else sound
         return Hostile.answer(plugin, asked, arguments, otherwise)
 
     monkeypatch.setattr(plugin, "answer", slowly)
     with structlog.testing.capture_logs() as lines:
-        cluster.add(make_pod(VICTIM, requests={"cpu": "100" if method == "post_filter" else "1"}))
-        async with cluster.running():
+        service.add(make_pod(VICTIM, requests={"cpu": "100" if method == "post_filter" else "1"}))
+        async with service.running():
             pass
     told = [one for one in lines if one["event"] == "plugin_slow"]
     assert {(one["plugin"], one["extension_point"]) for one in told} == {("Hostile", point)}
@@ -80,7 +85,7 @@ async def test_a_slow_call_is_told_at_every_extension_point(method: str, monkeyp
     assert told[0]["pod"] == "default/victim"
     assert told[0]["seconds"] == pytest.approx(5.0)
     assert told[0].get("nodes") == nodes
-    assert cluster.observations.slow_plugin_calls["Hostile", point] >= 1
+    assert service.observations.slow_plugin_calls["Hostile", point] >= 1
     assert not [one for one in lines if one["event"] == "plugin_failed"]
 
 
@@ -109,43 +114,37 @@ class _SlowHint(Plugin):
 
 async def test_a_slow_hint_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     plugin = _SlowHint()
-    cluster = PluginCluster(plugin)
-    plugin.clock = cluster.clock
-    makes_time_pass(monkeypatch, cluster.clock)
+    service = PluginCluster(plugin)
+    plugin.clock = service.clock
+    makes_time_pass(monkeypatch, service.clock)
     with structlog.testing.capture_logs() as lines:
-        cluster.add(make_pod(VICTIM))
-        async with cluster.running():
-            cluster.queue.move_all(NODE_ADD, None, make_node("new"), cluster.clock.time())
+        service.add(make_pod(VICTIM))
+        async with service.running():
+            service.queue.move_all(NODE_ADD, None, make_node("new"), service.clock.time())
     assert [(one["extension_point"], one["pod"], one["seconds"]) for one in lines if one["event"] == "plugin_slow"] == [
         ("QueueingHint", "default/victim", 0.5)
     ]
 
 
-async def test_a_slow_filter_is_told_of_a_preemption_s_dry_runs_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    plugin = hostile("filter", "none")
-    cluster = PluginCluster(plugin)
-    cluster.cache.add_pod(make_pod("low", node="node-0", requests={"cpu": "4"}, priority=0))
-    cluster.cache.add_pod(make_pod("low-1", node="node-1", requests={"cpu": "4"}, priority=0))
-    makes_time_pass(monkeypatch, cluster.clock)
-    asked: list[int] = []
+def test_a_slow_filter_is_told_of_in_dry_runs_too() -> None:
+    """A preemption asks the filters about nodes as they might be; that takes the loop's time like any call."""
+    clock, complaints, observations = VirtualClock(), Complaints(), Observations()
 
-    def slowly(method: str, arguments: tuple[Any, ...], otherwise: Any) -> Any:
-        if method == "filter":
-            asked.append(len(arguments[3]))
-            jump(cluster.clock, 0.5 if len(asked) > 1 else 0.0)
-            return None
-        return otherwise
+    class Slow(TurnsDown):
+        def filter(self, *asked: Any) -> Any:
+            jump(clock, 0.5)
+            return super().filter(*asked)
 
-    monkeypatch.setattr(plugin, "answer", slowly)
-    with structlog.testing.capture_logs() as lines:
-        cluster.add(make_pod(VICTIM, requests={"cpu": "3"}, priority=10))
-        async with cluster.running():
-            pass
-    slow = cluster.observations.slow_plugin_calls
-    assert len(asked) > 1 or not slow, "nobody was asked in a dry run"
-    if len(asked) > 1:
-        assert slow["Hostile", "Filter"] == len(asked) - 1
-        assert lines
+    cache = cluster("node")
+    watch = ObservedStopwatch("kscheduler", observations, clock.monotonic, complaints)
+    watch.start(pod_info(VICTIM))
+    record = schedule(profile(Slow("Slow", "node")), pod_info(VICTIM), cache, watch)
+    counted = dict(observations.plugin_evaluations)
+    jump(clock, 9.0)  # the preemption's own time is no filter's
+    record.state.read(DryRun).passing(cache.nodes, record.state.copy(), cache.nodes.rows())
+    slow = ("Slow", "Filter", "default/victim", 0.5, 1)
+    assert complaints.slow_calls == [slow, slow]
+    assert observations.plugin_evaluations == counted
 
 
 # --- coroutines

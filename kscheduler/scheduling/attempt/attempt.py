@@ -166,7 +166,9 @@ class Scheduler:
         pod = attempt.queued.pod
         for plugin in attempt.profile.reserve:
             try:
-                status = checked(plugin.reserve(attempt.record.state, pod, attempt.node_name), Status)
+                status = plugin.reserve(attempt.record.state, pod, attempt.node_name)
+                if status is not SUCCESS:
+                    checked(status, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(str(failure), fault=Fault.BUG)
                 attempt.profile.listener.failed(plugin.name, "Reserve", pod, failure)

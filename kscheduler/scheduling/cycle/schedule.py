@@ -17,12 +17,12 @@ import numpy as np
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.plugin import PreFilterPlugin, PreFilterResult, PreScorePlugin
+from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreFilterResult, PreScorePlugin
 from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown
 from kscheduler.framework.plugin_listener import HearsOfPod
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import KnownClass
@@ -263,7 +263,9 @@ def _pre_filter(
     remembered = SUCCESS
     for plugin in plugins:
         try:
-            result = _answer_of(plugin, record, nodes)
+            result = plugin.pre_filter(record.state, record.pod, nodes)
+            if result is not SKIPPED:
+                _check(result)
         except Exception as error:
             raise PluginFailure(
                 f'running PreFilter plugin "{plugin.name}": {error}', plugin.name, "PreFilter"
@@ -285,13 +287,12 @@ def _pre_filter(
     return remembered
 
 
-def _answer_of(plugin: PreFilterPlugin, record: SchedulingRecord, nodes: NodeTable) -> PreFilterResult:
-    """What one PreFilter plugin says. Raises what it raises, and `WrongAnswerError`."""
-    result = checked(plugin.pre_filter(record.state, record.pod, nodes), PreFilterResult)
+def _check(answer: object) -> None:
+    """Raises `WrongAnswerError` for what PreFilter cannot mean."""
+    result = checked(answer, PreFilterResult)
     checked(result.status, Status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
         raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
-    return result
 
 
 def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
@@ -310,7 +311,9 @@ def _pre_score(
     skipped: set[str] = set()
     for plugin in plugins:
         try:
-            status = checked(plugin.pre_score(record.state, record.pod, nodes, record.feasible), Status)
+            status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
+            if status is not SKIP:
+                checked(status, Status)
         except Exception as error:
             raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}', plugin.name, "PreScore") from error
         watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
