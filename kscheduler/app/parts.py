@@ -38,7 +38,7 @@ from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
 from kscheduler.scheduling.eviction.victims import Victims
-from kscheduler.scheduling.failures.failures import FailureHandler
+from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
@@ -46,6 +46,7 @@ from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profiles import build_profiles, queue_policy
@@ -114,7 +115,10 @@ class Parts:
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.evictions = self._build_evictions(pods)
-        self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods))
+        self.plugin_reports = PluginReports(
+            self.observations, self.clock.monotonic, self.reporter.plugin_failed, self._tell_held
+        )
+        self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods), self.plugin_reports)
         self._class_of, self._hints_alike = self._build_classes()
         self.queue = self._build_queue()
         self.workers = self._build_workers()
@@ -213,6 +217,10 @@ class Parts:
             keeps_classes=self._class_of is not no_class,
         )
         return Workers(self._most_workers, self.queue, Scheduler(around), self.limit, self.clock)
+
+    def _tell_held(self, pod: Pod, note: str) -> None:
+        """A pod is kept out of the queue by a failure: no attempt will say so."""
+        self.status_writer.report(pod, failed_condition(note), note)
 
     def _pod(self, key: str) -> Pod | None:
         found: Pod | None = self.informers.informer(PODS).store.get(key)

@@ -56,7 +56,7 @@ class Surface:
         self._options = options
         self._parts = parts
         self.is_stopping = False
-        self.loop_lag = LoopLag(clock=parts.clock)
+        self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.plugin_reports.take_slowest)
         self.exposition = self._build_exposition(connection)
         self.server = Server(self._endpoints(), clock=parts.clock)
         self.exposition.add(self.server.samples)

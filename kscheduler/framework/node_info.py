@@ -5,6 +5,7 @@ again. It is also what a user's plain per-node plugin sees.
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 
 from kscheduler.api.core import Node, ResourceList, Taint
 from kscheduler.api.quantity import milli_value, value
@@ -57,13 +58,13 @@ class NodeInfo:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels."""
-        return (self.node or _NO_NODE).metadata.labels
+        """The node's labels; a view, for a user's plugin must not write to the cache."""
+        return MappingProxyType((self.node or _NO_NODE).metadata.labels)
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The node's annotations."""
-        return (self.node or _NO_NODE).metadata.annotations
+        """The node's annotations; a view, as above."""
+        return MappingProxyType((self.node or _NO_NODE).metadata.annotations)
 
     @property
     def taints(self) -> tuple[Taint, ...]:

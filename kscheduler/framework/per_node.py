@@ -2,15 +2,24 @@
 
     @plugin("PreferCheap")
     def score(pod: PodInfo, node: NodeInfo) -> int:
-        return 100 - int(float(node.annotations.get("cost", "1")) * 100)
+        return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
 
-The function's name says what it is: `filter` returns a reason to reject (or `None`), `score` returns points. It is
-called once per row, which costs about a microsecond a node: fine for hundreds of nodes, and a columnar plugin is always
-the way out. Points are clamped to 0..100, so a policy cannot end a cycle by overshooting.
+The function's name says what it is: `filter` returns a reason to turn the node down, or `None` where the pod may run
+there; `score` returns whole points from 0 to 100. A third parameter `args` gets the plugin's `pluginConfig` arguments,
+a mapping that is empty without any; a function without it refuses arguments.
+
+What can be told from the function alone is checked when it is declared (`PluginDeclarationError`), what it returns at
+each call: an answer that is none, and points out of range, fail the pod's attempt in words that name plugin, node and
+value. Nothing is rounded, clamped or taken for something else.
+
+It is called once per row, which costs about a microsecond a node: fine for hundreds of nodes, and a columnar plugin is
+always the way out. Pods and nodes are those of the scheduler's own cache: read them, never write to them.
 """
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from functools import partial
+from types import MappingProxyType
+from typing import Any, Final
 
 import numpy as np
 
@@ -18,9 +27,13 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.per_node_declaration import PluginDeclarationError, declared, place_of
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin, status_of_code
+from kscheduler.framework.plugin_answers import WrongAnswerError, shown
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
+
+__all__ = ["PerNodeFactory", "PerNodeFilter", "PerNodeScore", "PluginDeclarationError", "plugin"]
 
 FilterFunction = Callable[[PodInfo, NodeInfo], str | None]
 ScoreFunction = Callable[[PodInfo, NodeInfo], int]
@@ -50,11 +63,18 @@ class PerNodeFilter(Plugin):
         self._function = function
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
-        """Call the function for each row."""
+        """Call the function for each row. Raises what it raises, and `WrongAnswerError`."""
         reasons = cycle.find(_Reasons) or _Reasons()
         cycle.write(reasons)
-        codes = (reasons.number(self._function(pod, nodes.info(row))) for row in rows.tolist())
+        codes = (reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist())
         return np.fromiter(codes, dtype=np.int64, count=len(rows))
+
+    def _reason(self, pod: PodInfo, node: NodeInfo) -> str | None:
+        reason: object = _asked(self._function, pod, node)
+        if reason is None or (isinstance(reason, str) and reason):
+            return reason
+        expected = "the reason to turn the node down (a str that says something), or None where the pod may run there"
+        raise WrongAnswerError(f"for node {node.name} it returned {shown(reason)}: return {expected}")
 
     def status(self, cycle: CycleState, code: int) -> Status:
         """The text that the function gave."""
@@ -69,36 +89,62 @@ class PerNodeScore(Plugin):
         self._function = function
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Call the function for each row."""
+        """Call the function for each row. Raises what it raises, and `WrongAnswerError`."""
         del cycle
-        points = (_clamped(self._function(pod, nodes.info(row))) for row in rows.tolist())
+        points = (self._points(pod, nodes.info(row)) for row in rows.tolist())
         return np.fromiter(points, dtype=np.int64, count=len(rows))
 
+    def _points(self, pod: PodInfo, node: NodeInfo) -> int:
+        points: object = _asked(self._function, pod, node)
+        if type(points) is not int and not isinstance(points, np.integer):  # a bool is an int, and no number of points
+            raise WrongAnswerError(f"for node {node.name} it returned {shown(points)}: return points, {_POINTS}")
+        if not MIN_NODE_SCORE <= points <= MAX_NODE_SCORE:
+            text = f"it returns an invalid score {shown(points)} for node {node.name}"
+            raise WrongAnswerError(f"{text}, it should be in the range of [{MIN_NODE_SCORE}, {MAX_NODE_SCORE}]")
+        return int(points)
 
-def _clamped(points: float) -> int:
-    return int(max(MIN_NODE_SCORE, min(points, MAX_NODE_SCORE)))
+
+_POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
+
+
+def _asked(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
+    """What the function says of the node; what it raises tells the node, too."""
+    try:
+        return function(pod, node)
+    except Exception as failure:
+        failure.add_note(f"asked about node {node.name}")
+        raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
 
 
 class PerNodeFactory:
     """Builds a per-node plugin for each profile that enables it: what `@plugin` leaves in the module."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        shape = _SHAPES.get(function.__name__)
-        if shape is None:
-            raise ValueError(f"@plugin({name!r}): name the function `filter` or `score`, not `{function.__name__}`")
+        """Raises `PluginDeclarationError` for a function that cannot be one."""
+        declaration = declared(name, function)
         self.name = name
-        self._shape = shape
+        self._takes_args = declaration.takes_args
+        self._shape = _SHAPES[declaration.kind]
         self._function = function
 
+    def __repr__(self) -> str:
+        return f"@plugin({self.name!r}) {self._function.__name__} ({place_of(self._function)})"
+
     def __call__(self, args: Any, handle: Handle) -> Plugin:
-        """Build the plugin; a plain function takes neither arguments nor a handle."""
-        del args, handle
-        return self._shape(self.name, self._function)
+        """Build the plugin. Raises `ValueError` for arguments that the function does not ask for."""
+        del handle
+        if not self._takes_args:
+            if args:
+                where = f"`{self._function.__name__}` ({place_of(self._function)})"
+                raise ValueError(f"it takes no arguments: give {where} a third parameter `args` to get {shown(args)}")
+            return self._shape(self.name, self._function)
+        given: Mapping[str, object] = MappingProxyType(dict(args or {}))
+        return self._shape(self.name, partial(self._function, args=given))
 
 
-_SHAPES: dict[str, type[PerNodeFilter] | type[PerNodeScore]] = {"filter": PerNodeFilter, "score": PerNodeScore}
+_SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter": PerNodeFilter, "score": PerNodeScore}
 
 
 def plugin(name: str) -> Callable[[Callable[..., Any]], PerNodeFactory]:
-    """Make a plugin of a function called `filter` or `score`. Raises `ValueError` for any other name."""
+    """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for any other thing."""
     return lambda function: PerNodeFactory(name, function)

@@ -33,6 +33,8 @@ class QueuedPodInfo:
     """Those among them that wait for something outside the cluster."""
     gating_plugin: str = ""
     """Who keeps it out of the queue altogether (PreEnqueue)."""
+    gate_failed: bool = False
+    """It is kept out because a PreEnqueue plugin failed: no event need come, so the plugin is asked at each flush."""
     was_flushed: bool = False
     """Moved by the safety net, not by an event: a hint was missing."""
 
@@ -47,6 +49,11 @@ class QueuedPodInfo:
             return False
         self.refusals = self.bugs = 0
         return True
+
+
+def priority_order(queued: QueuedPodInfo) -> tuple[int, float]:
+    """The order of PrioritySort: highest priority first, then the earliest timestamp (refreshed by every attempt)."""
+    return -queued.pod.priority, queued.timestamp
 
 
 def _is_edited(old: Pod, new: Pod) -> bool:

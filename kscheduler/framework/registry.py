@@ -28,14 +28,22 @@ class Registry:
         return tuple(self._factories)
 
     def register(self, name: str, factory: PluginFactory) -> None:
-        """Add a plugin. Raises `DuplicatePluginError` where the name is taken."""
+        """Add a plugin. Raises `DuplicatePluginError` where the name is taken, `TypeError` for what builds nothing."""
         if name in self._factories:
-            raise DuplicatePluginError(f"a plugin named {name} already exists; give yours another name")
+            holder = self._factories[name]
+            raise DuplicatePluginError(f"a plugin named {name} already exists ({holder!r}); give yours another name")
+        if not callable(factory):
+            raise TypeError(f"plugin {name}: {factory!r} is no factory; register a callable that takes (args, handle)")
         self._factories[name] = factory
 
     def build(self, name: str, args: Any, handle: Handle) -> Plugin:
         """Build a plugin. Raises `KeyError` for an unknown name, `ValueError` for bad arguments."""
         return self._factories[name](args, handle)
+
+
+def is_in_tree(plugin: object) -> bool:
+    """Whether its code is part of kscheduler: what it costs is measured by our benchmarks, not at each call."""
+    return type(plugin).__module__.startswith("kscheduler.plugins.")
 
 
 def implements(plugin: Plugin, point: Point) -> bool:

@@ -75,6 +75,8 @@ class Status:
     """Whether the coupled extension point is to be left out."""
 
     def __post_init__(self) -> None:
+        if self.reasons and not (type(self.reasons) is tuple and all(isinstance(one, str) for one in self.reasons)):
+            raise TypeError(f"a Status takes its reasons as a tuple of texts, not {self.reasons!r}")
         object.__setattr__(self, "is_success", self.code is Code.SUCCESS)
         object.__setattr__(self, "is_skip", self.code is Code.SKIP)
 

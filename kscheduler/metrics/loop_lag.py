@@ -9,15 +9,23 @@ a block longer than the limit and serves this very probe first. It says nothing 
 that fails when a dependency does would restart a healthy scheduler into the same outage.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Sample, gauge, histograms
 from kscheduler.scheduling.observations import Histograms, Series
+from kscheduler.scheduling.plugin_reports import SlowCall
 
 LAG = Series("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")
 WORST_LAG = Series("kscheduler_loop_lag_worst_seconds", "The longest lag of the last one to two minutes.")
 
+_log = get_logger(__name__)
+
+HELD_SECONDS = 1.0
+"""A loop that was held for longer is told of in the log, with the plugin that held it, if one did."""
+_QUIET_SECONDS = 60.0
+"""After such a line the next ones are only counted."""
 _WINDOW_SECONDS = 60.0
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 """Seconds. 50 ms is what the 99th percentile must not exceed."""
@@ -31,8 +39,17 @@ class LoopLag:
     name = "loop-lag"
 
     def __init__(
-        self, *, interval_seconds: float = _INTERVAL_SECONDS, limit_seconds: float = 30.0, clock: Clock = REAL_CLOCK
+        self,
+        *,
+        interval_seconds: float = _INTERVAL_SECONDS,
+        limit_seconds: float = 30.0,
+        clock: Clock = REAL_CLOCK,
+        slowest_call: Callable[[float], SlowCall | None] = lambda _seconds: None,
     ) -> None:
+        """`slowest_call`: of the calls of plugins that ended in the last so many seconds, the longest."""
+        self._slowest_call = slowest_call
+        self._quiet_until = float("-inf")
+        self._held_unsaid = 0
         self._interval = interval_seconds
         self._limit = limit_seconds
         self._clock = clock
@@ -53,6 +70,19 @@ class LoopLag:
         self._lags[()].observe(lag)
         self._roll(now)
         self._worst = max(self._worst, lag)
+        if lag > HELD_SECONDS:
+            self._tell(now, lag)
+
+    def _tell(self, now: float, lag: float) -> None:
+        """Say for how long nothing else could run, and who is to blame if that is known."""
+        call = self._slowest_call(lag + self._interval)
+        if now < self._quiet_until:
+            self._held_unsaid += 1
+            return
+        since = {"times_since": self._held_unsaid} if self._held_unsaid else {}
+        blamed = _blamed(call) if call is not None else {}
+        _log.warning("event_loop_held", seconds=round(lag, 3), **blamed, **since)
+        self._quiet_until, self._held_unsaid = now + _QUIET_SECONDS, 0
 
     def _roll(self, now: float) -> None:
         """Two windows, so that a scrape always sees at least the last minute, whoever else scrapes."""
@@ -84,3 +114,13 @@ class LoopLag:
     def samples(self) -> Iterable[Sample]:
         """A `Source`."""
         return [histograms(self._lags), gauge(WORST_LAG, {(): self.worst_seconds})]
+
+
+def _blamed(call: SlowCall) -> dict[str, object]:
+    """The call that took most of the time, as fields of a line."""
+    return {
+        "plugin": call.plugin,
+        "extension_point": call.extension_point,
+        "pod": call.pod,
+        "plugin_seconds": round(call.seconds, 3),
+    }

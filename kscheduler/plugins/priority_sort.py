@@ -2,7 +2,7 @@
 
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.queued_pod import QueuedPodInfo, priority_order
 
 
 class PrioritySort(Plugin):
@@ -15,4 +15,4 @@ class PrioritySort(Plugin):
 
     def sort_key(self, queued: QueuedPodInfo) -> tuple[int, float]:
         """Highest priority first, then the earliest timestamp (refreshed by every attempt, not the pod's creation)."""
-        return -queued.pod.priority, queued.timestamp
+        return priority_order(queued)

@@ -256,6 +256,14 @@ class Observations:
         """A bind without a clear answer was settled by reading the pod: say what was found."""
         self.binds_settled[(outcome,)] += 1
 
+    def plugin_failed(self, plugin: str, point: str) -> None:
+        """A plugin has raised, or its answer was none."""
+        self.plugin_failures[plugin, point] += 1
+
+    def plugin_was_slow(self, plugin: str, point: str) -> None:
+        """A call has held the event loop for more than 100 ms."""
+        self.slow_plugin_calls[plugin, point] += 1
+
     # ---- declarations ----
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
@@ -384,4 +392,16 @@ class Observations:
             "kscheduler_binds_settled_total",
             "Binds with an unknown outcome that reading the pod has settled, by what was found.",
             "outcome",
+        )
+        self.plugin_failures = self._counter(
+            "kscheduler_plugin_failures_total",
+            "Calls of plugins that raised, or answered with what is no answer.",
+            "plugin",
+            "extension_point",
+        )
+        self.slow_plugin_calls = self._counter(
+            "kscheduler_slow_plugin_calls_total",
+            "Calls of plugins that held the event loop for more than 100 ms.",
+            "plugin",
+            "extension_point",
         )

@@ -1,7 +1,9 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from time import perf_counter
+from typing import Final
 
 from kscheduler.config.types import Extender
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
@@ -21,9 +23,12 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
+from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.framework.status import SUCCESS, Fault, Status, error
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.state.hints import Registrations
 
 
@@ -61,6 +66,8 @@ class Profile:
     """Every plugin, each once."""
     extenders: tuple[Extender, ...] = ()
     """Those without which no decision is right; nobody calls them yet."""
+    listener: PluginListener = NOBODY
+    """Hears of plugins that fail or are slow."""
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
@@ -70,22 +77,27 @@ class Profile:
         plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
         if first and plugins and plugins[0].name != first:
             plugins = sorted(plugins, key=lambda one: one.name != first)
+        ended = perf_counter()
         for plugin in plugins:
             try:
-                status = plugin.pre_enqueue(pod)
-                if status.is_success:
-                    continue
+                status = checked(plugin.pre_enqueue(pod), Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 count_caught(Boundary.PLUGIN)
-                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
-            return status.by(plugin.name)
+                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}', fault=Fault.BUG)
+                self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)
+            began, ended = ended, perf_counter()
+            if ended - began > SLOW_CALL_SECONDS:
+                self.listener.slow(plugin.name, "PreEnqueue", pod, ended - began)
+            if not status.is_success:
+                return status.by(plugin.name)
         return SUCCESS
 
     def registrations(self) -> Registrations:
-        """Which events may change whose mind."""
+        """Which events may change whose mind. Raises `PluginFailure` where a plugin cannot say."""
         return {plugin.name: _events_of(plugin) for plugin in self.instances}
 
 
+_KEPT_OUT: Final = "the pod is kept out of the queue and asked about again within 30 s"
 _NODE_ADD_BIT = ActionType.ADD
 _TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
 _EVERY_EVENT = tuple(
@@ -104,7 +116,13 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
     if not hasattr(plugin, "events_to_register"):
         return _EVERY_EVENT
     extensions: EnqueueExtensions = plugin
-    return _with_taint_event(tuple(extensions.events_to_register()))
+    try:
+        answer = checked(extensions.events_to_register(), Iterable)  # type: ignore[type-abstract]
+        events = tuple(checked(one, ClusterEventWithHint) for one in answer)
+    except Exception as failure:
+        point = "events_to_register"
+        raise PluginFailure(f'running {point} of plugin "{plugin.name}": {failure}', plugin.name, point) from failure
+    return _with_taint_event(events)
 
 
 def _with_taint_event(registered: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:

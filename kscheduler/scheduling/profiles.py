@@ -1,28 +1,35 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
+import traceback
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any
 
-from kscheduler.config.errors import ConfigError, config_error
+from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import deciding, with_ignored_resources
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.plugin_contract import contract_problems
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.registry import Registry, implements
+from kscheduler.framework.registry import Registry, implements, is_in_tree
 from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
-from kscheduler.state.hints import HintTable, ObserveHint, unobserved
+from kscheduler.state.hints import HintTable, ObserveHint, Registrations, unobserved
+from kscheduler.state.places import SortKey
 from kscheduler.state.queue import ClassOf, QueuePolicy, no_class
+from kscheduler.state.sort_order import SortOrder
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -30,8 +37,16 @@ Profiles = Mapping[str, Profile]
 """By scheduler name."""
 
 
-def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry, handle: Handle) -> Profiles:
-    """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built."""
+def build_profiles(
+    configuration: KubeSchedulerConfiguration,
+    registry: Registry,
+    handle: Handle,
+    listener: PluginListener = NOBODY,
+) -> Profiles:
+    """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
+
+    `listener` hears of plugins that fail or are slow from then on.
+    """
     configuration = with_ignored_resources(configuration)
     extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
@@ -39,7 +54,9 @@ def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry
     for settings in configuration.profiles:
         profile, expanded[settings.scheduler_name] = _build(settings, registry, handle)
         percentage = _percentage_of_nodes(settings, configuration)
-        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
+        profiles[profile.name] = replace(
+            profile, percentage_of_nodes_to_score=percentage, extenders=extenders, listener=listener
+        )
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -56,8 +73,9 @@ def queue_policy(
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    hints = HintTable({name: profile.registrations() for name, profile in profiles.items()}, observe_hint)
     first = next(iter(profiles.values()))
+    registrations = {name: _registrations(profile) for name, profile in profiles.items()}
+    hints = HintTable(registrations, observe_hint, first.listener)
 
     def pre_enqueue(pod: PodInfo, first: str) -> Status:
         profile = profiles.get(pod.pod.spec.scheduler_name)
@@ -65,25 +83,45 @@ def queue_policy(
             return error(f"no profile is named {pod.pod.spec.scheduler_name}")
         return profile.run_pre_enqueue(pod, first)
 
-    policy = QueuePolicy(first.queue_sort.sort_key, pre_enqueue, hints, backoff, on_incoming, class_of)
+    policy = QueuePolicy(_order_of(first), pre_enqueue, hints, backoff, on_incoming, class_of)
     return replace(policy, standing_gates=_standing_gates(profiles), hints_alike=hints_alike)
 
 
 def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
     return {
-        (profile.name, plugin.name): partial(_may_let_in, plugin)
+        (profile.name, plugin.name): partial(_may_let_in, plugin, profile.listener)
         for profile in profiles.values()
         for plugin in profile.pre_enqueue
         if knows_whom_it_may_let_in(plugin)
     }
 
 
-def _may_let_in(gate: StandingGate) -> Collection[str] | None:
+def _may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[str] | None:
+    began = perf_counter()
     try:
         return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
-    except Exception:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
+    except Exception as failure:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
         count_caught(Boundary.PLUGIN)
+        listener.failed(gate.name, "MayLetIn", None, failure)
         return None
+    finally:
+        seconds = perf_counter() - began
+        if seconds > SLOW_CALL_SECONDS:
+            listener.slow(gate.name, "MayLetIn", None, seconds)
+
+
+def _order_of(profile: Profile) -> SortKey:
+    """The order of the queue; of PrioritySort itself bare, as it can neither fail nor be slow."""
+    plugin = profile.queue_sort
+    return plugin.sort_key if is_in_tree(plugin) else SortOrder(plugin, profile.listener)
+
+
+def _registrations(profile: Profile) -> Registrations:
+    """What the profile's plugins registered. Raises `ConfigError` for one that cannot say."""
+    try:
+        return profile.registrations()
+    except PluginFailure as failure:
+        raise config_error("plugins", str(failure), f"profile {profile.name}") from failure
 
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:
@@ -136,13 +174,27 @@ def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSche
 
 def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
     args = {one.name: one.args for one in settings.plugin_config}
+    where = f"profile {settings.scheduler_name}"
     built: dict[str, Plugin] = {}
     for name in plugins_needed(settings.plugins):
         if name not in registry:
             continue  # expansion says where it is named
         try:
-            built[name] = registry.build(name, args.get(name), handle)
+            plugin = registry.build(name, args.get(name), handle)
         except ValueError as failure:
-            where = f"profile {settings.scheduler_name}"
             raise config_error("pluginConfig", f'initializing plugin "{name}": {failure}', where) from failure
+        except Exception as failure:  # a plugin call: which one failed, and where, is what the user has to know
+            text = f'initializing plugin "{name}": {type(failure).__name__}: {failure}{_raised_at(failure)}'
+            raise config_error("plugins", text, where) from failure
+        if not is_in_tree(plugin):
+            problems = [Problem("plugins", f'plugin "{name}": {text}') for text in contract_problems(plugin, name)]
+            if problems:
+                raise ConfigError(problems, where)
+        built[name] = plugin
     return built
+
+
+def _raised_at(failure: BaseException) -> str:
+    """The file and line that raised, for a message without a traceback."""
+    frames = traceback.extract_tb(failure.__traceback__)
+    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

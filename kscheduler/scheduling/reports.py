@@ -18,6 +18,10 @@ class Reporter:
         """It is being deleted and was not tried."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
 
+    def plugin_failed(self, pod: Pod, note: str) -> None:
+        """A plugin failed where that ends no attempt: the pod goes on, and its owner hears of it here alone."""
+        self._record(pod, "Warning", "PluginFailed", "Scheduling", note)
+
     def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
         """It had to make room; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
         where = " (in kube-scheduler memory)." if in_memory else ""

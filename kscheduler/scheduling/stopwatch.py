@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import Histogram, Observations
@@ -15,11 +16,19 @@ SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
 class ObservedStopwatch:
     """A stopwatch for one profile. Implements `cycle.Stopwatch`; `start` it before each cycle."""
 
-    def __init__(self, profile: str, observations: Observations, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        profile: str,
+        observations: Observations,
+        now: Callable[[], float],
+        listener: PluginListener = NOBODY,
+    ) -> None:
         self._profile = profile
+        self._listener = listener
+        self._pod: PodInfo | None = None
         self._observations = observations
         self._now = now
-        self._last = self._asked_last = 0.0
+        self._last = self._asked_last = self._post_filter_last = 0.0
         self._cycles = 0
         self._is_sampled = False
         self._evaluations = observations.plugin_evaluations
@@ -27,8 +36,9 @@ class ObservedStopwatch:
             point: observations.extension_points[point, SUCCESS.code.label, profile] for point in EXTENSION_POINTS
         }
 
-    def start(self) -> None:
-        """A cycle begins."""
+    def start(self, pod: PodInfo | None = None) -> None:
+        """A cycle begins, for this pod."""
+        self._pod = pod
         self._last = self._asked_last = self._now()
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_EVERY == 0
@@ -48,17 +58,38 @@ class ObservedStopwatch:
         Counted by node, as kube-scheduler does; timed once for all of them, in a sample of the cycles. What is known of
         the pod's class is not asked again and not counted, as with kube-scheduler's batches.
         """
+        now = self._now()
+        seconds = now - self._asked_last  # as `asked`, which would cost as much again
+        self._asked_last = now
+        if seconds > SLOW_CALL_SECONDS:
+            self._listener.slow(plugin, point, self._pod, seconds, nodes)
         if nodes:
             self._evaluations[plugin, point, self._profile] += nodes
         if self._is_sampled:
-            now = self._now()
-            self._observations.plugin_execution(plugin, point, "Success" if nodes else "Skip", now - self._asked_last)
-            self._asked_last = now
+            self._observations.plugin_execution(plugin, point, "Success" if nodes else "Skip", seconds)
+
+    def asks(self) -> None:
+        """What took time so far was no plugin's doing: the next call begins now."""
+        self._asked_last = self._now()
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> float:
+        """A call of a plugin has ended; it is not counted. Seconds since the one before."""
+        now = self._now()
+        seconds = now - self._asked_last
+        self._asked_last = now
+        if seconds > SLOW_CALL_SECONDS:
+            self._listener.slow(plugin, point, self._pod, seconds, nodes)
+        return seconds
 
     def post_filtered(self, plugin: str) -> None:
         """A PostFilter plugin has been asked: for DefaultPreemption that is a search for victims, eligible or not."""
         if plugin == "DefaultPreemption":
             self._observations.preemption_attempt()
+        now = self._now()
+        seconds = now - max(self._last, self._post_filter_last)
+        self._post_filter_last = now
+        if seconds > SLOW_CALL_SECONDS:
+            self._listener.slow(plugin, "PostFilter", self._pod, seconds)
 
 
 def timed_pre_enqueue(

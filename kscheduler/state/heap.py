@@ -2,6 +2,9 @@
 
 Most items come in the order in which they go: pods of one priority, by time. Such an item is appended to a line, which
 costs the same however many wait; only those that go before somebody who came earlier are kept in a heap.
+
+An order that raises, when it is worked out or when two are compared, changes nothing: whatever was here before the call
+is here after it, and can be found, iterated and removed. (Pods are ordered by keys that never raise, see `sort_order`.)
 """
 
 import heapq
@@ -49,14 +52,15 @@ class KeyedHeap(Generic[T]):
 
     def push(self, key: Hashable, item: T) -> None:
         """Add an item, or replace the one with the same key; its order is worked out anew."""
+        if len(self._line) + len(self._heap) > 2 * len(self._live) + 64:
+            self._compact()
         entry = self._order(item), next(self._serial), key
-        self._live[key] = entry[1], item
         if not self._line or self._line[-1] < entry:
             self._line.append(entry)
         else:
             heapq.heappush(self._heap, entry)
-        if len(self._line) + len(self._heap) > 2 * len(self._live) + 64:
-            self._compact()
+        # Last, as all before may raise: until it is in here an entry is dead, wherever a heap has left it.
+        self._live[key] = entry[1], item
 
     def peek(self) -> T | None:
         """The smallest item."""
@@ -71,7 +75,7 @@ class KeyedHeap(Generic[T]):
         if self._line and self._line[0] is entry:
             self._line.popleft()
         else:
-            heapq.heappop(self._heap)
+            self._pop_heap(entry)
         return self._live.pop(entry[2])[1]
 
     def remove(self, key: Hashable) -> T | None:
@@ -89,6 +93,14 @@ class KeyedHeap(Generic[T]):
         if line and heap:
             return min(line[0], heap[0])
         return line[0] if line else heap[0] if heap else None
+
+    def _pop_heap(self, entry: _Entry) -> None:
+        """Take the heap's first entry, this one, out."""
+        try:
+            heapq.heappop(self._heap)
+        except Exception:
+            self._heap.append(entry)  # heapq has dropped it before it compared the others
+            raise
 
     def _is_live(self, entry: _Entry) -> bool:
         live = self._live.get(entry[2])

@@ -12,6 +12,8 @@ from typing import Final, Protocol
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint, Resource
+from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs.caught import Boundary, count_caught
 
@@ -22,6 +24,7 @@ _Hints = Mapping[str, Sequence[HintFunction | None]]
 ObserveHint = Callable[[str, str, str, float], None]
 """Told of each hint: plugin, event label, answer (`Queue`, `QueueSkip`, `Error`), seconds."""
 
+_POINT: Final = "QueueingHint"
 _HEARS_NOTHING: Final[_Hints] = {}
 _MOST_REGISTERED: Final = 1000
 """Sets of plugins whose events are remembered: those of pods that were turned down."""
@@ -61,9 +64,15 @@ def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:
 class HintTable:
     """The registrations of all profiles, by scheduler name."""
 
-    def __init__(self, registrations: Mapping[str, Registrations], observe: ObserveHint = unobserved) -> None:
+    def __init__(
+        self,
+        registrations: Mapping[str, Registrations],
+        observe: ObserveHint = unobserved,
+        listener: PluginListener = NOBODY,
+    ) -> None:
         self._registrations = registrations
         self._observe = observe
+        self._listener = listener
         self._interesting: dict[ClusterEvent, bool] = {}
         self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
         self._registered: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
@@ -137,12 +146,16 @@ class HintTable:
             return True
         began = perf_counter()
         try:
-            answer = hint(pod, old, new)
+            answer = checked(hint(pod, old, new), QueueingHint)
             said = answer.value
-        except Exception:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
+        except Exception as failure:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
             count_caught(Boundary.PLUGIN)
             answer, said = QueueingHint.QUEUE, "Error"
-        self._observe(plugin, event.label, said, perf_counter() - began)
+            self._listener.failed(plugin, _POINT, pod, failure)
+        seconds = perf_counter() - began
+        self._observe(plugin, event.label, said, seconds)
+        if seconds > SLOW_CALL_SECONDS:
+            self._listener.slow(plugin, _POINT, pod, seconds)
         return answer is QueueingHint.QUEUE
 
 

@@ -28,6 +28,7 @@ from kscheduler.framework import events
 from kscheduler.framework.events import ClusterEvent
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code
 from kscheduler.state.backoff import is_backing_off
 from kscheduler.state.bundles import Bundle, Element
 from kscheduler.state.gated import GatedPods
@@ -73,6 +74,7 @@ class SchedulingQueue:
         self._policy = policy
         self._places = Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
         self._in_flight = InFlight()
+        self._has_failed_gates = False
 
     def statistics(self) -> QueueStatistics:
         """Sizes, for metrics."""
@@ -218,11 +220,19 @@ class SchedulingQueue:
     def flush_unschedulable(self, now: float) -> None:
         """The safety net: whoever has been parked for 5 minutes is tried again."""
         event = events.UNSCHEDULABLE_TIMEOUT
+        self._ask_failed_gates_again(event.label, now)
         waiting = (*self._places.parked, *self._gated_that_hear(event))
         for element in waiting:
             if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
                 self._move(element, event, None, None, now)
                 element.was_flushed = not element.gating_plugin  # one that is still gated was not rescued
+
+    def _ask_failed_gates_again(self, label: str, now: float) -> None:
+        if not self._has_failed_gates:
+            return
+        self._has_failed_gates = False  # whoever is kept out again says so
+        for queued in [one for one in self._places.gated if one.gate_failed]:
+            self._place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
 
     # --- an attempt has failed ----------------------------------------------------------------------------------------
 
@@ -393,9 +403,11 @@ class SchedulingQueue:
         if isinstance(element, Bundle):
             return True
         status = self._policy.pre_enqueue(element.pod, element.gating_plugin)
+        element.gate_failed = status.code is Code.ERROR
         if status.is_success:
             element.gating_plugin = ""
             return True
+        self._has_failed_gates = self._has_failed_gates or element.gate_failed
         element.gating_plugin = status.plugin
         if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
             self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)

@@ -38,11 +38,11 @@ class HeldPod:
 
     def reject(self, plugin: str, message: str) -> bool:
         """It fails, with this message, and waits for an event. Whether that came before any other verdict."""
-        return self._decide(unschedulable(message, plugin=plugin))
+        return self._decide(unschedulable(str(message), plugin=plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
         """It gives its place to another pod and is tried again after its back-off. Whether there was no verdict yet."""
-        return self._decide(error(message, plugin=plugin))
+        return self._decide(error(str(message), plugin=plugin))
 
     def expire(self, now: float) -> None:
         """Turn it down if a plugin's time is over."""

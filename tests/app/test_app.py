@@ -33,7 +33,7 @@ async def test_twenty_pods_are_bound_within_what_the_nodes_have() -> None:
 
 @plugin("PreferCheap")
 def score(pod: PodInfo, node: NodeInfo) -> int:
-    return 100 - int(float(node.annotations.get("cost", "1")) * 100)
+    return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
 
 
 async def test_a_policy_of_a_few_lines_decides_where_pods_go() -> None:

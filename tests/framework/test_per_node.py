@@ -1,6 +1,9 @@
 """`@plugin`: a policy in a few lines, which cannot break a cycle."""
 
 import math
+import textwrap
+from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 import pytest
@@ -10,10 +13,16 @@ from hypothesis import strategies as st
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.per_node import PerNodeFilter, PerNodeScore, plugin
+from kscheduler.framework.per_node import PerNodeFilter, PerNodeScore, PluginDeclarationError, plugin
+from kscheduler.framework.per_node_declaration import EXAMPLE
+from kscheduler.framework.plugin_answers import WrongAnswerError, shown
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import DuplicatePluginError, Registry
 from kscheduler.framework.status import Code
 from tests.builders import make_node, pod_info
+
+ANY_HANDLE: Any = None
+"""Plain functions get none."""
 
 
 def table(*names: str) -> NodeTable:
@@ -45,12 +54,61 @@ def test_two_filters_of_one_profile_keep_their_reasons_apart() -> None:
     assert (first.status(cycle, code_one).message, second.status(cycle, code_two).message) == ("one", "two")
 
 
-@given(st.one_of(st.integers(-(10**40), 10**40), st.floats(allow_nan=False)))
-def test_points_are_cut_to_the_range_however_far_they_overshoot(points: float) -> None:
+class Answers:
+    """Falsy and not None: neither a reason nor points."""
+
+
+FILTER_ANSWERS = [True, False, 0, "", Answers(), ["no"], b"no"]
+SCORE_ANSWERS = [None, True, 1.0, math.nan, math.inf, "50", Answers(), np.float64(1), [1]]
+OUT_OF_RANGE = [-1, 101, 2**63, -(2**63) - 1, 10**40]
+
+
+@pytest.mark.parametrize("answer", FILTER_ANSWERS, ids=repr)
+def test_what_is_no_reason_fails_the_pod_in_words(answer: Any) -> None:
     nodes = table("a")
-    scores = PerNodeScore("Mine", lambda *_: points).score(CycleState(), pod_info(), nodes, nodes.rows())  # type: ignore[arg-type]  # users return floats
-    assert scores.tolist() == [math.trunc(max(0, min(points, 100)))]
+    with pytest.raises(WrongAnswerError, match=r"for node a it returned .*: return the reason .* or None") as failure:
+        PerNodeFilter("Mine", lambda *_: answer).filter(CycleState(), pod_info(), nodes, nodes.rows())
+    assert shown(answer) in str(failure.value)
+
+
+@pytest.mark.parametrize("answer", SCORE_ANSWERS, ids=repr)
+def test_what_is_no_points_fails_the_pod_in_words(answer: Any) -> None:
+    nodes = table("a")
+    with pytest.raises(WrongAnswerError, match=r"for node a it returned .*: return points, an int from 0 to 100"):
+        PerNodeScore("Mine", lambda *_: answer).score(CycleState(), pod_info(), nodes, nodes.rows())
+
+
+@pytest.mark.parametrize("points", OUT_OF_RANGE)
+def test_points_out_of_range_are_never_clamped(points: int) -> None:
+    nodes = table("a")
+    wanted = rf"invalid score {points} .*for node a, it should be in the range of \[0, 100\]"
+    with pytest.raises(WrongAnswerError, match=wanted.replace(" .*for", " for")):
+        PerNodeScore("Mine", lambda *_: points).score(CycleState(), pod_info(), nodes, nodes.rows())
+
+
+@given(st.integers(0, 100))
+def test_points_in_range_are_taken_as_they_are(points: int) -> None:
+    nodes = table("a", "b")
+    scores = PerNodeScore("Mine", lambda *_: points).score(CycleState(), pod_info(), nodes, nodes.rows())
+    assert scores.tolist() == [points, points]
     assert scores.dtype == np.int64
+
+
+def test_an_exception_names_the_node_and_keeps_its_traceback() -> None:
+    nodes = table("a")
+    with pytest.raises(WrongAnswerError, match="for node a it raised ValueError: could not convert") as failure:
+        PerNodeScore("Mine", lambda *_: int(float("dear"))).score(CycleState(), pod_info(), nodes, nodes.rows())
+    assert isinstance(failure.value.__cause__, ValueError)
+
+
+def test_a_node_cannot_be_written_to() -> None:
+    def judge(pod: PodInfo, node: NodeInfo) -> None:
+        node.labels["seen"] = "yes"  # type: ignore[index]  # that is the mistake
+
+    nodes = table("a")
+    with pytest.raises(WrongAnswerError, match="does not support item assignment"):
+        PerNodeFilter("Mine", judge).filter(CycleState(), pod_info(), nodes, nodes.rows())
+    assert "seen" not in make_node("a").metadata.labels
 
 
 def test_the_function_decides_what_the_plugin_is() -> None:
@@ -65,9 +123,124 @@ def test_the_function_decides_what_the_plugin_is() -> None:
     assert (score.name, filter.name) == ("PreferFirst", "OnlyFirst")
 
 
-def test_a_function_of_another_name_is_refused_with_advice() -> None:
-    with pytest.raises(ValueError, match="name the function `filter` or `score`, not `judge`"):
+# --- declaring
 
-        @plugin("Mine")
-        def judge(pod: PodInfo, node: NodeInfo) -> int:
-            return 1
+
+async def _async_filter(pod: PodInfo, node: NodeInfo) -> None: ...
+
+
+def _generator(pod: PodInfo, node: NodeInfo) -> Any:
+    yield 1
+
+
+class _Class:
+    """No function."""
+
+
+def _with_default(pod: PodInfo, node: NodeInfo, weight: int = 3) -> int:
+    return weight
+
+
+def called(name: str, function: Any) -> Any:
+    """The function under another name, as if it had been declared so."""
+    function.__name__ = name
+    return function
+
+
+MISTAKES = {
+    "another name": (called("judge", lambda _pod, _node: 1), "name the function `filter` or `score`, not `judge`"),
+    "a coroutine": (called("filter", _async_filter), "must not be `async`"),
+    "a generator": (called("score", _generator), "must return an answer, not yield"),
+    "a class": (_Class, "it is for functions"),
+    "no function": (7, "it is for functions"),
+    "too few parameters": (called("score", lambda _pod: 1), r"is called with \(pod, node\)"),
+    "too many parameters": (called("score", lambda _pod, _node, _more: 1), r"is called with \(pod, node\).*'_more'"),
+    "no parameters": (called("filter", lambda: None), "is called with"),
+}
+
+
+@pytest.mark.parametrize(("function", "problem"), MISTAKES.values(), ids=MISTAKES)
+def test_a_declaration_that_cannot_work_is_refused_with_its_line_and_an_example(function: Any, problem: str) -> None:
+    with pytest.raises(PluginDeclarationError, match=problem) as failure:
+        plugin("Mine")(function)
+    text = str(failure.value)
+    assert '@plugin("PreferCheap")' in text
+    assert text.startswith("@plugin('Mine'), ")
+    if hasattr(function, "__code__"):
+        assert f":{function.__code__.co_firstlineno}: " in text
+
+
+@pytest.mark.parametrize(
+    ("kind", "annotation"), [("filter", bool), ("filter", "bool"), ("score", float), ("score", None)]
+)
+def test_an_annotation_that_promises_no_answer_is_refused(kind: str, annotation: Any) -> None:
+    function = called(kind, lambda _pod, _node: None)
+    function.__annotations__ = {"return": annotation}
+    with pytest.raises(PluginDeclarationError, match="is declared to return"):
+        plugin("Mine")(function)
+
+
+@pytest.mark.parametrize("name", ["", "  ", None, 5])
+def test_a_plugin_needs_a_name(name: Any) -> None:
+    with pytest.raises(PluginDeclarationError, match="a plugin needs a name"):
+        plugin(name)(called("score", lambda _pod, _node: 1))
+
+
+def test_a_decorator_without_parentheses_is_told_so() -> None:
+    with pytest.raises(PluginDeclarationError, match="a plugin needs a name"):
+        plugin(called("score", lambda _pod, _node: 1))(called("score", lambda _pod, _node: 1))
+
+
+def test_parameters_with_defaults_are_the_function_s_own_affair() -> None:
+    assert plugin("Mine")(called("score", _with_default)).name == "Mine"
+
+
+def test_the_example_works() -> None:
+    """It is what a refusal shows."""
+    scope: dict[str, Any] = {"plugin": plugin, "PodInfo": PodInfo, "NodeInfo": NodeInfo}
+    exec(textwrap.dedent(EXAMPLE), scope)
+    nodes = table("a")
+    assert scope["score"](None, ANY_HANDLE).score(CycleState(), pod_info(), nodes, nodes.rows()).tolist() == [0]
+    assert scope["filter"](None, ANY_HANDLE).filter(CycleState(), pod_info(), nodes, nodes.rows()).tolist() == [1]
+
+
+# --- arguments
+
+
+def test_arguments_are_handed_to_a_function_that_asks_for_them() -> None:
+    @plugin("Mine")
+    def score(pod: PodInfo, node: NodeInfo, args: Mapping[str, Any]) -> int:
+        points: int = args.get("points", 1)
+        return points
+
+    nodes = table("a")
+    for args, points in (({"points": 42}, 42), ({}, 1), (None, 1)):
+        built: Any = score(args, ANY_HANDLE)
+        assert built.score(CycleState(), pod_info(), nodes, nodes.rows()).tolist() == [points]
+
+
+def test_arguments_that_nobody_asks_for_are_refused() -> None:
+    @plugin("Mine")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return 1
+
+    assert score({}, ANY_HANDLE).name == "Mine"
+    with pytest.raises(ValueError, match=r"it takes no arguments: give `score` .* a third parameter `args`.*points"):
+        score({"points": 42}, ANY_HANDLE)
+
+
+# --- registering
+
+
+def test_two_plugins_of_one_name_are_told_who_was_first() -> None:
+    registry = Registry()
+    registry.register("Mine", plugin("Mine")(called("score", _with_default)))
+    with pytest.raises(
+        DuplicatePluginError, match=r"already exists \(@plugin\('Mine'\) score \(.*test_per_node.py:\d+"
+    ):
+        registry.register("Mine", plugin("Mine")(called("score", _with_default)))
+
+
+def test_what_builds_nothing_is_not_registered() -> None:
+    with pytest.raises(TypeError, match="is no factory"):
+        Registry().register("Mine", None)  # type: ignore[arg-type]

@@ -5,9 +5,11 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.metrics import Distributions, LoopLag, Numbers
+from kscheduler.scheduling.plugin_reports import SlowCall
 
 
 class LateClock(VirtualClock):
@@ -101,3 +103,51 @@ async def test_a_heartbeat_that_has_not_begun_is_no_problem() -> None:
     await clock.advance(1000.0)
     assert lag.problem() is None
     assert [sample.values for sample in lag.samples() if isinstance(sample, Numbers)] == [{(): 0.0}]
+
+
+def call(seconds: float) -> SlowCall:
+    """A plugin's."""
+    return SlowCall("Mine", "Filter", "default/p", seconds, ended=0.0)
+
+
+async def test_a_loop_that_was_held_is_told_with_the_plugin_that_held_it() -> None:
+    clock = LateClock()
+    asked: list[float] = []
+
+    def slowest(seconds: float) -> SlowCall | None:
+        asked.append(seconds)
+        return call(17.5)
+
+    lag = LoopLag(interval_seconds=0.5, clock=clock, slowest_call=slowest)
+    clock.lateness = 18.0
+    with structlog.testing.capture_logs() as lines:
+        async with beating(lag):
+            await clock.run_to_next()
+    (line,) = lines
+    assert (line["event"], line["log_level"], line["seconds"]) == ("event_loop_held", "warning", 18.0)
+    assert (line["plugin"], line["extension_point"], line["pod"]) == ("Mine", "Filter", "default/p")
+    assert line["plugin_seconds"] == 17.5
+    assert asked == pytest.approx([18.5])
+
+
+async def test_a_loop_that_is_held_again_and_again_is_told_once_a_minute() -> None:
+    clock = LateClock()
+    lag = LoopLag(interval_seconds=0.5, clock=clock)
+    clock.lateness = 2.0
+    with structlog.testing.capture_logs() as lines:
+        async with beating(lag):
+            for _ in range(26):
+                await clock.run_to_next()
+    assert [one.get("times_since") for one in lines] == [None, 23]
+    assert "plugin" not in lines[0]
+
+
+async def test_a_loop_that_is_a_little_late_is_not_told() -> None:
+    clock = LateClock()
+    lag = LoopLag(interval_seconds=0.5, clock=clock)
+    clock.lateness = 0.9
+    with structlog.testing.capture_logs() as lines:
+        async with beating(lag):
+            for _ in range(5):
+                await clock.run_to_next()
+    assert lines == []

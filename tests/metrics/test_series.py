@@ -128,6 +128,8 @@ OURS: dict[str, Declared] = {
     "kscheduler_bind_conflicts_total": ("counter", set(), ""),
     "kscheduler_binds_settled_total": ("counter", {"outcome"}, ""),
     "kscheduler_unexpected_errors_total": ("counter", {"boundary"}, ""),
+    "kscheduler_plugin_failures_total": ("counter", {"plugin", "extension_point"}, ""),
+    "kscheduler_slow_plugin_calls_total": ("counter", {"plugin", "extension_point"}, ""),
     "kscheduler_watch_last_event_age_seconds": ("gauge", {"resource"}, ""),
     "kscheduler_watch_restarts_total": ("counter", {"resource", "reason"}, ""),
     "kscheduler_relists_total": ("counter", {"resource", "reason"}, ""),
@@ -190,6 +192,8 @@ def everything_happened_once(observations: Observations) -> None:
     observations.bind_settled("bound")
     observations.async_api_call("pod_binding", "success", 0.003)
     observations.volume_scheduling("bind", 1.5, is_ok=False)
+    observations.plugin_failed("Mine", "Filter")
+    observations.plugin_was_slow("Mine", "Filter")
 
 
 def full_exposition(observations: Observations) -> Exposition:

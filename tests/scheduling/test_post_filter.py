@@ -74,7 +74,11 @@ CASES = {
         [1, 1, 0],
     ),
     "a skip is an error": ([says("A", SKIP), says("B", SUCCESS, "a")], (Code.ERROR, "", None), [1, 0]),
-    "a bug is an error": ([Answers("A", ValueError("oh"))], (Code.ERROR, "ValueError: oh", None), [1]),
+    "a bug is an error": (
+        [Answers("A", ValueError("oh"))],
+        (Code.ERROR, 'running PostFilter plugin "A": ValueError: oh', None),
+        [1],
+    ),
 }
 
 

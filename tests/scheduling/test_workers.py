@@ -9,7 +9,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
-from tests.builders import make_node, make_pod
+from tests.builders import make_pod
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
 
@@ -124,20 +124,22 @@ async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_awa
 
 
 async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
-    class Liar(TurnsDown):
-        def status(self, cycle: CycleState, code: int) -> Status:
-            raise KeyError(code)
+    is_broken = True
+
+    def breaks(_seconds: float) -> None:
+        if is_broken:
+            raise KeyError(1)
 
     binder = GatedBind()
     binder.gate.set()
-    around = Around(profile(Liar("Liar", "node"), binder), cluster("node"), workers=2)
+    around = Around(profile(binder), cluster("node"), workers=2)
+    around.observations.algorithm = breaks  # type: ignore[assignment]
     async with working(around) as task:
         around.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns(100)
         assert around.queue.statistics().backoff == 5
         assert around.told.notes == ["KeyError: 1"] * 5
-        around.cache.remove_node("node")
-        around.cache.add_node(make_node("fine"))
+        is_broken = False
         around.add(make_pod("good"))
         await turns()
         assert binder.bound == ["good"]

@@ -12,16 +12,20 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
 """
 
 from collections.abc import Mapping
+from functools import partial
 
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
+from kscheduler.framework.plugin_answers import checked, checked_nothing
+from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt import permit, pre_binding
+from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -50,7 +54,8 @@ class Scheduler:
         self._around = around
         self._now = around.clock.monotonic
         self._watches = {
-            name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
+            name: ObservedStopwatch(name, around.observations, around.clock.monotonic, profile.listener)
+            for name, profile in around.profiles.items()
         }
         self._engines = {
             name: ClassEngine(profile, around.cache, engines=len(around.profiles), tells_all=verbose(MOVES))
@@ -82,7 +87,7 @@ class Scheduler:
             around.failures.handle(queued, known, around.clock.time())
             return None
         watch = self._watches[profile.name]
-        watch.start()
+        watch.start(queued.pod)
         around.log.attempt(queued)
         record = self._judge(queued, profile, watch)
         around.observations.algorithm(self._now() - started)
@@ -139,7 +144,7 @@ class Scheduler:
         pod = attempt.queued.pod
         self._around.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = self._reserve(attempt)
+        status = self._reserve(attempt, began)
         began = self._measure(attempt, "Reserve", status.code, began)
         if status.is_success:
             status = self._permit(attempt)
@@ -159,20 +164,33 @@ class Scheduler:
         histogram.observe(now - began)
         return now
 
-    def _reserve(self, attempt: Attempt) -> Status:
+    def _called(self, attempt: Attempt, plugin: str, point: str, began: float) -> float:
+        """A plugin was called at `began`, monotonic; the moment at which that ended."""
+        now = self._now()
+        if now - began > SLOW_CALL_SECONDS:
+            attempt.profile.listener.slow(plugin, point, attempt.queued.pod, now - began)
+        return now
+
+    def _reserve(self, attempt: Attempt, began: float) -> Status:
+        pod = attempt.queued.pod
         for plugin in attempt.profile.reserve:
             try:
-                status = plugin.reserve(attempt.record.state, attempt.queued.pod, attempt.node_name)
+                status = plugin.reserve(attempt.record.state, pod, attempt.node_name)
+                if status is not SUCCESS:
+                    checked(status, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 count_caught(Boundary.PLUGIN)
                 status = error(str(failure), fault=Fault.BUG)
+                attempt.profile.listener.failed(plugin.name, "Reserve", pod, failure)
+            began = self._called(attempt, plugin.name, "Reserve", began)
             if not status.is_success:
                 return _no_of("Reserve", plugin.name, status)
         return SUCCESS
 
     def _permit(self, attempt: Attempt) -> Status:
         pod = attempt.queued.pod
-        status, plugin, timeouts = permit.ask(attempt.profile.permit, attempt.record.state, pod, attempt.node_name)
+        profile, state = attempt.profile, attempt.record.state
+        status, plugin, timeouts = permit.ask(profile.permit, state, pod, attempt.node_name, profile.listener)
         if not status.is_success:
             return _no_of("Permit", plugin, status)
         if timeouts:
@@ -244,7 +262,8 @@ class Scheduler:
                 attempt.entry = self._around.in_pre_bind.add(pod.uid)
             log, plugins = self._around.log, [plugin.name for group in plan.groups for plugin in group]
             log.waiting(pod, attempt.node_name, "PreBind", plugins)
-            status = await pre_binding.run(plan, attempt.record.state, pod, attempt.node_name, attempt.entry)
+            told = attempt.node_name, attempt.entry, attempt.profile.listener
+            status = await pre_binding.run(plan, attempt.record.state, pod, *told)
             log.wait_over(pod, attempt.node_name, "PreBind", status.code.label, self._now() - began)
         self._measure(attempt, "PreBind", status.code, began)
         attempt.is_pre_bound = status.is_success
@@ -255,7 +274,8 @@ class Scheduler:
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
             plugins, began = attempt.profile.pre_bind, self._now()
-            attempt.plan = pre_binding.plan_of(plugins, attempt.record.state, attempt.queued.pod, attempt.node_name)
+            told = attempt.record.state, attempt.queued.pod, attempt.node_name, attempt.profile.listener
+            attempt.plan = pre_binding.plan_of(plugins, *told)
             self._measure(attempt, "PreBindPreFlight", attempt.plan.code, began)
         return attempt.plan
 
@@ -283,13 +303,17 @@ class Scheduler:
             self._around.in_pre_bind.remove(attempt.queued.pod.uid)
 
     async def _run_bind(self, attempt: Attempt) -> Status:
+        listener, pod = attempt.profile.listener, attempt.queued.pod
         for plugin in attempt.profile.bind:
+            is_slow = partial(listener.slow, plugin.name, "Bind", pod)
             try:
-                status = await plugin.bind(attempt.record.state, attempt.queued.pod, attempt.node_name)
+                steps = Steps(plugin.bind(attempt.record.state, pod, attempt.node_name), is_slow, self._now)
+                status = checked(await steps, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
+                status = error(str(failure))
                 if not isinstance(failure, pre_binding.OUTSIDE):
                     count_caught(Boundary.PLUGIN)
-                status = error(str(failure))
+                    listener.failed(plugin.name, "Bind", pod, failure)
             if status.is_success:
                 return SUCCESS
             if not status.is_skip:
@@ -314,13 +338,15 @@ class Scheduler:
         self._activate(attempt)
 
     def _post_bind(self, attempt: Attempt) -> None:
-        began, pod = self._now(), attempt.queued.pod
+        began = ended = self._now()
+        pod, listener = attempt.queued.pod, attempt.profile.listener
         for plugin in attempt.profile.post_bind:
             try:
-                plugin.post_bind(attempt.record.state, pod, attempt.node_name)
-            except Exception:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
+                checked_nothing(plugin.post_bind(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
+            except Exception as failure:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
                 count_caught(Boundary.PLUGIN)
-                _log.exception("plugin_failed", plugin=plugin.name, point="PostBind", pod=pod.key)
+                listener.failed(plugin.name, "PostBind", pod, failure, "the pod is bound all the same")
+            ended = self._called(attempt, plugin.name, "PostBind", ended)
         self._measure(attempt, "PostBind", Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
@@ -350,14 +376,17 @@ class Scheduler:
         around.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, around.clock.time(), spared)
 
     def _give_back(self, attempt: Attempt) -> None:
-        pod, began = attempt.queued.pod, self._now()
+        pod, listener = attempt.queued.pod, attempt.profile.listener
+        began = ended = self._now()
         self._leave_pre_bind(attempt)
         for plugin in reversed(attempt.profile.reserve):
             try:
-                plugin.unreserve(attempt.record.state, pod, attempt.node_name)
-            except Exception:  # noqa: BLE001  a plugin call; the others must still give back
+                checked_nothing(plugin.unreserve(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
+            except Exception as failure:  # noqa: BLE001  a plugin call; the others must still give back
                 count_caught(Boundary.PLUGIN)
-                _log.exception("plugin_failed", plugin=plugin.name, point="Unreserve", pod=pod.key)
+                then = "what it has set aside for the pod may stay so"
+                listener.failed(plugin.name, "Unreserve", pod, failure, then)
+            ended = self._called(attempt, plugin.name, "Unreserve", ended)
         self._measure(attempt, "Unreserve", Code.SUCCESS, began)
         self._around.cache.forget_pod(pod.uid)
 

@@ -6,20 +6,27 @@ a group even where it has nothing to do itself (reference 3.6.5). The first fail
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from time import perf_counter
+from typing import Any, Final
 
 from kscheduler.client.errors import ClientError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import PreBindPlugin, PreFlightResult
+from kscheduler.framework.plugin import Point, PreBindPlugin, PreFlightResult
+from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
 OUTSIDE: Final = (ClientError, OSError)
 """What a plugin that writes may raise because the other end is down: no bug. (A timeout is an OSError.)"""
+_Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
+_POINT: Final = Point.PRE_BIND.label
 _MISPLACED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 
 
@@ -41,12 +48,22 @@ _NOTHING_TO_DO: Final = PreBindPlan()
 """Of nearly all pods."""
 
 
-def plan_of(plugins: Iterable[PreBindPlugin], state: CycleState, pod: PodInfo, node_name: str) -> PreBindPlan:
+def plan_of(
+    plugins: Iterable[PreBindPlugin],
+    state: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    listener: PluginListener = NOBODY,
+) -> PreBindPlan:
     """Ask every plugin. The first that fails ends it."""
     groups: list[tuple[PreBindPlugin, ...]] = []
     is_open = False
     for plugin in plugins:
-        flight = _pre_flight(plugin, state, pod, node_name)
+        began = perf_counter()
+        flight = _pre_flight(plugin, state, pod, node_name, listener)
+        seconds = perf_counter() - began
+        if seconds > SLOW_CALL_SECONDS:
+            listener.slow(plugin.name, "PreBindPreFlight", pod, seconds)
         if not (flight.status.is_success or flight.status.is_skip):
             return PreBindPlan(failure=_misflown(plugin, flight.status))
         if flight.status.is_skip:
@@ -60,13 +77,19 @@ def plan_of(plugins: Iterable[PreBindPlugin], state: CycleState, pod: PodInfo, n
     return PreBindPlan(tuple(groups)) if groups else _NOTHING_TO_DO
 
 
-def _pre_flight(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+def _pre_flight(
+    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, listener: PluginListener
+) -> PreFlightResult:
     try:
         answer = plugin.pre_bind_pre_flight(state, pod, node_name)
+        if isinstance(answer, PreFlightResult):
+            checked(answer.status, Status)
+            return answer
+        return PreFlightResult(checked(answer, Status))
     except Exception as failure:  # noqa: BLE001  a plugin call
         count_caught(Boundary.PLUGIN)
+        listener.failed(plugin.name, "PreBindPreFlight", pod, failure)
         return PreFlightResult(error(str(failure), fault=Fault.BUG))
-    return answer if isinstance(answer, PreFlightResult) else PreFlightResult(answer)
 
 
 def _misflown(plugin: PreBindPlugin, status: Status) -> Status:
@@ -77,25 +100,31 @@ def _misflown(plugin: PreBindPlugin, status: Status) -> Status:
     return error(message, plugin=plugin.name, fault=status.fault)
 
 
-async def run(plan: PreBindPlan, state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None) -> Status:
+async def run(
+    plan: PreBindPlan,
+    state: CycleState,
+    pod: PodInfo,
+    node_name: str,
+    entry: PodInPreBind | None,
+    listener: PluginListener = NOBODY,
+) -> Status:
     """Do what is planned. `entry`, where there is one, can cancel it: an error then, that names the cause."""
+    call = partial(_run_one, state=state, pod=pod, node_name=node_name, listener=listener)
     if not plan.failure.is_success:
         return plan.failure
     for group in plan.groups:
         if entry is not None and entry.is_cancelled:
             return error(entry.cause)
         if len(group) == 1:
-            status = await _alone(group[0], state, pod, node_name, entry)
+            status = await _alone(group[0], call, entry)
         else:
-            status = await _together(group, state, pod, node_name, entry)
+            status = await _together(group, call, entry)
         if not status.is_success:
             return status
     return SUCCESS
 
 
-async def _alone(
-    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None
-) -> Status:
+async def _alone(plugin: PreBindPlugin, call: _Call, entry: PodInPreBind | None) -> Status:
     """As most are, in the task that is there: another one would cost as much as what most plugins do in it.
 
     So it has to be told who was cancelled: the whole task, the plugin alone, or only what the plugin waited for.
@@ -111,7 +140,7 @@ async def _alone(
     if entry is not None:
         entry.on_cancel(call_back)
     try:
-        status = await _run_one(plugin, state, pod, node_name)
+        status = await call(plugin)
     except asyncio.CancelledError:
         if task.cancelling() > cancelled_before + is_called_back:
             raise
@@ -126,10 +155,8 @@ async def _alone(
     return status
 
 
-async def _together(
-    group: tuple[PreBindPlugin, ...], state: CycleState, pod: PodInfo, node_name: str, entry: PodInPreBind | None
-) -> Status:
-    tasks = [asyncio.ensure_future(_run_one(plugin, state, pod, node_name)) for plugin in group]
+async def _together(group: tuple[PreBindPlugin, ...], call: _Call, entry: PodInPreBind | None) -> Status:
+    tasks = [asyncio.ensure_future(call(plugin)) for plugin in group]
     if entry is not None:
         entry.on_cancel(lambda: [task.cancel() for task in tasks])
     try:
@@ -146,13 +173,17 @@ async def _together(
         await _end(tasks)
 
 
-async def _run_one(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str) -> Status:
+async def _run_one(
+    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, listener: PluginListener
+) -> Status:
+    is_slow = partial(listener.slow, plugin.name, _POINT, pod)
     try:
-        status = await plugin.pre_bind(state, pod, node_name)
+        status = checked(await Steps(plugin.pre_bind(state, pod, node_name), is_slow, perf_counter), Status)
     except Exception as failure:  # noqa: BLE001  a plugin call; what it talks to may be down, which is no bug
+        status = error(str(failure))
         if not isinstance(failure, OUTSIDE):
             count_caught(Boundary.PLUGIN)
-        status = error(str(failure))
+            listener.failed(plugin.name, _POINT, pod, failure)
     return status if status.is_success else _failed(plugin, status)
 
 

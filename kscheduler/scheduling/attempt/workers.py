@@ -23,6 +23,8 @@ from kscheduler.state.queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)
 
+PAUSE_SECONDS: Final = 1.0
+"""How long a worker rests after a bug that no pod answers for: it may be there at the next turn, too."""
 SLICE_SECONDS: Final = 0.005
 """How long deciding may go on without giving the loop a turn."""
 
@@ -103,6 +105,7 @@ class Workers:
             except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
                 count_caught(Boundary.WORKER)
                 _log.exception("worker_failed")
+                await self._clock.sleep(PAUSE_SECONDS)
 
     def _has_work(self) -> bool:
         return bool(self._released) or self._queue.has_ready()
@@ -119,7 +122,7 @@ class Workers:
             attempt = released or self._decide()
             if self._has_work():
                 self.wake()
-            if attempt is not None and (released is not None or not self._scheduler.must_wait(attempt)):
+            if attempt is not None and (released is not None or not self._must_wait(attempt)):
                 await self._bind(attempt, period)
                 return
             if attempt is not None:
@@ -137,6 +140,12 @@ class Workers:
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
+
+    def _must_wait(self, attempt: Attempt) -> bool:
+        try:
+            return self._scheduler.must_wait(attempt)
+        except Exception:  # noqa: BLE001  the worker: whoever waits for the pod finds out again, and gives the node back
+            return True
 
     async def _bind(self, attempt: Attempt, period: int) -> None:
         began = self._clock.monotonic()

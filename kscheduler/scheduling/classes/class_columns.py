@@ -20,6 +20,7 @@ from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import ANSWERING, MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source, reads_pods
+from kscheduler.framework.plugin_answers import checked_column
 from kscheduler.framework.pod_info import PodInfo
 
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
@@ -40,6 +41,10 @@ class Tally(Protocol):
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
         """A plugin has been asked about so many nodes."""
+        ...
+
+    def asks(self) -> None:
+        """What took time so far was none of these calls."""
         ...
 
 
@@ -172,8 +177,8 @@ class FilterColumn(_Column):
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
         codes = self.plugin.filter(self._state, pod, nodes, rows)
         tally.evaluated("Filter", self.plugin.name, len(rows))
-        if codes is not None and codes.shape != rows.shape:
-            raise UnkeepableError(self.plugin.name)
+        if codes is not None:
+            codes = checked_column(codes, rows, "codes")
         self._learn(nodes, rows, codes)
         return codes
 
@@ -224,9 +229,9 @@ class ScoreColumn(_Column):
         self._seen = self.log.position
 
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
-        points = self.plugin.score(self._state, pod, nodes, rows)
+        points = checked_column(self.plugin.score(self._state, pod, nodes, rows), rows, "points")
         tally.evaluated("Score", self.plugin.name, len(rows))
-        if points.shape != rows.shape or not (self.normalizes or _within_bounds(points)):
+        if not (self.normalizes or _within_bounds(points)):
             raise UnkeepableError(self.plugin.name)
         self._learn(nodes, rows, points)
         return points

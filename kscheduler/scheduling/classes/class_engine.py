@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, needs_volumes, reads_spec_only
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import Status
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_columns import (
@@ -30,6 +31,7 @@ from kscheduler.scheduling.classes.class_columns import (
 )
 from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
+from kscheduler.scheduling.classes.signing import Signer, signer_of
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
@@ -68,6 +70,8 @@ class ClassEngine:
         self._by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
         self._others = [plugin for plugin in signers if not reads_spec_only(plugin)]
         self._signers = (*self._by_spec, *self._others)
+        self._sign = {plugin.name: signer_of(plugin, profile.listener) for plugin in self._signers}
+        self._times_signing = not all(map(is_in_tree, self._signers))
         self._needing_volumes = frozenset(plugin.name for plugin in _asked(profile) if needs_volumes(plugin))
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
@@ -95,6 +99,8 @@ class ClassEngine:
         known: KnownClass | None = None
         try:
             name = self._signatures(pod)
+            if self._times_signing:
+                tally.asks()  # a slow signature was told of; else the next plugin would be blamed for it
             if UNSIGNABLE in name:
                 return None
             known = self._classes.pop(name, None)
@@ -125,10 +131,14 @@ class ClassEngine:
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
-            signatures = tuple(plugin.sign(pod) for plugin in self._by_spec)
+            signatures = tuple(self._sign[plugin.name](pod) for plugin in self._by_spec)
             if template is not None:
                 template.signatures = signatures
-        return (*signatures, *[_signature(one, pod) for one in self._others], bool(pod.pod.spec.volumes))
+        return (
+            *signatures,
+            *[_signature(self._sign[one.name], pod) for one in self._others],
+            bool(pod.pod.spec.volumes),
+        )
 
     # --- keeping ------------------------------------------------------------------------------------------------------
 
@@ -245,8 +255,8 @@ def _asked(profile: Profile) -> Collection[Any]:
     return found.values()
 
 
-def _signature(plugin: Any, pod: PodInfo) -> Hashable:
-    signature: Hashable = plugin.sign(pod)
+def _signature(sign: Signer, pod: PodInfo) -> Hashable:
+    signature = sign(pod)
     return signature if signature is UNSIGNABLE else (signature, pod.namespace, frozenset(pod.labels.items()))
 
 

@@ -5,6 +5,7 @@ from typing import cast
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked_column
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
@@ -13,10 +14,11 @@ from kscheduler.scheduling.plugin_failure import PluginFailure
 def raw_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
     """What the plugin gives the rows. Raises `PluginFailure`."""
     try:
-        return plugin.score(state, pod, nodes, rows)
+        return checked_column(plugin.score(state, pod, nodes, rows), rows, "points")
     except Exception as error:
         count_caught(Boundary.PLUGIN)
-        raise PluginFailure(f'running Score plugins: plugin "{plugin.name}" failed with: {error}') from error
+        text = f'running Score plugins: plugin "{plugin.name}" failed with: {error}'
+        raise PluginFailure(text, plugin.name, "Score") from error
 
 
 def final_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, rows: Rows, points: Scores) -> Scores:
@@ -28,15 +30,15 @@ def final_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, rows: Row
         wrong = least if least < MIN_NODE_SCORE else most
         text = f'plugin "{plugin.name}" returns an invalid score {wrong}, it should in the range of'
         wanted = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-        raise PluginFailure(f"applying score defaultWeights on Score plugins: {text} {wanted}")
+        text = f"applying score defaultWeights on Score plugins: {text} {wanted}"
+        raise PluginFailure(text, plugin.name, "Score") from WrongAnswerError(f"{wrong} points")
     return points
 
 
 def _normalized(plugin: NormalizingPlugin, state: CycleState, pod: PodInfo, rows: Rows, points: Scores) -> Scores:
     try:
-        return plugin.normalize(state, pod, rows, points)
+        return checked_column(plugin.normalize(state, pod, rows, points), rows, "points")
     except Exception as error:
         count_caught(Boundary.PLUGIN)
-        raise PluginFailure(
-            f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
-        ) from error
+        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
+        raise PluginFailure(text, plugin.name, "NormalizeScore") from error

@@ -19,6 +19,7 @@ from weakref import WeakValueDictionary
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.classes.signing import signer_of
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
@@ -110,7 +111,7 @@ def _own(pod: PodInfo) -> Hashable:
 def _signing(profile: Profile) -> Mapping[str, Callable[[PodInfo], Signature]]:
     """What signs for each plugin whose answers are a matter of that."""
     plugins: Sequence[Any] = profile.instances
-    return {plugin.name: plugin.sign for plugin in plugins if signs(plugin)}
+    return {plugin.name: signer_of(plugin, profile.listener) for plugin in plugins if signs(plugin)}
 
 
 def _signers(profile: Profile) -> _Signers | None:
@@ -119,7 +120,7 @@ def _signers(profile: Profile) -> _Signers | None:
     judges = {plugin.name: plugin for point in points for plugin in point}
     if not all(signs(plugin) for plugin in judges.values()):
         return None
-    return [plugin.sign for plugin in judges.values()]
+    return [signer_of(plugin, profile.listener) for plugin in judges.values()]
 
 
 def signs(plugin: Plugin) -> bool:

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Final, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
@@ -20,6 +19,7 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
+from kscheduler.framework.plugin_answers import checked_column
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.logs.caught import Boundary, count_caught
@@ -48,11 +48,35 @@ class Tally(Protocol):
         ...
 
 
-class _NoTally:
-    """Nobody counts: dry runs are not evaluations of a node."""
+class Timer(Tally, Protocol):
+    """Hears, too, when calls of plugins begin and end that are not to be counted."""
+
+    def asks(self) -> None:
+        """Plugins are about to be asked."""
+        ...
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
+        """A call has ended."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Uncounted:
+    """Nobody counts: dry runs are not evaluations of a node. They take time all the same."""
+
+    timer: Timer
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """Pass."""
+        """A plugin has been asked."""
+        self.timer.asked(point, plugin, nodes)
+
+    def asks(self) -> None:
+        """Plugins are about to be asked."""
+        self.timer.asks()
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A call has ended."""
+        self.timer.asked(point, plugin, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +89,7 @@ class Filters:
     """Nominated pods that the pod must leave room for."""
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
-    tally: Tally
+    tally: Timer
     known: KnownClass | None = None
     """What is known of the pod's class; dry runs do without."""
 
@@ -147,10 +171,12 @@ class Filters:
     def _asked(self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
         """What one filter has against the rows; `None` if nothing. Raises `PluginFailure`."""
         try:
-            codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
+            codes = plugin.filter(state, self.pod, nodes, rows)
+            if codes is not None:
+                codes = checked_column(codes, rows, "codes")
         except Exception as error:
             count_caught(Boundary.PLUGIN)
-            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
+            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}', plugin.name, "Filter") from error
         self.tally.evaluated("Filter", plugin.name, len(rows))
         return codes
 
@@ -158,17 +184,17 @@ class Filters:
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """The same filters for PostFilter plugins. `expected_changes` tells where `expected` may be another later."""
-        quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _NoTally())
+        quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _Uncounted(self.tally))
         reading_pods = tuple(plugin for plugin in self.profile.filter if reads_pods(plugin))
         counting = counting_plugins(self.profile, self.skipped)
         row_wise = row_wise_plugins(counting)
         return DryRun(
             passing=partial(quiet._try, self.profile.filter),
             still_passing=partial(quiet._try, reading_pods),
-            add_pod=partial(_counted, count_in, counting, self.pod),
-            remove_pod=partial(_counted, count_out, counting, self.pod),
+            add_pod=partial(quiet._counted, count_in, counting),
+            remove_pod=partial(quiet._counted, count_out, counting),
             counts_pods=bool(counting),
-            move_pods=None if row_wise is None else partial(_moved, row_wise, self.pod),
+            move_pods=None if row_wise is None else partial(quiet._moved, row_wise),
             row_class=self._row_class,
             expected_changes=expected_changes,
         )
@@ -190,43 +216,41 @@ class Filters:
 
     def _try(self, plugins: Collection[FilterPlugin], nodes: NodeTable, state: CycleState, rows: Rows) -> Passing:
         rejections: list[Rejection] = []
+        self.tally.asks()
         try:
             return Passing(self._passing(plugins, nodes, state, rows, rejections), tuple(rejections))
         except PluginFailure as failure:
-            return Passing(_NO_ROWS, error=failure.status)
+            return Passing(_NO_ROWS, error=self._told(failure))
+
+    def _counted(
+        self,
+        count: "_Count",
+        counting: Collection[PreFilterExtensions],
+        state: CycleState,
+        other: PodInfo,
+        nodes: NodeTable,
+        row: int,
+    ) -> Status:
+        try:
+            count(counting, state, self.pod, other, nodes, row)
+        except PluginFailure as failure:
+            return self._told(failure)
+        return SUCCESS
+
+    def _moved(
+        self, counting: Collection[RowWiseExtensions], state: CycleState, moved: MovedPods, nodes: NodeTable
+    ) -> Status:
+        try:
+            move(counting, state, self.pod, moved, nodes)
+        except PluginFailure as failure:
+            return self._told(failure)
+        return SUCCESS
+
+    def _told(self, failure: PluginFailure) -> Status:
+        """What a failure in a dry run comes to, once it is reported."""
+        self.tally.asked(failure.point, failure.plugin)
+        failure.tell(self.profile.listener, self.pod)
+        return failure.status
 
 
 _Count = Callable[[Collection[PreFilterExtensions], CycleState, PodInfo, PodInfo, NodeTable, int], None]
-
-
-def _counted(
-    count: _Count,
-    counting: Collection[PreFilterExtensions],
-    pod: PodInfo,
-    state: CycleState,
-    other: PodInfo,
-    nodes: NodeTable,
-    row: int,
-) -> Status:
-    try:
-        count(counting, state, pod, other, nodes, row)
-    except PluginFailure as failure:
-        return failure.status
-    return SUCCESS
-
-
-def _moved(
-    counting: Collection[RowWiseExtensions], pod: PodInfo, state: CycleState, moved: MovedPods, nodes: NodeTable
-) -> Status:
-    try:
-        move(counting, state, pod, moved, nodes)
-    except PluginFailure as failure:
-        return failure.status
-    return SUCCESS
-
-
-def _one_per_row(answer: NDArray[np.int64] | None, rows: Rows) -> NDArray[np.int64] | None:
-    """What a plugin answered, if it has the shape of the question; inside its `try`, so that the error names it."""
-    if answer is not None and answer.shape != rows.shape:
-        raise ValueError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
-    return answer

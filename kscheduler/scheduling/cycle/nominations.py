@@ -82,7 +82,8 @@ def move(
         except Exception as error:
             count_caught(Boundary.PLUGIN)
             called = "AddPod" if moved.by > 0 else "RemovePod"
-            raise PluginFailure(f'running {called} on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running {called} on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, called) from error
 
 
 def count_in(
@@ -99,7 +100,8 @@ def count_in(
             plugin.add_pod(state, pod, added, nodes, row)
         except Exception as error:
             count_caught(Boundary.PLUGIN)
-            raise PluginFailure(f'running AddPod on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running AddPod on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, "AddPod") from error
 
 
 def count_out(
@@ -116,4 +118,5 @@ def count_out(
             plugin.remove_pod(state, pod, removed, nodes, row)
         except Exception as error:
             count_caught(Boundary.PLUGIN)
-            raise PluginFailure(f'running RemovePod on PreFilter plugin "{plugin.name}": {error}') from error
+            text = f'running RemovePod on PreFilter plugin "{plugin.name}": {error}'
+            raise PluginFailure(text, plugin.name, "RemovePod") from error

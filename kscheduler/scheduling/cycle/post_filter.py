@@ -14,6 +14,7 @@ from typing import Final, Protocol
 
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
+from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import preemption_status
@@ -54,7 +55,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     nominated: str | None = None
     for plugin in profile.post_filter:
         held = preemption_status(record.pod, profile.extenders) if plugin.name == _ASKS_EXTENDERS else SUCCESS
-        result = _asked(plugin, record, nodes) if held.is_success else PostFilterResult(held)
+        result = _asked(plugin, profile, record, nodes) if held.is_success else PostFilterResult(held)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -68,9 +69,20 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
 
 
-def _asked(plugin: PostFilterPlugin, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
+def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
     try:
-        return plugin.post_filter(record.state, record.pod, nodes, record.diagnosis)
+        return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
     except Exception as failure:  # noqa: BLE001  a plugin call
         count_caught(Boundary.PLUGIN)
-        return PostFilterResult(error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))
+        profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
+        text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
+        return PostFilterResult(error(text, fault=Fault.BUG))
+
+
+def _checked(answer: object) -> PostFilterResult:
+    """The answer, if it is one that can be acted on. Raises `WrongAnswerError`."""
+    result = checked(answer, PostFilterResult)
+    checked(result.status, Status)
+    if result.nominated_node_name is not None:
+        checked(result.nominated_node_name, str)
+    return result

@@ -17,10 +17,12 @@ import numpy as np
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
+from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreFilterResult, PreScorePlugin
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown
+from kscheduler.framework.plugin_listener import HearsOfPod
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -49,6 +51,14 @@ class Stopwatch(Protocol):
         """A plugin has been asked about so many nodes; about none, if it has skipped the pod."""
         ...
 
+    def asks(self) -> None:
+        """What took time so far was no plugin's doing."""
+        ...
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
+        """A call of a plugin has ended that is not to be counted."""
+        ...
+
     def post_filtered(self, plugin: str) -> None:
         """A PostFilter plugin has been asked."""
         ...
@@ -61,6 +71,12 @@ class NoStopwatch:
         """Pass."""
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """Pass."""
+
+    def asks(self) -> None:
+        """Pass."""
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
         """Pass."""
 
     def post_filtered(self, plugin: str) -> None:
@@ -93,7 +109,7 @@ def schedule(
             leaders = _prioritize_known(profile, record, view.nodes, watch, known)
         record.node_name = view.nodes.name_of(_choose(record, view.nodes, leaders))
     except PluginFailure as failure:
-        record.status = failure.status
+        record.status = _told(failure, profile, pod, watch)
         record.nominated_node_name = ""
     return record
 
@@ -124,8 +140,15 @@ def _feasible(
     try:
         known = _filter(profile, record, view, watch, sampler or NodeSampler(), engine)
     except PluginFailure as failure:
-        record.status = failure.status
+        record.status = _told(failure, profile, pod, watch)
     return record, known
+
+
+def _told(failure: PluginFailure, profile: Profile, pod: PodInfo, watch: Stopwatch) -> Status:
+    """What a failure comes to, once it is reported."""
+    watch.asked(failure.point, failure.plugin)
+    failure.tell(profile.listener, pod)
+    return failure.status
 
 
 def prioritize(
@@ -206,6 +229,7 @@ def _filter(
         record.diagnosis.pre_filter = record.status
     if not record.status.is_success:
         record.state.write(filters.dry_run(view.nominated.row_changes))
+        record.state.write(HearsOfPod(profile.listener, record.pod))
     return known
 
 
@@ -244,9 +268,13 @@ def _pre_filter(
     for plugin in plugins:
         try:
             result = plugin.pre_filter(record.state, record.pod, nodes)
+            if result is not SKIPPED:
+                _check(result)
         except Exception as error:
             count_caught(Boundary.PLUGIN)
-            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {error}') from error
+            raise PluginFailure(
+                f'running PreFilter plugin "{plugin.name}": {error}', plugin.name, "PreFilter"
+            ) from error
         status = result.status
         watch.evaluated("PreFilter", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
@@ -256,12 +284,20 @@ def _pre_filter(
         elif status.is_rejected:
             remembered = status.by(plugin.name)
         elif not status.is_success:
-            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {status.message}')
+            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {status.message}', plugin.name, "PreFilter")
         if result.node_names is not None:
             record.narrow(result.node_names, plugin.name)
             if not record.node_names:
                 return _narrowed_to_nothing(record.narrowed_by)
     return remembered
+
+
+def _check(answer: object) -> None:
+    """Raises `WrongAnswerError` for what PreFilter cannot mean."""
+    result = checked(answer, PreFilterResult)
+    checked(result.status, Status)
+    if not (result.node_names is None or isinstance(result.node_names, frozenset)):
+        raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
 
 
 def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
@@ -281,14 +317,16 @@ def _pre_score(
     for plugin in plugins:
         try:
             status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
+            if status is not SKIP:
+                checked(status, Status)
         except Exception as error:
             count_caught(Boundary.PLUGIN)
-            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}') from error
+            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}', plugin.name, "PreScore") from error
         watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
             skipped.add(plugin.name)
         elif not status.is_success:
-            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {status.message}')
+            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {status.message}', plugin.name, "PreScore")
     watch.lap("PreScore", SUCCESS)
     return skipped
 

@@ -225,6 +225,11 @@ def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:
     queued.last_error = failure.message if failure.is_error else ""
 
 
+def failed_condition(message: str) -> Condition:
+    """What a pod shows that something failed for, rather than turned it down."""
+    return Condition(type="PodScheduled", status="False", reason=SCHEDULER_ERROR, message=message)
+
+
 def _condition(failure: Failure) -> Condition:
     return Condition(type="PodScheduled", status="False", reason=failure.reason, message=failure.message)
 

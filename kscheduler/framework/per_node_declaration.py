@@ -1,0 +1,100 @@
+"""What a function must look like to be a per-node plugin, said when it is declared.
+
+Whoever writes a first policy learns of a mistake from the module that contains it, with its line and an example that
+works, and not from the first pod that comes a minute later.
+"""
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+EXAMPLE: Final = '''\
+    @plugin("PreferCheap")
+    def score(pod: PodInfo, node: NodeInfo) -> int:          # points from 0 to 100
+        return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
+
+    @plugin("OnlyLinux")
+    def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # a reason to turn the node down, or None
+        return None if node.labels.get("kubernetes.io/os") == "linux" else "node(s) didn't run Linux"'''
+
+_RETURNS: Final[dict[str, str]] = {
+    "filter": "a reason to turn the node down (str), or None where the pod may run there",
+    "score": "points, an int from 0 to 100",
+}
+_WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
+    "filter": frozenset((bool, int, float, "bool", "int", "float", "Status")),
+    "score": frozenset((bool, float, str, None, "bool", "float", "str", "None", "Status")),
+}
+"""Annotations that promise what is no answer."""
+
+
+class PluginDeclarationError(TypeError):
+    """`@plugin` stands before something that cannot be a per-node plugin."""
+
+
+@dataclass(frozen=True, slots=True)
+class Declaration:
+    """What a function has declared itself to be."""
+
+    kind: str
+    """`filter` or `score`."""
+    takes_args: bool
+    """Whether it wants the arguments of its `pluginConfig`."""
+
+
+def declared(name: Any, function: Any) -> Declaration:
+    """What the function is. Raises `PluginDeclarationError`."""
+    problem = _problem(name, function)
+    if problem:
+        text = f"@plugin({name!r}), {place_of(function)}: {problem}. Two that work:\n\n{EXAMPLE}\n"
+        raise PluginDeclarationError(text)
+    return Declaration(function.__name__, _takes_args(inspect.signature(function)))
+
+
+def place_of(function: Any) -> str:
+    """`file:line` of a function, or what it is."""
+    code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
+
+
+def _problem(name: Any, function: Any) -> str:
+    """What is wrong, without a full stop; empty if nothing is."""
+    if not isinstance(name, str) or not name.strip():
+        return 'a plugin needs a name, as in @plugin("PreferCheap")'
+    if isinstance(function, type) or not callable(function) or not hasattr(function, "__name__"):
+        return "it is for functions; a class is registered by itself: registry.register(name, factory)"
+    called = function.__name__
+    if called not in _RETURNS:
+        return f"name the function `filter` or `score`, not `{called}`"
+    if inspect.iscoroutinefunction(function):
+        return f"`{called}` must not be `async`: it is called once per node, and nothing waits for it"
+    if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+        return f"`{called}` must return an answer, not yield"
+    return _signature_problem(function) or _return_problem(called, function)
+
+
+def _takes_args(signature: inspect.Signature) -> bool:
+    parameter = signature.parameters.get("args")
+    return parameter is not None and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+
+
+def _signature_problem(function: Callable[..., Any]) -> str:
+    signature = inspect.signature(function)
+    extra: dict[str, object] = {"args": {}} if _takes_args(signature) else {}
+    try:
+        signature.bind(object(), object(), **extra)
+    except TypeError as mistake:
+        called = function.__name__
+        return f"`{called}{signature}` is called with (pod, node), and `args` if it names that: {mistake}"
+    return ""
+
+
+def _return_problem(called: str, function: Callable[..., Any]) -> str:
+    annotation = getattr(function, "__annotations__", {}).get("return", inspect.Signature.empty)
+    try:
+        is_wrong = annotation in _WRONG_RETURNS[called]
+    except TypeError:  # an annotation may be anything
+        return ""
+    told = getattr(annotation, "__name__", str(annotation))
+    return f"`{called}` is declared to return {told}: return {_RETURNS[called]}" if is_wrong else ""

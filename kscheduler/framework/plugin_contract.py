@@ -1,0 +1,98 @@
+"""Whether an object has the shape of a plugin: what can be said of it before it is asked anything.
+
+A method with a wrong signature, an `async def` where nothing awaits, a Reserve without Unreserve: all of these would
+fail with the first pod, for every pod. They are refused when the plugin is built, with what is expected instead.
+"""
+
+import inspect
+from collections.abc import Iterator
+from inspect import iscoroutinefunction
+from typing import Any, Final
+
+from kscheduler.framework.plugin import Plugin, Point, Source
+from kscheduler.framework.status import Status
+
+_PARAMETERS: Final = {
+    "pre_enqueue": "pod",
+    "sort_key": "queued",
+    "pre_filter": "cycle, pod, nodes",
+    "add_pod": "cycle, pod, added, nodes, row",
+    "remove_pod": "cycle, pod, removed, nodes, row",
+    "move_pods": "cycle, pod, moved, nodes",
+    "filter": "cycle, pod, nodes, rows",
+    "status": "cycle, code",
+    "post_filter": "cycle, pod, nodes, diagnosis",
+    "pre_score": "cycle, pod, nodes, rows",
+    "score": "cycle, pod, nodes, rows",
+    "normalize": "cycle, pod, rows, scores",
+    "reserve": "cycle, pod, node_name",
+    "unreserve": "cycle, pod, node_name",
+    "permit": "cycle, pod, node_name",
+    "pre_bind_pre_flight": "cycle, pod, node_name",
+    "pre_bind": "cycle, pod, node_name",
+    "bind": "cycle, pod, node_name",
+    "post_bind": "cycle, pod, node_name",
+    "sign": "pod",
+    "may_let_in": "",
+    "events_to_register": "",
+}
+"""What each method is called with, `self` apart."""
+_AWAITED: Final = frozenset(("pre_bind", "bind"))
+_COMPANIONS: Final = {
+    "filter": "status",
+    "reserve": "unreserve",
+    "pre_bind": "pre_bind_pre_flight",
+    "add_pod": "remove_pod",
+    "remove_pod": "add_pod",
+    "move_pods": "add_pod",
+}
+"""Methods that are of no use without another."""
+
+
+def contract_problems(plugin: Any, name: str) -> list[str]:
+    """What is wrong with what was built under this name; each a sentence that says what is expected."""
+    if isinstance(plugin, type):
+        return [f"its factory returned the class {plugin.__name__}: return one of it, made with its arguments"]
+    points = [point for point in Point if callable(getattr(plugin, point.method, None))]
+    if not points and not isinstance(plugin, Plugin):
+        return [f"its factory returned {plugin!r}, which takes part in no extension point: did it forget a `return`?"]
+    return list(_problems(plugin, name))
+
+
+def _problems(plugin: Any, name: str) -> Iterator[str]:
+    own = getattr(plugin, "name", None)
+    if own != name:
+        yield f"its `name` is {own!r}, and it was registered as {name!r}: let both be the same"
+    sources = getattr(plugin, "depends_on", (Source.ANYTHING,))
+    if not isinstance(sources, tuple) or not all(isinstance(one, Source) for one in sources):
+        yield f"`depends_on` is {sources!r}: let it be a tuple of `Source` members"
+    for method, parameters in _PARAMETERS.items():
+        function = getattr(plugin, method, None)
+        if function is None:
+            continue
+        if not callable(function):
+            yield f"`{method}` is {function!r}, and no method"
+            continue
+        yield from _method_problems(method, function, parameters)
+        companion = _COMPANIONS.get(method)
+        if companion is not None and not callable(getattr(plugin, companion, None)):
+            yield f"it has `{method}` and no `{companion}`"
+
+
+def _method_problems(method: str, function: Any, parameters: str) -> Iterator[str]:
+    if method not in _AWAITED and (iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+        yield f"`{method}` is declared with `async def`: only pre_bind and bind are awaited, make it a plain method"
+    elif method in _AWAITED and not _may_be_awaited(function):
+        yield f"`{method}` is a plain method: declare it with `async def`"
+    try:
+        inspect.signature(function).bind(*parameters.split(", ") if parameters else ())
+    except TypeError as mistake:
+        yield f"`{method}` cannot be called with ({parameters}): {mistake}"
+    except ValueError:  # no signature is known, of a builtin for example
+        return
+
+
+def _may_be_awaited(function: Any) -> bool:
+    """Whether a call may give something to await: a plain method may hand out another one's coroutine."""
+    returns = getattr(function, "__annotations__", {}).get("return")
+    return iscoroutinefunction(inspect.unwrap(function)) or returns not in {Status, "Status"}

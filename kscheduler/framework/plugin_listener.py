@@ -1,0 +1,51 @@
+"""Who hears of plugins that fail, answer with what is no answer, or keep everybody waiting.
+
+The problem: plugins are called at some thirty places, in the cycle and outside of it, and an exception that is caught
+there must not vanish there. The idea: whoever calls a plugin catches what it raises, goes on as its extension point
+demands, and tells a listener; the service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
+"""
+
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kscheduler.framework.pod_info import PodInfo
+
+SLOW_CALL_SECONDS: Final = 0.1
+"""A call that holds the event loop for longer is reported: watches, binds and probes wait for it."""
+
+
+class PluginListener(Protocol):
+    """Hears how plugins behave. Never raises, never waits."""
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        """A plugin has raised, or its answer was none.
+
+        `point`: the extension point as metrics name it, or `QueueingHint`, `Sign`, `MayLetIn`, `Status`. `then`: what
+        becomes of the pod, where no failed attempt tells its owner of the failure: it gets an Event.
+        """
+        ...
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        """A call has held the event loop for longer than `SLOW_CALL_SECONDS`. `nodes`: how many it was about."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class HearsOfPod:
+    """Kept in the state of a cycle that found no node: a plugin may be asked later what its verdicts mean."""
+
+    listener: PluginListener
+    pod: PodInfo
+
+
+class _Nobody:
+    """Hears nothing: for what-if, explain and tests."""
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        """Pass."""
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        """Pass."""
+
+
+NOBODY: Final[PluginListener] = _Nobody()

@@ -1,0 +1,52 @@
+"""What a plugin's coroutine holds the event loop for: its steps, not its waits.
+
+Bind and PreBind may wait for minutes, and nobody minds; what delays everybody is the code between two waits. So the
+coroutine is driven by hand, and each step is timed from where the loop enters it to where it gives the loop back.
+"""
+
+from collections.abc import Callable, Coroutine, Generator
+from typing import Any, Generic, TypeVar
+
+from kscheduler.framework.plugin_answers import WrongAnswerError, shown
+from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
+
+T = TypeVar("T")
+
+
+class Steps(Generic[T]):
+    """Awaits a coroutine, and tells of each step that held the loop for too long."""
+
+    __slots__ = ("_coroutine", "_is_slow", "_now")
+
+    def __init__(
+        self, coroutine: Coroutine[Any, Any, T], is_slow: Callable[[float], None], now: Callable[[], float]
+    ) -> None:
+        """`is_slow` is told the seconds of a slow step. Raises `WrongAnswerError` if there is nothing to await."""
+        if not hasattr(coroutine, "send"):
+            text = f"it answered {shown(coroutine)}, where a coroutine is due: declare the method with `async def`"
+            raise WrongAnswerError(text)
+        self._coroutine = coroutine
+        self._is_slow = is_slow
+        self._now = now
+
+    def __await__(self) -> Generator[Any, Any, T]:
+        go_on: Callable[[Any], Any] = self._coroutine.send
+        value: Any = None
+        while True:
+            began = self._now()
+            try:
+                awaited = go_on(value)
+            except StopIteration as end:
+                result: T = end.value
+                return result
+            finally:
+                seconds = self._now() - began
+                if seconds > SLOW_CALL_SECONDS:
+                    self._is_slow(seconds)
+            try:
+                value, go_on = (yield awaited), self._coroutine.send
+            except GeneratorExit:
+                self._coroutine.close()
+                raise
+            except BaseException as failure:  # noqa: BLE001  a cancellation is the plugin's to deal with
+                value, go_on = failure, self._coroutine.throw

@@ -1,0 +1,144 @@
+"""What the world is told of plugins that fail or hold the event loop: a log line, a count, an Event.
+
+A plugin that fails does so for each pod, or each node, a thousand times a second; so of equal happenings the first is
+told at once and the others are counted, until a minute later the next one is told with how many there were since. Equal
+are failures of one plugin at one extension point from one line of code, and slow calls of one plugin at one point. The
+counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) miss nothing.
+
+A pod whose attempt fails hears of it in its condition and FailedScheduling Event, as from kube-scheduler. Where no
+attempt fails (its place in the queue, PreEnqueue, PostBind) it gets an Event of its own, which names the plugin.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.core import Pod
+from kscheduler.framework.plugin import Point
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.logs import get_logger
+from kscheduler.scheduling.observations import Observations
+
+_log = get_logger(__name__)
+
+QUIET_SECONDS: Final = 60.0
+"""How long after a line the like of it is only counted."""
+_MOST_KINDS: Final = 1000
+"""Lines of code that have failed; a plugin that makes code as it goes must not grow this without bound."""
+
+TellPod = Callable[[Pod, str], None]
+"""Tell a pod's owner something: the pod, and a sentence."""
+
+
+@dataclass(slots=True)
+class SlowCall:
+    """A call that held the event loop."""
+
+    plugin: str
+    extension_point: str
+    pod: str
+    seconds: float
+    ended: float
+    """Monotonic."""
+
+
+@dataclass(slots=True)
+class _Kind:
+    """Equal happenings, since the last line about them."""
+
+    quiet_until: float
+    times: int = 0
+    seconds: float = 0.0
+
+
+class PluginReports:
+    """Logs, counts and tells. Implements `framework.plugin_listener.PluginListener`."""
+
+    def __init__(
+        self, observations: Observations, now: Callable[[], float], record_event: TellPod, tell_held: TellPod
+    ) -> None:
+        """`now`: monotonic seconds. `record_event`: an Event; `tell_held`: an Event and the pod's condition."""
+        self._observations = observations
+        self._now = now
+        self._record_event = record_event
+        self._tell_held = tell_held
+        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._slowest: SlowCall | None = None
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        """Count and log, with the traceback; with `then`, tell the pod."""
+        self._observations.plugin_failed(plugin, point)
+        place = _place_of(failure)
+        kind = self._told_now("failed", plugin, point, type(failure), *place)
+        if kind is not None:
+            _log.error(
+                "plugin_failed",
+                plugin=plugin,
+                extension_point=point,
+                pod=_key(pod),
+                err=_text(failure),
+                **({"then": then} if then else {}),
+                **({"times_since": kind.times} if kind.times else {}),
+                exc_info=failure,
+            )
+            kind.times = 0
+        if then and pod is not None:
+            tell = self._tell_held if point == Point.PRE_ENQUEUE.label else self._record_event
+            tell(pod.pod, f'running {point} plugin "{plugin}": {_text(failure)}; {then}')
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        """Count and log."""
+        self._observations.plugin_was_slow(plugin, point)
+        now = self._now()
+        if self._slowest is None or seconds > self._slowest.seconds:
+            self._slowest = SlowCall(plugin, point, _key(pod), seconds, now)
+        kind = self._told_now("slow", plugin, point, seconds=seconds)
+        if kind is not None:
+            told = {"times_since": kind.times, "seconds_since": round(kind.seconds, 3)} if kind.times else {}
+            _log.warning(
+                "plugin_slow",
+                plugin=plugin,
+                extension_point=point,
+                pod=_key(pod),
+                seconds=round(seconds, 3),
+                **({"nodes": nodes} if nodes else {}),
+                **told,
+            )
+            kind.times, kind.seconds = 0, 0.0
+
+    def take_slowest(self, seconds: float) -> SlowCall | None:
+        """The longest call that ended in the last so many seconds and was not taken before."""
+        slowest, self._slowest = self._slowest, None
+        return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
+
+    def _told_now(self, *name: object, seconds: float = 0.0) -> _Kind | None:
+        """The kind, if a line is due; the happening is counted otherwise."""
+        now, kind = self._now(), self._kinds.get(name)
+        if kind is None:
+            if len(self._kinds) >= _MOST_KINDS:
+                self._kinds.clear()
+            kind = self._kinds[name] = _Kind(now)
+        if now < kind.quiet_until:
+            kind.times += 1
+            kind.seconds += seconds
+            return None
+        kind.quiet_until = now + QUIET_SECONDS
+        return kind
+
+
+def _key(pod: PodInfo | None) -> str:
+    return "" if pod is None else pod.key
+
+
+def _text(failure: BaseException) -> str:
+    return f"{type(failure).__name__}: {failure}"
+
+
+def _place_of(failure: BaseException) -> tuple[str, int]:
+    """The line of code that raised what all else came of; of an exception that was raised nowhere, none."""
+    while failure.__cause__ is not None:
+        failure = failure.__cause__
+    trace = failure.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    return ("", 0) if trace is None else (trace.tb_frame.f_code.co_filename, trace.tb_lineno)
