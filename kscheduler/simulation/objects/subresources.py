@@ -22,6 +22,7 @@ from kscheduler.simulation.objects.resources import BUDGETS, PODS, Resource
 from kscheduler.simulation.objects.selectors import labels_match
 from kscheduler.simulation.objects.shapes import check_shape, parse_integer
 from kscheduler.simulation.objects.store import Record
+from kscheduler.simulation.objects.table_cells import condition
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -100,6 +101,8 @@ def _needs_no_budget(pod: Object) -> bool:
 
 def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
+    if all(_lets_sick_pods_go(budget.value, pod) for budget in budgets):
+        return
     for budget in budgets:
         _check_budget(registry, budget.value)
     if dry_run:
@@ -112,6 +115,18 @@ def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
         disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
         status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
         registry.store.put(BUDGETS.collection, {**budget.value, "status": status})
+
+
+def _lets_sick_pods_go(budget: Object, pod: Object) -> bool:
+    """Whether a pod that is not ready may go beside the count: always, or while the others are healthy enough."""
+    ready = condition(pod, "Ready")
+    if ready is not None and ready.get("status") == "True":
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
 def _budgets_of(registry: Registry, pod: Object) -> list[Record]:
