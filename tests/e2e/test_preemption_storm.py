@@ -1,7 +1,6 @@
 """Preemption in the large: every preemptor gets its node, and no pod goes that could have stayed.
 
-Only the real API server has the controllers that count the budgets. 100 nodes by default; with `KSCHEDULER_LONG=1` it
-is 1,000 nodes and 500 preemptors.
+100 nodes by default; with `KSCHEDULER_LONG=1` it is 1,000 nodes and 500 preemptors.
 """
 
 import itertools
@@ -14,7 +13,6 @@ import pytest
 
 from tests.controlplane.process import Process
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import RealServer
 from tests.e2e.storm import PreemptionStorm, Size
 from tests.e2e.write_proxy import Hook, Write
 
@@ -24,8 +22,6 @@ SECONDS = 60.0 + SIZE.preemptors
 
 @pytest.fixture
 def storm(scenario: Scenario) -> Iterator[PreemptionStorm]:
-    if not isinstance(scenario.server, RealServer):
-        pytest.skip("nobody counts disruption budgets on the embedded server: there is no controller manager")
     made = PreemptionStorm(scenario, scenario.server, SIZE)
     made.prepare()
     yield made

@@ -112,6 +112,9 @@ def _cron_job(spec: Object) -> None:
 
 def _autoscaler(spec: Object) -> None:
     spec.setdefault("minReplicas", 1)
+    if not spec.get("metrics"):
+        target = {"type": "Utilization", "averageUtilization": 80}
+        spec["metrics"] = [{"type": "Resource", "resource": {"name": "cpu", "target": target}}]
 
 
 def _replication_controller(spec: Object) -> None:

@@ -25,7 +25,7 @@ class Performer:
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
         self._events: OrderedDict[tuple[str, ...], Key] = OrderedDict()
-        self._event_number = 0
+        self._last_event = 0
 
     def perform(self, plan: Plan) -> None:
         """Do everything in the plan. Raises the first refusal, after the rest has been done."""
@@ -112,7 +112,9 @@ class Performer:
         about = news.about
         metadata = about["metadata"]
         namespace = metadata.get("namespace") or "default"
-        self._event_number += 1
+        # As client-go names Events, which lists them in the order in which they happened.
+        moment = int(self._registry.now().timestamp() * 1e9)
+        self._last_event = max(moment, self._last_event + 1)
         involved = {
             "apiVersion": about["apiVersion"],
             "kind": about["kind"],
@@ -125,7 +127,7 @@ class Performer:
         return {
             "apiVersion": "v1",
             "kind": "Event",
-            "metadata": {"name": f"{metadata['name']}.c{self._event_number:x}", "namespace": namespace},
+            "metadata": {"name": f"{metadata['name']}.{self._last_event:x}", "namespace": namespace},
             "involvedObject": involved,
             "reason": news.reason,
             "message": message[:1024],
