@@ -10,7 +10,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from kscheduler.simulation.objects import workload_cells
+from kscheduler.simulation.objects import storage_cells, workload_cells
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.durations import UNKNOWN, age
 from kscheduler.simulation.objects.resources import Resource
@@ -234,11 +234,12 @@ def _controller_revisions() -> tuple[Column, ...]:
 def _claims() -> tuple[Column, ...]:
     return (
         NAME,
-        _column("Status", "status.phase"),
+        Column("Status", _plain(storage_cells.phase)),
         _column("Volume", "spec.volumeName"),
         Column("Capacity", _plain(lambda value: quantity_field(value, "status.capacity.storage"))),
-        Column("Access Modes", _plain(lambda value: ",".join(field(value, "status.accessModes", ())))),
+        Column("Access Modes", _plain(storage_cells.claim_modes)),
         _column("StorageClass", "spec.storageClassName"),
+        _column("VolumeAttributesClass", "spec.volumeAttributesClassName", storage_cells.UNSET),
         AGE,
         Column("VolumeMode", _plain(volume_mode), wide=True),
     )
@@ -252,11 +253,13 @@ def _volumes() -> tuple[Column, ...]:
     return (
         NAME,
         Column("Capacity", _plain(lambda value: quantity_field(value, "spec.capacity.storage"))),
-        Column("Access Modes", _plain(lambda value: ",".join(field(value, "spec.accessModes", ())))),
+        Column("Access Modes", _plain(storage_cells.volume_modes)),
         _column("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
-        _column("Status", "status.phase"),
+        Column("Status", _plain(storage_cells.phase)),
         Column("Claim", _plain(claim)),
         _column("StorageClass", "spec.storageClassName"),
+        _column("VolumeAttributesClass", "spec.volumeAttributesClassName", storage_cells.UNSET),
+        _column("Reason", "status.reason"),
         AGE,
         Column("VolumeMode", _plain(volume_mode), wide=True),
     )

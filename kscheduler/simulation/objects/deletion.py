@@ -180,6 +180,8 @@ class Deletion:
         for key, record in self._dependents_of(uid):
             metadata = dict(record.value["metadata"])
             metadata["ownerReferences"] = [r for r in metadata.get("ownerReferences") or () if r["uid"] != uid]
+            if not metadata["ownerReferences"]:
+                del metadata["ownerReferences"]
             self._store.put(BY_KEY[key].collection, {**record.value, "metadata": metadata})
         self._dependents.pop(uid, None)
 

@@ -234,6 +234,17 @@ def test_a_namespace_with_workloads_empties_and_goes(mini: Miniature) -> None:
     assert mini.pods() == []
 
 
+@pytest.mark.parametrize("propagation", ["Background", "Foreground"])
+@pytest.mark.parametrize("kind", ["Deployment", "ReplicaSet", "StatefulSet", "DaemonSet"])
+def test_each_workload_goes_with_all_that_it_has_made(mini: Miniature, kind: str, propagation: str) -> None:
+    mini.create(workload(kind))
+    mini.run_pods()
+    mini.delete(f"{kind.lower()}s.apps", "web", propagation=propagation)
+    mini.run_pods()
+    made = ("deployments.apps", "replicasets.apps", "statefulsets.apps", "daemonsets.apps", "controllerrevisions.apps")
+    assert [mini.names(key) for key in (*made, "pods")] == [[]] * 6
+
+
 # --- which controllers run --------------------------------------------------------------------------------------------
 
 

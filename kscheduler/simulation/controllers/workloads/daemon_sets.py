@@ -71,18 +71,17 @@ class DaemonSetController:
         """Make, delete and replace pods, and count them."""
         plan = Plan()
         daemon_set = view.get(DAEMON_SETS, key)
-        if daemon_set is None:
-            return plan
+        if daemon_set is None or is_terminating(daemon_set):
+            return plan  # a revision made now would keep a foreground deletion waiting for ever
         claimed = owners.claim(view, daemon_set, PODS)
         plan.add(*claimed.updates)
         versions = history.brought_up_to_date(plan, view, daemon_set)
         digest = owners.labels_of(versions.update)[history.HASH_LABEL]
         daemons = Daemons(daemon_set, self._fits(view, daemon_set), pods_by_node(claimed.values), digest, view.now)
-        if not is_terminating(daemon_set):
-            self._change(plan, daemons, needed(daemons))
-            strategy = daemon_set["spec"].get("updateStrategy") or {}
-            if strategy.get("type") == "RollingUpdate" and not plan_changes_pods(plan):
-                self._change(plan, daemons, replacements(daemons))
+        self._change(plan, daemons, needed(daemons))
+        strategy = daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "RollingUpdate" and not plan_changes_pods(plan):
+            self._change(plan, daemons, replacements(daemons))
         in_use = {owners.labels_of(pod).get(REVISION_LABEL, "") for pod in claimed.values}
         names = {history.name_of(one) for one in versions.revisions if _digest(one) in in_use}
         history.cut(plan, daemon_set, versions, names)

@@ -48,8 +48,18 @@ def progressing(
     known = find(conditions, _PROGRESSING)
     if renew and known is not None and (known["status"], known["reason"]) == (status, reason):
         changed = {**known, "message": message, "lastUpdateTime": moment}
-        return [changed if one is known else one for one in conditions]
-    return with_condition(conditions, _PROGRESSING, status, reason, message, now, lastUpdateTime=moment)
+        return [*without_condition(conditions, _PROGRESSING), changed]
+    return _newest_last(conditions, _PROGRESSING, status, reason, message, now)
+
+
+def _newest_last(
+    conditions: list[Object], kind: str, status: str, reason: str, message: str, now: datetime
+) -> list[Object]:
+    """The conditions with this one, which goes to the end when it changes."""
+    changed = with_condition(conditions, kind, status, reason, message, now, lastUpdateTime=timestamp(now))
+    if changed is conditions:
+        return conditions
+    return [*without_condition(changed, kind), *(one for one in changed if one["type"] == kind)]
 
 
 def counted(deployment: Object, rollout: Rollout, conditions: list[Object], now: datetime) -> Object:
@@ -60,7 +70,7 @@ def counted(deployment: Object, rollout: Rollout, conditions: list[Object], now:
     reason = "MinimumReplicasAvailable" if is_enough else "MinimumReplicasUnavailable"
     message = f"Deployment {'has' if is_enough else 'does not have'} minimum availability."
     truth = "True" if is_enough else "False"
-    conditions = with_condition(conditions, "Available", truth, reason, message, now, lastUpdateTime=timestamp(now))
+    conditions = _newest_last(conditions, "Available", truth, reason, message, now)
     status = {
         "observedGeneration": deployment["metadata"].get("generation", 0),
         "replicas": present(rollout.all),
@@ -140,7 +150,5 @@ def _with_failure(status: Object, rollout: Rollout, now: datetime) -> Object:
         conditions = without_condition(conditions, _FAILURE)
     else:
         text = failure.get("message", "")
-        conditions = with_condition(
-            conditions, _FAILURE, failure["status"], failure["reason"], text, now, lastUpdateTime=timestamp(now)
-        )
+        conditions = _newest_last(conditions, _FAILURE, failure["status"], failure["reason"], text, now)
     return {**status, "conditions": conditions}

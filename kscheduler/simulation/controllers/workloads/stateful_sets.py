@@ -47,13 +47,12 @@ class StatefulSetController:
         """One step, and the status."""
         plan = Plan()
         stateful_set = view.get(STATEFUL_SETS, key)
-        if stateful_set is None:
-            return plan
+        if stateful_set is None or is_terminating(stateful_set):
+            return plan  # a revision made now would keep a foreground deletion waiting for ever
         claimed = owners.claim(view, stateful_set, PODS)
         plan.add(*claimed.updates)
         step = _Step(view, stateful_set, claimed.values, plan)
-        if not is_terminating(stateful_set):
-            step.take()
+        step.take()
         step.write_status()
         return plan
 
