@@ -76,8 +76,10 @@ def itself(_: View, change: Change) -> Iterator[Key]:
 def concerned_owner(owner: Resource, view: View, change: Change) -> Iterator[Key]:
     """Keys of owners that a change of a dependent concerns: its controller, the one before, or who might adopt it.
 
-    The way of every pod's every change, so owners that are not there cost one look into a dictionary.
+    The way of every pod's every change: a kind of owner of which there are none costs one look into a dictionary.
     """
+    if not view.has_any(owner):
+        return
     value = change.record.value
     keys = {owner_key(value, owner)}
     if change.previous is not None:

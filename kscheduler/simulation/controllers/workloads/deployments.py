@@ -40,7 +40,8 @@ class DeploymentController:
         }
 
     def _recreated(self, view: View, change: Change) -> Iterator[Key]:
-        if change.type is not ChangeType.DELETED and not is_finished(change.record.value):
+        is_over = change.type is ChangeType.DELETED or is_finished(change.record.value)
+        if not is_over or not view.has_any(DEPLOYMENTS):
             return
         above = owners.owner_key(change.record.value, REPLICA_SETS)
         replica_set = view.get(REPLICA_SETS, above) if above is not None else None
