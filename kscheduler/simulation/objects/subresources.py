@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kscheduler.simulation.objects import defaults, disruptions
 from kscheduler.simulation.objects.api_errors import (
+    ApiError,
     Object,
     bad_request,
     conflict,
@@ -84,7 +85,7 @@ def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
-    """Delete a pod if its disruption budgets allow it, taking one disruption from each. Raises 404, 409, 429 or 500."""
+    """Delete a pod if its disruption budgets allow it, taking one disruption. Raises 404, 409, 429 or 500."""
     options = eviction.get("deleteOptions") or {}
     check_shape(options)
     record = registry.get(PODS, namespace, name)
@@ -101,20 +102,20 @@ def _needs_no_budget(pod: Object) -> bool:
 
 def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
-    if all(_lets_sick_pods_go(budget.value, pod) for budget in budgets):
+    if len(budgets) > 1:
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", why)
+    if not budgets or _lets_sick_pods_go(budgets[0].value, pod):
         return
-    for budget in budgets:
-        _check_budget(registry, budget.value)
-    if dry_run:
-        return
-    for budget in budgets:
-        if not disruptions.has_status(budget.value):
-            continue  # counted anew at every eviction: there is no number to take one from
-        status = dict(budget.value["status"])
-        status["disruptionsAllowed"] -= 1
-        disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
-        status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
-        registry.store.put(BUDGETS.collection, {**budget.value, "status": status})
+    budget = budgets[0].value
+    _check_budget(registry, budget)
+    if dry_run or not disruptions.has_status(budget):
+        return  # counted anew at every eviction where no controller counts: there is no number to take one from
+    status = dict(budget["status"])
+    status["disruptionsAllowed"] -= 1
+    disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
+    registry.store.put(BUDGETS.collection, {**budget, "status": status})
 
 
 def _lets_sick_pods_go(budget: Object, pod: Object) -> bool:

@@ -212,6 +212,18 @@ def test_pods_that_are_not_ready_go_while_the_budget_is_healthy(mini: Miniature)
     assert "deletionTimestamp" in mini.get("pods", sick)["metadata"]
 
 
+def test_two_budgets_over_one_pod_are_refused_as_upstream_does(mini: Miniature) -> None:
+    mini.create(workload("Deployment", replicas=3))
+    mini.run_pods()
+    budget(mini, minAvailable=1)
+    other = {"selector": {"matchLabels": {"app": "web"}}, "minAvailable": 1}
+    kind = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "other"}}
+    mini.create({**kind, "spec": other})
+    with pytest.raises(ApiError, match="more than one PodDisruptionBudget") as refused:
+        mini.evict(mini.names("pods")[0])
+    assert refused.value.code == 500
+
+
 # --- namespaces -------------------------------------------------------------------------------------------------------
 
 
