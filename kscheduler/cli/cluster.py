@@ -12,7 +12,8 @@ from kscheduler.cli.refusal import refuse
 _INTERRUPTED = 130
 _DESCRIPTION = """\
 Serve a whole cluster from one process: an API server that kubectl can talk to, nodes of mixed sizes in three zones, and
-hollow kubelets that run pods and reject what does not fit. Nothing is stored; Ctrl-C ends it."""
+hollow kubelets that run pods and reject what does not fit. Controllers turn Deployments, Jobs and the like into pods,
+bind volumes, count disruption budgets and evict. Nothing is stored; Ctrl-C ends it."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -25,6 +26,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--host", default="127.0.0.1", metavar="IP", help="address to listen on (default %(default)s)")
     parser.add_argument("--seed", type=int, default=0, help="makes nodes, UIDs and run times repeatable")
     parser.add_argument("--no-kubelets", action="store_true", help="bound pods stay Pending; nobody rejects anything")
+    parser.add_argument(
+        "--controllers",
+        default="*",
+        metavar="NAMES",
+        help="controllers to run, as kube-controller-manager: * is all of them, -NAME leaves one out, '' runs none "
+        "(default %(default)s)",
+    )
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
     parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
     parser.add_argument("--kubeconfig", metavar="FILE", default="", help="where to write it (default: a temporary one)")
@@ -37,10 +45,15 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler import logs
 
     try:
+        from kscheduler.simulation.controllers import catalogue
         from kscheduler.simulation.demo.cluster import ClusterOptions, serve_cluster
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
     signals_as_usual()  # all is imported: from here on there is something to end in order
+    try:
+        catalogue.chosen(args.controllers)
+    except catalogue.UnknownControllerError as error:
+        return refuse(f"--controllers: {error}")
     logs.configure(verbosity=args.v)
     options = ClusterOptions(
         nodes=max(0, args.nodes),
@@ -48,6 +61,7 @@ def run(args: argparse.Namespace) -> int:
         port=args.port,
         seed=args.seed,
         kubelets=not args.no_kubelets,
+        controllers=args.controllers,
         heartbeats=args.heartbeats,
         faults=args.enable_faults,
         kubeconfig=args.kubeconfig,

@@ -7,8 +7,9 @@ with history, and faults as vocabulary. Entry point: `kscheduler.simulation.apis
     patches     strategic merge and server-side apply, as pure functions
     apiserver   HTTP: paths, patches, lists, watches, discovery, OpenAPI, tables, faults
     hollow      kubelets that run pods on paper and report
+    controllers what kube-controller-manager does, in the same process; switched on by whoever serves the cluster
     demo        workload, processes, live display, verdict
 
 Limits: no authentication, no authorization, no admission webhooks, no custom resources, one API version per kind.
-Controllers are absent except garbage collection, namespace emptying and the budget counting that eviction needs.
+A server without controllers still collects garbage, empties namespaces and counts budgets when something is evicted.
 """

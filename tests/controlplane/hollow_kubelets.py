@@ -1,4 +1,4 @@
-"""The least of a kubelet that a cluster needs: bound pods come to run, deleted pods go away.
+"""The least of a kubelet that a cluster needs: bound pods come to run, a Job's pods end well, deleted pods go away.
 
 One thread plays the kubelets of all nodes of either API server, so that scenarios and transcripts see the same pods on
 both. It admits everything: what does not fit is for the audit to find.
@@ -36,6 +36,22 @@ def running_status(pod: Object, address: str) -> Object:
     }
 
 
+def is_of_job(pod: Object) -> bool:
+    return any(owner["kind"] == "Job" for owner in pod["metadata"].get("ownerReferences", []))
+
+
+def succeeded_status(pod: Object) -> Object:
+    """The status when all containers have ended well; a Job's pods do at once."""
+    ended = {"exitCode": 0, "reason": "Completed", "startedAt": STARTED_AT, "finishedAt": STARTED_AT}
+    over = {"status": "False", "reason": "PodCompleted", "lastTransitionTime": STARTED_AT}
+    statuses = [
+        {**container_status(one), "ready": False, "started": False, "state": {"terminated": ended}}
+        for one in pod["spec"]["containers"]
+    ]
+    conditions = [{"type": kind, **over} for kind in ("Ready", "ContainersReady")]
+    return {"phase": "Succeeded", "conditions": conditions, "containerStatuses": statuses}
+
+
 def container_status(container: Object) -> Object:
     return {
         "name": container["name"],
@@ -68,6 +84,9 @@ class HollowKubelets(PodWatch):
                     "metadata": {"uid": pod["metadata"]["uid"]},
                     "status": running_status(pod, next(self._addresses)),
                 }
+                self.api.patch(f"{pod_path(pod)}/status", status, STRATEGIC_PATCH)
+            elif pod.get("status", {}).get("phase") == "Running" and is_of_job(pod):
+                status = {"metadata": {"uid": pod["metadata"]["uid"]}, "status": succeeded_status(pod)}
                 self.api.patch(f"{pod_path(pod)}/status", status, STRATEGIC_PATCH)
         except ApiStatusError as error:
             if error.code not in PASSED_OVER:

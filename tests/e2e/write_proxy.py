@@ -1,4 +1,4 @@
-"""A proxy between a scheduler and a real API server, that knows of each write before and after it is applied.
+"""A proxy between a scheduler and an API server, that knows of each write before and after it is applied.
 
 It is how a test gets to a moment that nobody hits by chance: between the decision and the write (somebody else changes
 the object then, and the API server answers 409), or right after a write was applied, before its answer arrives (the
@@ -58,7 +58,8 @@ class WriteProxy:
     def __init__(self, kubeconfig: Path, kind: Kind = volume_writes) -> None:
         document = json.loads(kubeconfig.read_text())
         cluster, user = document["clusters"][0]["cluster"], document["users"][0]["user"]
-        self.api = Api(cluster["server"], user["token"], Path(cluster["certificate-authority"]))
+        authority = cluster.get("certificate-authority")
+        self.api = Api(cluster["server"], user.get("token", ""), Path(authority) if authority else None)
         self.kind = kind
         self.before: Hook = nothing
         """Called when a write has come in, before the API server sees it; after a `ConnectionError` it never does."""

@@ -17,7 +17,7 @@ from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState
-from kscheduler.simulation.hollow.kubelets import RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
+from kscheduler.simulation.hollow.kubelets import EXIT_CODE, RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
 from kscheduler.simulation.hollow.node_fit import fits, refusal
 from kscheduler.simulation.hollow.node_room import NodeRoom, needs_of
 from kscheduler.simulation.objects.registry import NO_OPTIONS
@@ -287,6 +287,17 @@ class Cluster:
                 changed.clear()
                 await changed.wait()
 
+    def set_ready(self, collection: str, namespace: str, name: str, status: str) -> None:
+        record = self.server.store.get(collection, namespace, name)
+        assert record is not None
+        before = record.value["status"]
+        others = [one for one in before.get("conditions", []) if one["type"] != "Ready"]
+        after = {**before, "conditions": [*others, {"type": "Ready", "status": status}]}
+        self.server.store.put(collection, {**record.value, "status": after})
+
+    def is_ready(self, name: str) -> str:
+        return next((one["status"] for one in self.status(name)["conditions"] if one["type"] == "Ready"), "")
+
     async def until_phase(self, name: str, phase: str) -> Object:
         await self.until(lambda: self.status(name).get("phase") == phase)
         return self.status(name)
@@ -428,3 +439,27 @@ async def test_nodes_renew_their_leases(cluster: Cluster) -> None:
             assert record.value["spec"]["holderIdentity"] == f"node-{number}"
             created[number] = record.value["spec"]["renewTime"]
         await cluster.until(renewed, leases)
+
+
+async def test_a_pod_with_an_exit_code_fails(cluster: Cluster, kubelets: HollowKubelets, clock: VirtualClock) -> None:
+    tree = pod_tree("bad")
+    tree["metadata"]["annotations"] = {RUN_SECONDS: "5", EXIT_CODE: "3"}
+    cluster.add_pod(tree)
+    cluster.bind("bad")
+    await cluster.until_phase("bad", "Running")
+    await kubelets.settle()
+    await clock.run_to_next()
+    status = await cluster.until_phase("bad", "Failed")
+    assert status["containerStatuses"][0]["state"]["terminated"]["exitCode"] == 3
+
+
+async def test_pods_are_ready_again_when_their_node_is_back(cluster: Cluster, kubelets: HollowKubelets) -> None:
+    cluster.add_pod(pod_tree("web"))
+    cluster.bind("web")
+    await cluster.until_phase("web", "Running")
+    cluster.set_ready("nodes", "", "node-0", "False")
+    cluster.set_ready("pods", "default", "web", "False")
+    await kubelets.settle()
+    assert cluster.is_ready("web") == "False"
+    cluster.set_ready("nodes", "", "node-0", "True")
+    await cluster.until(lambda: cluster.is_ready("web") == "True")

@@ -40,7 +40,7 @@ _PATCH_TYPES = (
 def model_of(resource: Resource) -> type | None:
     """The generated class of a kind; None if there is none."""
     models = importlib.import_module(_MODELS)
-    preferred = ("EventsV1",) if resource.stored_as else _MODEL_PREFIXES
+    preferred = ("EventsV1",) if resource.stored_as else (resource.version.capitalize(), *_MODEL_PREFIXES)
     for prefix in preferred:
         model: type | None = getattr(models, f"{prefix}{resource.kind}", None)
         if model is not None:

@@ -199,6 +199,31 @@ _JOB_SPEC: Message = {
     8: _optional_integer("ttlSecondsAfterFinished"),
     9: _text("completionMode"),
     10: _optional_flag("suspend"),
+    14: _text("podReplacementPolicy"),
+}
+_CRON_JOB_SPEC: Message = {
+    1: _text("schedule"),
+    2: _optional_integer("startingDeadlineSeconds"),
+    3: _text("concurrencyPolicy"),
+    4: _optional_flag("suspend"),
+    5: _part("jobTemplate", {1: _part("metadata", _METADATA), 2: _part("spec", _JOB_SPEC)}),
+    6: _optional_integer("successfulJobsHistoryLimit"),
+    7: _optional_integer("failedJobsHistoryLimit"),
+    8: _text("timeZone"),
+}
+_METRIC_TARGET: Message = {
+    1: _text("type"),
+    2: Field("value", Shape.QUANTITY),
+    3: Field("averageValue", Shape.QUANTITY),
+    4: _optional_integer("averageUtilization"),
+}
+_AUTOSCALER_SPEC: Message = {
+    1: _part("scaleTargetRef", {1: _text("kind"), 2: _text("name"), 3: _text("apiVersion")}),
+    2: _optional_integer("minReplicas"),
+    3: _integer("maxReplicas"),
+    4: _parts(
+        "metrics", {1: _text("type"), 4: _part("resource", {1: _text("name"), 2: _part("target", _METRIC_TARGET)})}
+    ),
 }
 _SERVICE_PORT: Message = {
     1: _text("name"),
@@ -264,9 +289,11 @@ KINDS: Mapping[str, Message] = MappingProxyType(
     {
         "Binding": _BINDING,
         "ConfigMap": _CONFIG_MAP,
+        "CronJob": _kind(_CRON_JOB_SPEC),
         "DeleteOptions": _DELETE_OPTIONS,
         "Deployment": _kind(_DEPLOYMENT_SPEC),
         "Eviction": _EVICTION,
+        "HorizontalPodAutoscaler": _kind(_AUTOSCALER_SPEC),
         "Job": _kind(_JOB_SPEC),
         "Namespace": _kind({1: _texts("finalizers")}),
         "Pod": _kind(_POD_SPEC),

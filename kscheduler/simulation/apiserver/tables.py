@@ -10,8 +10,9 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
+from kscheduler.simulation.objects import storage_cells, workload_cells
 from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import UNKNOWN, age, parse_time
+from kscheduler.simulation.objects.durations import UNKNOWN, age
 from kscheduler.simulation.objects.resources import Resource
 from kscheduler.simulation.objects.table_cells import (
     NONE,
@@ -149,8 +150,13 @@ def _priority_classes() -> tuple[Column, ...]:
     )
 
 
-def _workload(*columns: Column) -> tuple[Column, ...]:
-    return (NAME, *columns, AGE)
+def _workload(*columns: Column, selected: bool = True) -> tuple[Column, ...]:
+    wide = [
+        Column("Containers", _plain(workload_cells.container_names), wide=True),
+        Column("Images", _plain(workload_cells.container_images), wide=True),
+        Column("Selector", _plain(workload_cells.selector), wide=True),
+    ]
+    return (NAME, *columns, AGE, *(wide if selected else wide[:2]))
 
 
 def _ready_of_replicas(value: Object) -> str:
@@ -187,24 +193,53 @@ def _daemon_sets() -> tuple[Column, ...]:
 
 
 def _jobs() -> tuple[Column, ...]:
-    def completions(value: Object) -> str:
-        return f"{field(value, 'status.succeeded', 0)}/{field(value, 'spec.completions', 1)}"
+    return _workload(
+        Column("Status", _plain(workload_cells.job_status)),
+        Column("Completions", _plain(workload_cells.job_completions)),
+        Column("Duration", workload_cells.job_duration),
+    )
 
-    def duration(value: Object, now: datetime) -> str:
-        start = field(value, "status.startTime", None)
-        return "" if start is None else age(start, parse_time(field(value, "status.completionTime", None)) or now)
 
-    return _workload(Column("Completions", _plain(completions)), Column("Duration", duration))
+def _cron_jobs() -> tuple[Column, ...]:
+    return _workload(
+        _column("Schedule", "spec.schedule"),
+        _column("Timezone", "spec.timeZone", NONE),
+        Column("Suspend", _plain(lambda value: str(bool(field(value, "spec.suspend", None))))),
+        Column("Active", _plain(lambda value: len(field(value, "status.active", ())))),
+        Column("Last Schedule", workload_cells.last_schedule),
+    )
+
+
+def _autoscalers() -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Reference", _plain(workload_cells.scale_target)),
+        Column("Targets", _plain(workload_cells.scale_metrics)),
+        _column("MinPods", "spec.minReplicas", "<unset>"),
+        _column("MaxPods", "spec.maxReplicas", 0),
+        _column("Replicas", "status.currentReplicas", 0),
+        AGE,
+    )
+
+
+def _controller_revisions() -> tuple[Column, ...]:
+    return (
+        NAME,
+        Column("Controller", _plain(workload_cells.revision_controller)),
+        _column("Revision", "revision", 0),
+        AGE,
+    )
 
 
 def _claims() -> tuple[Column, ...]:
     return (
         NAME,
-        _column("Status", "status.phase"),
+        Column("Status", _plain(storage_cells.phase)),
         _column("Volume", "spec.volumeName"),
         Column("Capacity", _plain(lambda value: quantity_field(value, "status.capacity.storage"))),
-        Column("Access Modes", _plain(lambda value: ",".join(field(value, "status.accessModes", ())))),
+        Column("Access Modes", _plain(storage_cells.claim_modes)),
         _column("StorageClass", "spec.storageClassName"),
+        _column("VolumeAttributesClass", "spec.volumeAttributesClassName", storage_cells.UNSET),
         AGE,
         Column("VolumeMode", _plain(volume_mode), wide=True),
     )
@@ -218,11 +253,13 @@ def _volumes() -> tuple[Column, ...]:
     return (
         NAME,
         Column("Capacity", _plain(lambda value: quantity_field(value, "spec.capacity.storage"))),
-        Column("Access Modes", _plain(lambda value: ",".join(field(value, "spec.accessModes", ())))),
+        Column("Access Modes", _plain(storage_cells.volume_modes)),
         _column("Reclaim Policy", "spec.persistentVolumeReclaimPolicy"),
-        _column("Status", "status.phase"),
+        Column("Status", _plain(storage_cells.phase)),
         Column("Claim", _plain(claim)),
         _column("StorageClass", "spec.storageClassName"),
+        _column("VolumeAttributesClass", "spec.volumeAttributesClassName", storage_cells.UNSET),
+        _column("Reason", "status.reason"),
         AGE,
         Column("VolumeMode", _plain(volume_mode), wide=True),
     )
@@ -257,7 +294,10 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "replicasets.apps": _replica_sets(),
         "replicationcontrollers": _replica_sets(),
         "deployments.apps": _deployments(),
-        "statefulsets.apps": _workload(Column("Ready", _plain(_ready_of_replicas))),
+        "statefulsets.apps": _workload(Column("Ready", _plain(_ready_of_replicas)), selected=False),
+        "controllerrevisions.apps": _controller_revisions(),
+        "cronjobs.batch": _cron_jobs(),
+        "horizontalpodautoscalers.autoscaling": _autoscalers(),
         "daemonsets.apps": _daemon_sets(),
         "jobs.batch": _jobs(),
         "storageclasses.storage.k8s.io": _storage_classes(),

@@ -11,12 +11,22 @@ from typing import TextIO
 import yaml
 
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
+from kscheduler.simulation.controllers import catalogue
+from kscheduler.simulation.controllers.engine.loop import running_controllers
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
-from kscheduler.simulation.objects.resources import NODES, PRIORITY_CLASSES
+from kscheduler.simulation.objects.resources import NODES, PRIORITY_CLASSES, STORAGE_CLASSES
 
+_STANDARD_CLASS = {
+    "apiVersion": "storage.k8s.io/v1",
+    "kind": "StorageClass",
+    "metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}},
+    "provisioner": "simulation.kscheduler.io/hollow",
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
+"""The default class, as local clusters have one."""
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
@@ -31,6 +41,8 @@ class ClusterOptions:
     seed: int = 0
     kubelets: bool = True
     heartbeats: bool = False
+    controllers: str = catalogue.ALL
+    """Which controllers run, as `--controllers` of kube-controller-manager says it; empty: none."""
     faults: bool = False
     """Whether POST /_faults is served."""
     kubeconfig: str = ""
@@ -54,9 +66,13 @@ async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPI
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
     for node in workload.nodes(options.nodes, seed=options.seed):
         server.registry.create(NODES, "", node)
+    controllers = catalogue.make(options.controllers)
+    if controllers:
+        server.registry.create(STORAGE_CLASSES, "", _STANDARD_CLASS)
     async with AsyncExitStack() as stack:
         await server.start(options.host, options.port)
         await stack.enter_async_context(server)
+        await stack.enter_async_context(running_controllers(server.registry, controllers))
         if options.kubelets:
             rates = HeartbeatRates() if options.heartbeats else None
             await stack.enter_async_context(hollow_kubelets(reachable_url(server), seed=options.seed, heartbeats=rates))

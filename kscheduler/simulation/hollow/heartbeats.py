@@ -1,7 +1,8 @@
 """Signs of life of hollow nodes: a lease each every few seconds, the Ready condition much more rarely.
 
 As real kubelets do it (leases every 10 s, an unchanged status every 5 minutes), spread evenly over the period, so that
-a thousand nodes make a stream and not a wave. Off unless asked for: a demo without a node controller needs none.
+a thousand nodes make a stream and not a wave. Off unless asked for: the embedded cluster's node controller misses only
+nodes that have sent some.
 """
 
 import asyncio

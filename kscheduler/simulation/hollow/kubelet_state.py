@@ -3,6 +3,7 @@
     a pod with our node in spec.nodeName ──fits──> RUN ──report──> Running ──seconds──> Succeeded
                                          └─does not──> REJECT ──report──> Failed (OutOfcpu, NodePorts ...)
     a pod with a deletionTimestamp ──> REMOVE (its room is free when it is gone from the API)
+    a pod that runs and was called unready while its node was away ──> READY
 
 A kubelet's own sums (`NodeRoom`) decide, so a scheduler that overbooks a node is found out. A pod whose node is not
 known is passed over and seen again with its node. A pod that runs when it is first seen is adopted, never judged.
@@ -24,6 +25,7 @@ class Deed(Enum):
     REJECT = "reject"
     FINISH = "finish"
     REMOVE = "remove"
+    READY = "ready"
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +104,9 @@ class KubeletState:
             return None
         if pod.metadata.deletion_timestamp is not None:
             return self._leave(pod)
-        if uid in self._place_of or uid in self._refused:
+        if uid in self._place_of:
+            return Task(Deed.READY, pod) if _is_wrongly_unready(pod, room.node) else None
+        if uid in self._refused:
             return None
         if pod.status.phase == "Running":
             self._admit(pod, room)
@@ -150,3 +154,11 @@ class KubeletState:
         room = self._rooms.get(name) if name is not None else None
         if room is not None:
             room.remove(uid)
+
+
+def _is_wrongly_unready(pod: Pod, node: Node) -> bool:
+    """Whether the pod's Ready condition is false though its node is back: nobody but its kubelet takes that back."""
+    if pod.status.phase != "Running":
+        return False
+    ready = {one.type: one.status for one in pod.status.conditions}.get("Ready")
+    return ready == "False" and any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)

@@ -5,10 +5,11 @@ The idea: informers on pods and nodes feed `KubeletState`, which judges with sum
 it decides: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
 
 How long a pod runs: the annotation `simulation.kscheduler.io/run-seconds`, else, for a Job's pod, a time drawn from the
-seed and its UID; every other pod runs until it is deleted.
+seed and its UID; every other pod runs until it is deleted. It ends well unless the annotation
+`simulation.kscheduler.io/exit-code` says otherwise.
 
-Limits: containers never crash, images take no time, volumes and devices are not looked at. A rejection is checked once
-more against the API server before it is reported, because a watch may be late with the news that a pod has gone.
+Limits: containers never restart, images take no time, volumes and devices are not looked at. A rejection is checked
+once more against the API server before it is reported, because a watch may be late with the news that a pod has gone.
 """
 
 import asyncio
@@ -42,7 +43,9 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
-"""Annotation: the pod succeeds after so many seconds."""
+"""Annotation: the pod ends after so many seconds."""
+EXIT_CODE = "simulation.kscheduler.io/exit-code"
+"""Annotation: what its containers end with; with anything but 0 the pod has failed."""
 WORKERS = 16
 """Status reports under way at a time."""
 
@@ -173,9 +176,16 @@ class HollowKubelets:
             self._tasks.put_nowait(task)
 
     def _see_node(self, node: Node) -> None:
-        if not self._has_lists or not self._state.set_node(node):
+        if not self._has_lists:
             return
+        is_new = self._state.set_node(node)
         pods = self._pods.store.by_index("node", node.metadata.name)
+        if not is_new:
+            # What was held against pods while their node was away is seen again now that it may be back.
+            for pod in pods:
+                if self._state.holds(pod.metadata.uid):
+                    self._see_pod(pod)
+            return
         for task in self._state.see_all(pods):
             self._tasks.put_nowait(task)
         for pod in pods:
@@ -223,7 +233,9 @@ class HollowKubelets:
                 await self._check_and_reject(task)
             case Deed.FINISH:
                 started = task.pod.status.start_time or self._now()
-                await self._patch(task.pod, pod_reports.succeeded(task.pod, started, self._now()))
+                await self._patch(task.pod, pod_reports.ended(task.pod, started, self._now(), exit_code(task.pod)))
+            case Deed.READY:
+                await self._patch(task.pod, pod_reports.ready_again(task.pod, self._now()))
             case Deed.REMOVE:
                 meta = task.pod.metadata
                 await self._writer.delete_pod(meta.namespace, meta.name, meta.uid, grace_period_seconds=0)
@@ -308,6 +320,12 @@ def run_seconds(pod: Pod, seed: int) -> float | None:
     if any(owner.kind == "Job" for owner in pod.metadata.owner_references):
         return random.Random(f"{seed}/{pod.metadata.uid}").uniform(*_JOB_SECONDS)
     return None
+
+
+def exit_code(pod: Pod) -> int:
+    """What the pod's containers end with; restarts are not played, so anything but 0 is the end of the pod."""
+    written = pod.metadata.annotations.get(EXIT_CODE, "0")
+    return int(written) if written.isdigit() else 0
 
 
 def _address_of(node: Node | None) -> str:

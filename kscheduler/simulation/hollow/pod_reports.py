@@ -31,11 +31,17 @@ def running(pod: Pod, host_ip: str, pod_ip: str, now: str) -> bytes:
     return _patch(pod, status)
 
 
-def succeeded(pod: Pod, started: str, now: str) -> bytes:
-    """All containers have ended with exit code 0."""
-    conditions = [_condition(kind, "False", now, "PodCompleted") for kind in ("Ready", "ContainersReady")]
-    containers = [_completed(container, started, now) for container in pod.spec.containers]
-    status: dict[str, Any] = {"phase": "Succeeded", "conditions": conditions, "containerStatuses": containers}
+def ready_again(pod: Pod, now: str) -> bytes:
+    """The containers have been ready all the time; only nobody could tell."""
+    return _patch(pod, {"conditions": [_condition(kind, "True", now) for kind in ("Ready", "ContainersReady")]})
+
+
+def ended(pod: Pod, started: str, now: str, exit_code: int = 0) -> bytes:
+    """All containers have ended with this exit code."""
+    phase, why = ("Failed", "PodFailed") if exit_code else ("Succeeded", "PodCompleted")
+    conditions = [_condition(kind, "False", now, why) for kind in ("Ready", "ContainersReady")]
+    containers = [_completed(container, started, now, exit_code) for container in pod.spec.containers]
+    status: dict[str, Any] = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
     if pod.spec.init_containers:
         status["initContainerStatuses"] = [_completed(one, started, now) for one in pod.spec.init_containers]
     return _patch(pod, status)
@@ -59,9 +65,10 @@ def _started(container: Container, now: str) -> dict[str, Any]:
     return {**_common(container), "ready": True, "started": True, "state": {"running": {"startedAt": now}}}
 
 
-def _completed(container: Container, started: str, now: str) -> dict[str, Any]:
-    ended = {"exitCode": 0, "reason": "Completed", "startedAt": started, "finishedAt": now}
-    return {**_common(container), "ready": False, "started": False, "state": {"terminated": ended}}
+def _completed(container: Container, started: str, now: str, exit_code: int = 0) -> dict[str, Any]:
+    reason = "Error" if exit_code else "Completed"
+    terminated = {"exitCode": exit_code, "reason": reason, "startedAt": started, "finishedAt": now}
+    return {**_common(container), "ready": False, "started": False, "state": {"terminated": terminated}}
 
 
 def _common(container: Container) -> dict[str, Any]:

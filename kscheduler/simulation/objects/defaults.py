@@ -9,7 +9,7 @@ from datetime import datetime
 from types import MappingProxyType
 from typing import Any
 
-from kscheduler.simulation.objects import pod_defaults
+from kscheduler.simulation.objects import pod_defaults, workload_defaults
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.resources import Resource
 
@@ -24,7 +24,9 @@ def on_create(resource: Resource, value: Object) -> None:
     if resource.has_generation:
         metadata["generation"] = 1
     if resource.kind in _TEMPLATE_KINDS:
+        workload_defaults.fill_new(value)
         _default_template(value)
+    workload_defaults.fill(value)
     default = _CREATE.get(resource.key)
     if default is not None:
         default(value)
@@ -122,6 +124,8 @@ def on_update(resource: Resource, old: Object, new: Object, subresource: str) ->
         _keep_assigned_fields(old["spec"], new["spec"])
     if resource.kind in _TEMPLATE_KINDS:
         _default_template(new)
+        workload_defaults.fill_changed(old, new)
+    workload_defaults.fill(new)
     if resource.key == "namespaces" and not subresource:
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):

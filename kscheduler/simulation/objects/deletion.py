@@ -5,7 +5,8 @@
                             -> finalizers                       deletionTimestamp; removed with the last finalizer
                             -> a namespace                      Terminating; emptied, then removed
 
-An object whose last owner is removed is deleted too (garbage collection in the background sense, but at once). An owner
+An object whose last owner is removed is deleted too (garbage collection in the background sense, but at once). In the
+foreground it is the other way round: the owner is marked and goes with the last dependent that blocks it. An owner
 that never existed collects nothing: manifests of simulated pods may name controllers that are not simulated.
 """
 
@@ -15,12 +16,13 @@ from datetime import datetime, timedelta
 
 from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found, precondition_failed
 from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, PODS, Resource
+from kscheduler.simulation.objects.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, Resource
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 _UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 _DEFAULT_GRACE_SECONDS = 30
+_FOREGROUND = "foregroundDeletion"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +65,8 @@ class Deletion:
             return self._terminate_namespace(record)
         if options.propagation == "Orphan":
             self._orphan(record.value["metadata"]["uid"])
+        if options.propagation == "Foreground" and self._blocking_dependents(record):
+            return self._delete_after_dependents(resource, record)
         return self._delete(resource, record, _grace_seconds(resource, record.value, options))
 
     def is_finished(self, resource: Resource, value: Object) -> bool:
@@ -82,6 +86,8 @@ class Deletion:
         for reference in metadata.get("ownerReferences") or ():
             self._dependents.get(reference.get("uid", ""), set()).discard((resource.key, key))
         self._collect(metadata["uid"])
+        for reference in metadata.get("ownerReferences") or ():
+            self._finish_owner(key[0], reference)
         if key[0]:
             self._finish_namespace(key[0])
         return record
@@ -98,6 +104,10 @@ class Deletion:
             self._dependents.get(reference["uid"], set()).discard(entry)
         for reference in owners or ():
             self._dependents.setdefault(reference["uid"], set()).add(entry)
+
+    def dependents(self, uid: str) -> tuple[tuple[str, Key], ...]:
+        """(collection, key) of the objects that name this owner."""
+        return tuple(self._dependents.get(uid, ()))
 
     def _check(self, resource: Resource, record: Record, options: DeleteOptions) -> None:
         metadata = record.value["metadata"]
@@ -124,10 +134,54 @@ class Deletion:
             marked["generation"] += 1
         return self._store.put(resource.collection, {**record.value, **fields, "metadata": marked})
 
+    def _delete_after_dependents(self, resource: Resource, record: Record) -> Record:
+        """Foreground: the owner stays, marked, until the last dependent that blocks it is gone."""
+        metadata = record.value["metadata"]
+        if _FOREGROUND not in (metadata.get("finalizers") or ()):
+            finalizers = [*(metadata.get("finalizers") or ()), _FOREGROUND]
+            marks: Object = {"finalizers": finalizers}
+            if "deletionTimestamp" not in metadata:
+                marks |= {"deletionTimestamp": timestamp(self._now()), "deletionGracePeriodSeconds": 0}
+            record = self._mark(resource, record, {}, **marks)
+        options = DeleteOptions(propagation="Foreground")
+        for key, dependent in self._dependents_of(metadata["uid"]):
+            value, kind = dependent.value["metadata"], BY_KEY[key]
+            if self._store.get(kind.collection, value.get("namespace", ""), value["name"]) is not None:
+                self.delete(kind, value.get("namespace", ""), value["name"], options)
+        return record
+
+    def _blocking_dependents(self, record: Record) -> bool:
+        uid = record.value["metadata"]["uid"]
+        references = (
+            reference
+            for _, dependent in self._dependents_of(uid)
+            for reference in dependent.value["metadata"].get("ownerReferences") or ()
+        )
+        return any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in references)
+
+    def _finish_owner(self, namespace: str, reference: Object) -> None:
+        """Let an owner go that waits for its dependents, when this was the last of them."""
+        resource = BY_GROUP_KIND.get((reference.get("apiVersion", ""), reference.get("kind", "")))
+        place = namespace if resource is not None and resource.namespaced else ""
+        record = self._store.get(resource.collection, place, reference["name"]) if resource is not None else None
+        if resource is None or record is None or record.value["metadata"]["uid"] != reference["uid"]:
+            return
+        metadata = record.value["metadata"]
+        if _FOREGROUND not in (metadata.get("finalizers") or ()) or self._blocking_dependents(record):
+            return
+        finalizers = [one for one in metadata["finalizers"] if one != _FOREGROUND]
+        final = {**record.value, "metadata": {**metadata, "finalizers": finalizers}}
+        if finalizers:
+            self._store.put(resource.collection, final)
+        else:
+            self.remove(resource, final)
+
     def _orphan(self, uid: str) -> None:
         for key, record in self._dependents_of(uid):
             metadata = dict(record.value["metadata"])
             metadata["ownerReferences"] = [r for r in metadata.get("ownerReferences") or () if r["uid"] != uid]
+            if not metadata["ownerReferences"]:
+                del metadata["ownerReferences"]
             self._store.put(BY_KEY[key].collection, {**record.value, "metadata": metadata})
         self._dependents.pop(uid, None)
 

@@ -1,8 +1,8 @@
 """Disruption budgets: how many voluntary disruptions one allows.
 
-On a real cluster the disruption controller writes this into the budget's status. Where nobody does, it is counted from
-the pods at the moment of an eviction, by the controller's formula: healthy pods above what the budget wants healthy.
-The number of pods that there should be is taken to be the number that there is, as controllers are not simulated.
+The disruption controller writes this into the budget's status. On a server without controllers it is counted from the
+pods at the moment of an eviction, by the controller's formula: healthy pods above what the budget wants healthy. The
+number of pods that there should be is then taken to be the number that there is.
 """
 
 from collections.abc import Iterable

@@ -96,10 +96,20 @@ _CORE = (
 )
 
 _WORKLOADS = (
+    _namespaced("apps/v1", "controllerrevisions", "ControllerRevision"),
     _workload("apps/v1", "daemonsets", "DaemonSet", "ds", scaled=False),
     _workload("apps/v1", "deployments", "Deployment", "deploy"),
     _workload("apps/v1", "replicasets", "ReplicaSet", "rs"),
     _workload("apps/v1", "statefulsets", "StatefulSet", "sts"),
+    _namespaced(
+        "autoscaling/v2",
+        "horizontalpodautoscalers",
+        "HorizontalPodAutoscaler",
+        short_names=("hpa",),
+        categories=_ALL,
+        subresources=_STATUS,
+    ),
+    _workload("batch/v1", "cronjobs", "CronJob", "cj", scaled=False),
     _workload("batch/v1", "jobs", "Job", scaled=False),
 )
 
@@ -136,9 +146,23 @@ RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES)
 """Every served kind, in the order of discovery."""
 
 BY_KEY = MappingProxyType({resource.key: resource for resource in RESOURCES})
+BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in RESOURCES})
 BY_PATH = MappingProxyType({(r.group, r.version, r.plural): r for r in RESOURCES})
 
+CLAIMS = BY_KEY["persistentvolumeclaims"]
+CONTROLLER_REVISIONS = BY_KEY["controllerrevisions.apps"]
+CRON_JOBS = BY_KEY["cronjobs.batch"]
+DAEMON_SETS = BY_KEY["daemonsets.apps"]
+DEPLOYMENTS = BY_KEY["deployments.apps"]
+JOBS = BY_KEY["jobs.batch"]
+LEASES = BY_KEY["leases.coordination.k8s.io"]
 PODS = BY_KEY["pods"]
+REPLICA_SETS = BY_KEY["replicasets.apps"]
+REPLICATION_CONTROLLERS = BY_KEY["replicationcontrollers"]
+SERVICE_ACCOUNTS = BY_KEY["serviceaccounts"]
+STATEFUL_SETS = BY_KEY["statefulsets.apps"]
+STORAGE_CLASSES = BY_KEY["storageclasses.storage.k8s.io"]
+VOLUMES = BY_KEY["persistentvolumes"]
 NODES = BY_KEY["nodes"]
 NAMESPACES = BY_KEY["namespaces"]
 EVENTS = BY_KEY["events"]

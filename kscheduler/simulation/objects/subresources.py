@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 from kscheduler.simulation.objects import defaults, disruptions
 from kscheduler.simulation.objects.api_errors import (
+    ApiError,
     Object,
     bad_request,
     conflict,
@@ -22,6 +23,7 @@ from kscheduler.simulation.objects.resources import BUDGETS, PODS, Resource
 from kscheduler.simulation.objects.selectors import labels_match
 from kscheduler.simulation.objects.shapes import check_shape, parse_integer
 from kscheduler.simulation.objects.store import Record
+from kscheduler.simulation.objects.table_cells import condition
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -83,7 +85,7 @@ def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
-    """Delete a pod if its disruption budgets allow it, taking one disruption from each. Raises 404, 409, 429 or 500."""
+    """Delete a pod if its disruption budgets allow it, taking one disruption. Raises 404, 409, 429 or 500."""
     options = eviction.get("deleteOptions") or {}
     check_shape(options)
     record = registry.get(PODS, namespace, name)
@@ -100,18 +102,32 @@ def _needs_no_budget(pod: Object) -> bool:
 
 def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
-    for budget in budgets:
-        _check_budget(registry, budget.value)
-    if dry_run:
+    if len(budgets) > 1:
+        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", why)
+    if not budgets or _lets_sick_pods_go(budgets[0].value, pod):
         return
-    for budget in budgets:
-        if not disruptions.has_status(budget.value):
-            continue  # counted anew at every eviction: there is no number to take one from
-        status = dict(budget.value["status"])
-        status["disruptionsAllowed"] -= 1
-        disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
-        status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
-        registry.store.put(BUDGETS.collection, {**budget.value, "status": status})
+    budget = budgets[0].value
+    _check_budget(registry, budget)
+    if dry_run or not disruptions.has_status(budget):
+        return  # counted anew at every eviction where no controller counts: there is no number to take one from
+    status = dict(budget["status"])
+    status["disruptionsAllowed"] -= 1
+    disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
+    status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
+    registry.store.put(BUDGETS.collection, {**budget, "status": status})
+
+
+def _lets_sick_pods_go(budget: Object, pod: Object) -> bool:
+    """Whether a pod that is not ready may go beside the count: always, or while the others are healthy enough."""
+    ready = condition(pod, "Ready")
+    if ready is not None and ready.get("status") == "True":
+        return False
+    if (budget.get("spec") or {}).get("unhealthyPodEvictionPolicy") == "AlwaysAllow":
+        return True
+    status = budget.get("status") or {}
+    desired = status.get("desiredHealthy", 0)
+    return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
 def _budgets_of(registry: Registry, pod: Object) -> list[Record]:

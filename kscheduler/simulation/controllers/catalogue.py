@@ -1,0 +1,87 @@
+"""All controllers by name, and which of them a cluster runs: `--controllers` as kube-controller-manager reads it.
+
+`*` is all of them, a name adds one, `-name` takes one out; what comes first for a name counts,
+wherever `*` stands.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kscheduler.simulation.controllers.engine.plan import Controller
+from kscheduler.simulation.controllers.storage.binder import VolumeBinder
+from kscheduler.simulation.controllers.storage.protection import ClaimProtection, EphemeralVolumes, VolumeProtection
+from kscheduler.simulation.controllers.storage.provisioner import HollowProvisioner
+from kscheduler.simulation.controllers.upkeep.budgets import DisruptionController
+from kscheduler.simulation.controllers.upkeep.node_lifecycle import NodeLifecycleController
+from kscheduler.simulation.controllers.upkeep.pod_garbage import PodGarbageController
+from kscheduler.simulation.controllers.upkeep.service_accounts import ServiceAccountController
+from kscheduler.simulation.controllers.upkeep.taint_eviction import TaintEvictionController
+from kscheduler.simulation.controllers.workloads.cron_jobs import CronJobController
+from kscheduler.simulation.controllers.workloads.daemon_sets import DaemonSetController
+from kscheduler.simulation.controllers.workloads.deployments import DeploymentController
+from kscheduler.simulation.controllers.workloads.jobs import FinishedJobController, JobController, JobPodController
+from kscheduler.simulation.controllers.workloads.replica_sets import ReplicaSetController
+from kscheduler.simulation.controllers.workloads.stateful_sets import StatefulSetController
+from kscheduler.simulation.objects.resources import REPLICA_SETS, REPLICATION_CONTROLLERS
+
+ALL = "*"
+
+
+def _replica_sets() -> Controller:
+    return ReplicaSetController(REPLICA_SETS, "replicaset-controller", "replicaset-controller")
+
+
+def _replication_controllers() -> Controller:
+    return ReplicaSetController(REPLICATION_CONTROLLERS, "replicationcontroller-controller", "replication-controller")
+
+
+CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
+    {
+        "cronjob-controller": CronJobController,
+        "daemonset-controller": DaemonSetController,
+        "deployment-controller": DeploymentController,
+        "disruption-controller": DisruptionController,
+        "ephemeral-volume-controller": EphemeralVolumes,
+        "hollow-provisioner": HollowProvisioner,
+        "job-controller": JobController,
+        "job-pod-finalizer": JobPodController,
+        "node-lifecycle-controller": NodeLifecycleController,
+        "persistentvolume-binder-controller": VolumeBinder,
+        "persistentvolume-protection-controller": VolumeProtection,
+        "persistentvolumeclaim-protection-controller": ClaimProtection,
+        "pod-garbage-collector-controller": PodGarbageController,
+        "replicaset-controller": _replica_sets,
+        "replicationcontroller-controller": _replication_controllers,
+        "serviceaccount-controller": ServiceAccountController,
+        "statefulset-controller": StatefulSetController,
+        "taint-eviction-controller": TaintEvictionController,
+        "ttl-after-finished-controller": FinishedJobController,
+    }
+)
+"""How each one is made, by kube-controller-manager's names; `hollow-provisioner` and `job-pod-finalizer` are ours."""
+
+
+class UnknownControllerError(ValueError):
+    """A name that no controller has; the message names those there are."""
+
+
+def chosen(text: str) -> list[str]:
+    """Names of the controllers that a `--controllers` value asks for. Raises UnknownControllerError."""
+    parts = [part.strip() for part in text.split(",") if part.strip()]
+    unknown = sorted({part.removeprefix("-") for part in parts} - {ALL} - CONTROLLERS.keys())
+    if unknown:
+        names = ", ".join(CONTROLLERS)
+        raise UnknownControllerError(f"no such controller: {', '.join(unknown)}; there are {names}, and * for all")
+    return [name for name in CONTROLLERS if _is_chosen(name, parts)]
+
+
+def _is_chosen(name: str, parts: list[str]) -> bool:
+    for part in parts:
+        if part.removeprefix("-") == name:
+            return not part.startswith("-")
+    return ALL in parts
+
+
+def make(text: str = ALL) -> list[Controller]:
+    """New controllers for a `--controllers` value. Raises UnknownControllerError."""
+    return [CONTROLLERS[name]() for name in chosen(text)]

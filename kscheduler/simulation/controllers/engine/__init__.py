@@ -1,0 +1,1 @@
+"""What carries the controllers: plans, the view, the queue and its loop."""

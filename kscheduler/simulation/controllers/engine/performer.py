@@ -1,0 +1,141 @@
+"""Performs plans: every write goes the way of a client's request, through admission, defaults and validation.
+
+What has become pointless is passed over: an object that is gone, or that is there already. Any other refusal is told as
+an Event where the plan provides one, and raised after the rest of the plan, so that the object is tried again later.
+"""
+
+from collections import OrderedDict
+
+from kscheduler.simulation.controllers.engine.plan import Action, Create, Delete, News, Plan, Update
+from kscheduler.simulation.objects.api_errors import ApiError, Object
+from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.objects.deletion import DeleteOptions
+from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
+from kscheduler.simulation.objects.resources import EVENTS
+from kscheduler.simulation.objects.store import Key
+
+_REMEMBERED_EVENTS = 4096
+"""Events that a repetition finds again; beyond them it starts a new one."""
+_GONE = 404
+
+
+class Performer:
+    """Writes into one registry."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+        self._events: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._last_event = 0
+
+    def perform(self, plan: Plan) -> None:
+        """Do everything in the plan. Raises the first refusal, after the rest has been done."""
+        refused: ApiError | None = None
+        for action in plan.actions:
+            try:
+                self._do(action)
+            except ApiError as error:
+                refused = refused or error
+        if refused is not None:
+            raise refused
+
+    def _do(self, action: Action) -> None:
+        match action:
+            case Create():
+                self._create(action)
+            case Update():
+                self._update(action)
+            case Delete():
+                self._delete(action)
+            case News():
+                self._tell(action)
+
+    def _create(self, action: Create) -> None:
+        namespace = action.value["metadata"].get("namespace", "")
+        try:
+            record = self._registry.create(action.resource, namespace, action.value)
+        except ApiError as error:
+            if error.reason == "AlreadyExists":
+                return
+            if action.failed is not None:
+                self._tell(action.failed, error=error.message)
+            raise
+        if action.done is not None:
+            self._tell(action.done, name=record.value["metadata"]["name"])
+
+    def _update(self, action: Update) -> None:
+        metadata = action.value["metadata"]
+        record = self._registry.store.get(action.resource.collection, metadata.get("namespace", ""), metadata["name"])
+        if record is None or record.value["metadata"]["uid"] != metadata["uid"]:
+            return
+        value = action.value
+        if action.subresource:
+            # Written over the object as it is now: an earlier action of the plan may have changed the rest of it.
+            value = {**record.value, "status": action.value["status"]}
+        self._registry.replace(action.resource, record, value, NO_OPTIONS, action.subresource)
+
+    def _delete(self, action: Delete) -> None:
+        metadata = action.value["metadata"]
+        options = DeleteOptions(grace_period_seconds=action.grace_seconds, uid=metadata["uid"])
+        namespace, name = metadata.get("namespace", ""), metadata["name"]
+        try:
+            self._registry.deletion.delete(action.resource, namespace, name, options)
+        except ApiError as error:
+            if error.code == _GONE or error.reason == "Conflict":
+                return
+            raise
+        if action.done is not None:
+            self._tell(action.done, name=name)
+
+    def _tell(self, news: News, **filled: str) -> None:
+        """Record an Event, or count one more of it. An Event that cannot be stored is not worth a failure."""
+        message = news.text.format(**filled) if filled else news.text
+        identity = (news.about["metadata"]["uid"], news.component, news.reason, message)
+        key = self._events.get(identity)
+        record = self._registry.store.get(EVENTS.collection, *key) if key is not None else None
+        now = timestamp(self._registry.now())
+        try:
+            if record is not None:
+                more = {"count": int(record.value.get("count") or 1) + 1, "lastTimestamp": now}
+                self._registry.replace(EVENTS, record, {**record.value, **more}, NO_OPTIONS)
+                self._events.move_to_end(identity)
+                return
+            event = self._event(news, message, now)
+            stored = self._registry.create(EVENTS, event["metadata"]["namespace"], event)
+        except ApiError:
+            return
+        metadata = stored.value["metadata"]
+        self._events[identity] = (metadata["namespace"], metadata["name"])
+        if len(self._events) > _REMEMBERED_EVENTS:
+            self._events.popitem(last=False)
+
+    def _event(self, news: News, message: str, now: str) -> Object:
+        about = news.about
+        metadata = about["metadata"]
+        namespace = metadata.get("namespace") or "default"
+        # As client-go names Events, which lists them in the order in which they happened.
+        moment = int(self._registry.now().timestamp() * 1e9)
+        self._last_event = max(moment, self._last_event + 1)
+        involved = {
+            "apiVersion": about["apiVersion"],
+            "kind": about["kind"],
+            "name": metadata["name"],
+            "uid": metadata["uid"],
+            "resourceVersion": metadata.get("resourceVersion", ""),
+        }
+        if metadata.get("namespace"):
+            involved["namespace"] = metadata["namespace"]
+        return {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"name": f"{metadata['name']}.{self._last_event:x}", "namespace": namespace},
+            "involvedObject": involved,
+            "reason": news.reason,
+            "message": message[:1024],
+            "source": {"component": news.component},
+            "reportingComponent": news.component,
+            "reportingInstance": "",
+            "type": "Warning" if news.is_warning else "Normal",
+            "count": 1,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+        }

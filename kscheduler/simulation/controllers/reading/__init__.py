@@ -1,0 +1,1 @@
+"""Pure facts about objects that several controllers ask for."""

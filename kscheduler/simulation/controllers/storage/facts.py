@@ -1,0 +1,105 @@
+"""What a claim asks for and whether a volume has it: pure."""
+
+from collections.abc import Iterable
+
+from kscheduler.api import quantity
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading.owners import labels_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import STORAGE_CLASSES
+from kscheduler.simulation.objects.selectors import labels_match
+
+BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
+BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
+PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
+SELECTED_NODE = "volume.kubernetes.io/selected-node"
+PROVISIONER = "volume.kubernetes.io/storage-provisioner"
+PROVISIONER_BETA = "volume.beta.kubernetes.io/storage-provisioner"
+NO_PROVISIONER = "kubernetes.io/no-provisioner"
+_CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
+_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
+
+
+def annotations_of(value: Object) -> dict[str, str]:
+    """The object's annotations."""
+    annotations: dict[str, str] = value["metadata"].get("annotations") or {}
+    return annotations
+
+
+def class_of(value: Object) -> str | None:
+    """Name of a claim's or volume's class; empty is none on purpose, None says nothing."""
+    name = annotations_of(value).get(_CLASS_BETA, (value.get("spec") or {}).get("storageClassName"))
+    return None if name is None else str(name)
+
+
+def storage_class(view: View, claim: Object) -> Object | None:
+    """The class of a claim."""
+    name = class_of(claim)
+    return view.get(STORAGE_CLASSES, ("", name)) if name else None
+
+
+def default_class(view: View) -> Object | None:
+    """The class for claims that name none: the newest of those marked as default."""
+    marked = [
+        one
+        for one in view.all(STORAGE_CLASSES)
+        if any(annotations_of(one).get(key) == "true" for key in _DEFAULT_CLASS)
+    ]
+    return max(marked, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
+
+
+def waits_for_pod(storage: Object | None) -> bool:
+    """Whether the class binds when a pod has been placed."""
+    return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
+
+
+def refers_to(volume: Object, claim: Object) -> bool:
+    """Whether the volume is reserved for this claim."""
+    reference = volume["spec"].get("claimRef") or {}
+    metadata = claim["metadata"]
+    names = reference.get("namespace"), reference.get("name")
+    return names == (metadata["namespace"], metadata["name"]) and reference.get("uid", "") in ("", metadata["uid"])
+
+
+def reference_to(claim: Object) -> Object:
+    """What a volume says of its claim."""
+    metadata = claim["metadata"]
+    return {
+        "kind": "PersistentVolumeClaim",
+        "namespace": metadata["namespace"],
+        "name": metadata["name"],
+        "uid": metadata["uid"],
+        "apiVersion": "v1",
+        "resourceVersion": metadata["resourceVersion"],
+    }
+
+
+def best_match(volumes: Iterable[Object], claim: Object) -> Object | None:
+    """The smallest free volume that has what the claim asks for."""
+    fitting = [volume for volume in volumes if _fits(volume, claim)]
+    return min(fitting, key=lambda one: (_size(one), one["metadata"]["name"]), default=None)
+
+
+def requested(claim: Object) -> str:
+    """The storage that the claim asks for, as text."""
+    return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
+
+
+def _size(volume: Object) -> int:
+    return quantity.value((volume["spec"].get("capacity") or {}).get("storage", "0"))
+
+
+def _fits(volume: Object, claim: Object) -> bool:
+    spec, wanted = volume["spec"], claim["spec"]
+    if spec.get("claimRef") or "deletionTimestamp" in volume["metadata"]:
+        return False
+    if (volume.get("status") or {}).get("phase") not in {"Available", "Pending"}:
+        return False
+    if (class_of(volume) or "") != (class_of(claim) or "") or _size(volume) < quantity.value(requested(claim)):
+        return False
+    if spec.get("volumeMode", "Filesystem") != wanted.get("volumeMode", "Filesystem"):
+        return False
+    if not set(wanted.get("accessModes") or ()) <= set(spec.get("accessModes") or ()):
+        return False
+    selector = wanted.get("selector")
+    return not selector or labels_match(selector, labels_of(volume))

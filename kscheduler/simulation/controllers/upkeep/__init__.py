@@ -1,0 +1,1 @@
+"""Controllers that keep nodes, pods and budgets in order."""

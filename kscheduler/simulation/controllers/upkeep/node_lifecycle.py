@@ -1,0 +1,146 @@
+"""Nodes that fall silent, and the taints that say what a node suffers from.
+
+    Ready is not True                 not-ready (or, Unknown, unreachable) with NoSchedule and NoExecute
+    pressure, no network, cordoned    a NoSchedule taint each
+    no heartbeat for 50 s             all conditions become Unknown; the node's pods are no longer ready
+
+Unlike kube-controller-manager this one misses only who was heard of: a node without lease or heartbeat in its
+conditions is taken at its word, because hollow nodes send heartbeats only when asked to. Evictions are not slowed
+down when a whole zone is gone.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from kscheduler.simulation.controllers.engine.plan import Concerned, News, Plan, Update
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading import fit
+from kscheduler.simulation.controllers.reading.conditions import find
+from kscheduler.simulation.controllers.reading.owners import itself
+from kscheduler.simulation.controllers.reading.pods import is_ready
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.objects.resources import LEASES, NODES, PODS, Resource
+from kscheduler.simulation.objects.store import Change, Key
+
+GRACE_SECONDS: Final = 50.0
+_COMPONENT = "node-controller"
+_LEASE_NAMESPACE = "kube-node-lease"
+_OBSERVED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
+_SILENT = "Kubelet stopped posting node status."
+_BY_CONDITION = {
+    ("Ready", "False"): fit.NOT_READY,
+    ("Ready", "Unknown"): fit.UNREACHABLE,
+    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
+    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
+    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
+    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+}
+_OURS = frozenset({*_BY_CONDITION.values(), fit.UNSCHEDULABLE})
+_DRIVE_OUT = frozenset({fit.NOT_READY, fit.UNREACHABLE})
+
+
+class NodeLifecycleController:
+    """Taints nodes."""
+
+    name = "node-lifecycle-controller"
+
+    def watched(self) -> Mapping[Resource, Concerned]:
+        """Nodes, and the first lease of each; renewals are looked at when the next one is overdue."""
+        return {NODES: itself, LEASES: self._first_lease}
+
+    def _first_lease(self, view: View, change: Change) -> Iterator[Key]:
+        del view
+        if change.previous is None and change.key[0] == _LEASE_NAMESPACE:
+            yield "", change.key[1]
+
+    def reconcile(self, view: View, key: Key) -> Plan:
+        """Conditions, then taints."""
+        plan = Plan()
+        node = view.get(NODES, key)
+        if node is None:
+            return plan
+        conditions: list[Object] = list((node.get("status") or {}).get("conditions") or [])
+        heard = _last_heartbeat(view, node, conditions)
+        if heard is not None:
+            left = GRACE_SECONDS - (view.now - heard).total_seconds()
+            if left > 0:
+                plan.look_again(left + 0.1)
+            else:
+                conditions = _silenced(conditions, view.now)
+                plan.set_status(NODES, node, {**(node.get("status") or {}), "conditions": conditions})
+        ready = find(conditions, "Ready")
+        if ready is not None and ready.get("status") != "True":
+            self._mark_pods(plan, view, node)
+        self._taint(plan, view, node, conditions)
+        return plan
+
+    def _taint(self, plan: Plan, view: View, node: Object, conditions: list[Object]) -> None:
+        spec = node.get("spec") or {}
+        wanted = set(_wanted_taints(spec, conditions))
+        present: list[Object] = spec.get("taints") or []
+        kept = [taint for taint in present if not _is_ours(taint) or (taint["key"], taint.get("effect")) in wanted]
+        known = {(taint["key"], taint.get("effect")) for taint in kept}
+        added = [_taint(key, effect, view.now) for key, effect in sorted(wanted - known)]
+        if added or len(kept) != len(present):
+            changed = {**spec, "taints": [*kept, *added]}
+            if not changed["taints"]:
+                del changed["taints"]
+            plan.add(Update(NODES, {**node, "spec": changed}))
+
+    def _mark_pods(self, plan: Plan, view: View, node: Object) -> None:
+        """Nobody can tell any more whether the pods of such a node are ready."""
+        pods = [pod for pod in view.pods_on(node["metadata"]["name"]) if is_ready(pod)]
+        if not pods:
+            return
+        name = node["metadata"]["name"]
+        plan.add(News(node, _COMPONENT, "NodeNotReady", f"Node {name} status is now: NodeNotReady"))
+        now = timestamp(view.now)
+        for pod in pods:
+            ready = {"status": "False", "lastTransitionTime": now}
+            changed = [{**one, **ready} if one["type"] == "Ready" else one for one in pod["status"]["conditions"]]
+            plan.add(Update(PODS, {**pod, "status": {**pod["status"], "conditions": changed}}, "status"))
+            plan.add(News(pod, _COMPONENT, "NodeNotReady", "Node is not ready", is_warning=True))
+
+
+def _last_heartbeat(view: View, node: Object, conditions: list[Object]) -> datetime | None:
+    lease = view.get(LEASES, (_LEASE_NAMESPACE, node["metadata"]["name"]))
+    heard = [parse_time((lease.get("spec") or {}).get("renewTime"))] if lease is not None else []
+    heard += [parse_time(one.get("lastHeartbeatTime")) for one in conditions]
+    return max((moment for moment in heard if moment is not None), default=None)
+
+
+def _silenced(conditions: list[Object], now: datetime) -> list[Object]:
+    """The conditions of a node that has not been heard of: Unknown, since the moment in which they became so."""
+    found = []
+    for kind in _OBSERVED:
+        known = find(conditions, kind)
+        if known is not None and known.get("status") == "Unknown":
+            found.append(known)
+            continue
+        unknown = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": _SILENT}
+        found.append({**(known or {"type": kind}), **unknown, "lastTransitionTime": timestamp(now)})
+    return [*found, *(one for one in conditions if one.get("type") not in _OBSERVED)]
+
+
+def _wanted_taints(spec: Object, conditions: list[Object]) -> Iterator[tuple[str, str]]:
+    for condition in conditions:
+        key = _BY_CONDITION.get((condition.get("type", ""), condition.get("status", "")))
+        if key is not None:
+            yield key, "NoSchedule"
+            if key in _DRIVE_OUT:
+                yield key, "NoExecute"
+    if spec.get("unschedulable"):
+        yield fit.UNSCHEDULABLE, "NoSchedule"
+
+
+def _is_ours(taint: Object) -> bool:
+    effects = {"NoSchedule", "NoExecute"} if taint["key"] in _DRIVE_OUT else {"NoSchedule"}
+    return taint["key"] in _OURS and taint.get("effect") in effects
+
+
+def _taint(key: str, effect: str, now: datetime) -> Object:
+    # As on a real cluster, all taints that a controller adds say when.
+    return {"key": key, "effect": effect, "timeAdded": timestamp(now)}

@@ -1,0 +1,81 @@
+"""Pods that no kubelet will ever end: those of nodes that are gone, or that are out of service.
+
+A node must have been away for 40 s, as a kubelet that registers again keeps its pods.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+from typing import Final
+
+from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Delete, Plan, Update
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading.conditions import find, with_condition
+from kscheduler.simulation.controllers.reading.pods import is_finished, is_terminating, node_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import NODES, PODS, Resource
+from kscheduler.simulation.objects.store import Change, Key
+
+QUARANTINE_SECONDS: Final = 40.0
+_OUT_OF_SERVICE = "node.kubernetes.io/out-of-service"
+
+
+class PodGarbageController:
+    """Keyed by the name of a node, which may be gone."""
+
+    name = "pod-garbage-collector-controller"
+
+    def __init__(self) -> None:
+        self._away_since: dict[str, datetime] = {}
+
+    def watched(self) -> Mapping[Resource, Concerned]:
+        """Nodes that go or fail, and pods on nodes that are not there."""
+        return {NODES: self._concerned_by_node, PODS: self._concerned_by_pod}
+
+    def _concerned_by_node(self, view: View, change: Change) -> Iterator[Key]:
+        node = view.get(NODES, change.key)
+        if node is None or _is_out_of_service(node) or change.key[1] in self._away_since:
+            yield change.key
+
+    def _concerned_by_pod(self, view: View, change: Change) -> Iterator[Key]:
+        name = node_of(change.record.value)
+        node = view.get(NODES, ("", name)) if name else None
+        if name and (node is None or _is_out_of_service(node)):
+            yield "", name
+
+    def reconcile(self, view: View, key: Key) -> Plan:
+        """Remove the pods of one node, or wait."""
+        plan = Plan()
+        name, node, pods = key[1], view.get(NODES, key), view.pods_on(key[1])
+        if node is not None or not pods:
+            self._away_since.pop(name, None)
+        if node is None and pods:
+            since = self._away_since.setdefault(name, view.now)
+            left = QUARANTINE_SECONDS - (view.now - since).total_seconds()
+            if left > 0:
+                plan.look_again(left)
+                return plan
+            for pod in pods:
+                plan.add(*_removal(pod, view.now))
+        elif node is not None and _is_out_of_service(node):
+            plan.add(*(Delete(PODS, pod, grace_seconds=0) for pod in pods if is_terminating(pod)))
+        return plan
+
+
+def _is_out_of_service(node: Object) -> bool:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    ready = find((node.get("status") or {}).get("conditions") or [], "Ready")
+    is_down = ready is not None and ready.get("status") != "True"
+    return is_down and any(taint.get("key") == _OUT_OF_SERVICE for taint in taints)
+
+
+def _removal(pod: Object, now: datetime) -> list[Action]:
+    """The pod has failed, which its owner shall see, and goes without grace."""
+    status = pod.get("status") or {}
+    actions: list[Action] = []
+    if not is_finished(pod):
+        why = "PodGC: node no longer exists"
+        conditions = status.get("conditions") or []
+        conditions = with_condition(conditions, "DisruptionTarget", "True", "DeletionByPodGC", why, now)
+        failed = {**status, "phase": "Failed", "conditions": conditions}
+        actions.append(Update(PODS, {**pod, "status": failed}, "status"))
+    return [*actions, Delete(PODS, pod, grace_seconds=0)]

@@ -1,0 +1,117 @@
+"""NoExecute: pods that do not tolerate such a taint leave their node, at once or when their patience is over."""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime
+
+import msgspec
+
+from kscheduler.api.core import Taint, Toleration
+from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Delete, News, Plan, Update
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading.conditions import with_condition
+from kscheduler.simulation.controllers.reading.fit import bears
+from kscheduler.simulation.controllers.reading.pods import created, is_finished, is_terminating, node_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.objects.resources import NODES, PODS, Resource
+from kscheduler.simulation.objects.store import Change, Key
+
+_COMPONENT = "taint-eviction-controller"
+_WHY = "Taint manager: deleting due to NoExecute taint"
+
+_Seen = tuple[str, str, str]
+"""(key, value, UID of the node)."""
+
+
+class TaintEvictionController:
+    """Keyed by node: one look at all of its pods."""
+
+    name = "taint-eviction-controller"
+
+    def __init__(self) -> None:
+        self._since: dict[str, dict[_Seen, datetime]] = {}
+        """When each node's taints were first seen, for those that do not say it themselves."""
+
+    def watched(self) -> Mapping[Resource, Concerned]:
+        """Nodes with NoExecute taints, and pods on them."""
+        return {NODES: self._concerned_by_node, PODS: self._concerned_by_pod}
+
+    def _concerned_by_node(self, view: View, change: Change) -> Iterator[Key]:
+        del view
+        before = _driving_taints(change.previous.value) if change.previous else []
+        if before or _driving_taints(change.record.value):
+            yield change.key
+
+    def _concerned_by_pod(self, view: View, change: Change) -> Iterator[Key]:
+        name = node_of(change.record.value)
+        node = view.get(NODES, ("", name)) if name else None
+        if node is not None and _driving_taints(node):
+            yield "", name
+
+    def reconcile(self, view: View, key: Key) -> Plan:
+        """Evict who has to go now; look again when the next one has to."""
+        plan = Plan()
+        node = view.get(NODES, key)
+        taints = _driving_taints(node) if node is not None else []
+        if node is None or not taints:
+            self._since.pop(key[1], None)
+            return plan
+        since = self._first_seen(node, taints, view.now)
+        for pod in view.pods_on(key[1]):
+            if is_terminating(pod) or is_finished(pod):
+                continue
+            left = _seconds_left(pod, taints, since, view.now)
+            if left is not None and left > 0:
+                plan.look_again(left)
+            elif left is not None:
+                plan.add(*_eviction(pod, view.now))
+        return plan
+
+    def _first_seen(self, node: Object, taints: list[Taint], now: datetime) -> dict[_Seen, datetime]:
+        """Since when the node has each taint; what it no longer has is forgotten."""
+        uid, before = node["metadata"]["uid"], self._since.get(node["metadata"]["name"], {})
+        stated = {one["key"]: parse_time(one.get("timeAdded")) for one in node["spec"]["taints"]}
+        found = {}
+        for taint in taints:
+            seen = taint.key, taint.value, uid
+            found[seen] = stated.get(taint.key) or before.get(seen) or now
+        self._since[node["metadata"]["name"]] = found
+        return found
+
+
+def _driving_taints(node: Object) -> list[Taint]:
+    taints = (node.get("spec") or {}).get("taints") or ()
+    return [msgspec.convert(one, Taint, strict=False) for one in taints if one.get("effect") == "NoExecute"]
+
+
+def _seconds_left(pod: Object, taints: list[Taint], since: dict[_Seen, datetime], now: datetime) -> float | None:
+    """Seconds until the pod has to go, None for never; of a pod that came later than the taint, from its arrival."""
+    tolerations = [msgspec.convert(one, Toleration, strict=False) for one in pod["spec"].get("tolerations") or ()]
+    arrival = parse_time((pod.get("status") or {}).get("startTime")) or parse_time(created(pod))
+    limits = []
+    for taint in taints:
+        borne = [one for one in tolerations if bears(one, taint)]
+        if not borne:
+            return 0.0
+        patience = [one.toleration_seconds for one in borne if one.toleration_seconds is not None]
+        if patience:
+            first = next(
+                moment for (key, value, _), moment in since.items() if (key, value) == (taint.key, taint.value)
+            )
+            begin = max(first, arrival) if arrival is not None else first
+            limits.append(max(min(patience), 0) - (now - begin).total_seconds())
+    return min(limits, default=None)
+
+
+def _eviction(pod: Object, now: datetime) -> list[Action]:
+    status = pod.get("status") or {}
+    conditions = with_condition(
+        status.get("conditions") or [], "DisruptionTarget", "True", "DeletionByTaintManager", _WHY, now
+    )
+    metadata = pod["metadata"]
+    text = f"Marking for deletion Pod {metadata['namespace']}/{metadata['name']}"
+    return [
+        News(pod, _COMPONENT, "TaintManagerEviction", text),
+        Update(PODS, {**pod, "status": {**status, "conditions": conditions}}, "status"),
+        Delete(PODS, pod),
+    ]

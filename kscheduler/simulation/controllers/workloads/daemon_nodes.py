@@ -1,0 +1,175 @@
+"""The pods of a DaemonSet, node by node: who needs one, who has one too many, who is to be replaced. Pure."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kscheduler.simulation.controllers.reading.conditions import scaled
+from kscheduler.simulation.controllers.reading.pods import (
+    created,
+    is_available,
+    is_ready,
+    is_terminating,
+    node_of,
+    phase_of,
+)
+from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL
+from kscheduler.simulation.objects.api_errors import Object
+
+
+@dataclass(frozen=True, slots=True)
+class NodeFit:
+    """Whether the set's pods belong on a node."""
+
+    should_run: bool
+    may_stay: bool
+    """Pods that are there already stay: a taint that only keeps new ones away does not drive them out."""
+
+
+@dataclass(slots=True)
+class NodeChanges:
+    """What is to be done."""
+
+    create_on: list[str] = field(default_factory=list)
+    delete: list[Object] = field(default_factory=list)
+    failed: list[Object] = field(default_factory=list)
+    """Pods that have ended and are deleted for that, to be told as Events."""
+
+
+@dataclass(frozen=True, slots=True)
+class Daemons:
+    """A DaemonSet, the nodes that it may run on, and its pods by node."""
+
+    daemon_set: Object
+    fits: dict[str, NodeFit]
+    pods: dict[str, list[Object]]
+    revision_hash: str
+    now: datetime
+
+    @property
+    def desired(self) -> int:
+        """On how many nodes a pod should run."""
+        return sum(fit.should_run for fit in self.fits.values())
+
+    def is_current(self, pod: Object) -> bool:
+        """Whether the pod has the present template."""
+        labels = pod["metadata"].get("labels") or {}
+        return bool(labels.get(REVISION_LABEL) == self.revision_hash)
+
+    def is_available(self, pod: Object) -> bool:
+        """Whether it has been ready for long enough."""
+        return is_available(pod, int(self.daemon_set["spec"].get("minReadySeconds", 0)), self.now)
+
+    def limits(self) -> tuple[int, int]:
+        """(maxSurge, maxUnavailable); both zero would never move."""
+        rolling = (self.daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
+        surge = scaled(rolling.get("maxSurge", 0), self.desired, round_up=True)
+        unavailable = scaled(rolling.get("maxUnavailable", 1), self.desired, round_up=True)
+        return surge, 1 if surge == unavailable == 0 and self.desired else unavailable
+
+
+def pods_by_node(pods: list[Object]) -> dict[str, list[Object]]:
+    """Pods by the node that they are made for, bound or not, oldest first."""
+    found: dict[str, list[Object]] = {}
+    for pod in sorted(pods, key=created):
+        found.setdefault(node_of(pod) or target_of(pod), []).append(pod)
+    return found
+
+
+def target_of(pod: Object) -> str:
+    """The node that the pod's affinity names; empty when it names none."""
+    required = ((pod["spec"].get("affinity") or {}).get("nodeAffinity") or {}).get(
+        "requiredDuringSchedulingIgnoredDuringExecution"
+    ) or {}
+    for term in required.get("nodeSelectorTerms") or ():
+        for match in term.get("matchFields") or ():
+            if match.get("key") == "metadata.name" and len(match.get("values") or ()) == 1:
+                return str(match["values"][0])
+    return ""
+
+
+def needed(daemons: Daemons) -> NodeChanges:
+    """One pod on each node that should have one, none elsewhere."""
+    changes = NodeChanges()
+    surge = daemons.limits()[0] > 0
+    for name, fit in daemons.fits.items():
+        pods = daemons.pods.get(name, [])
+        alive = [pod for pod in pods if not is_terminating(pod)]
+        if fit.should_run and not pods:
+            changes.create_on.append(name)
+        elif fit.may_stay:
+            running = _without_ended(alive, changes)
+            if surge:
+                if not running and fit.should_run and not (len(alive) > len(running)):
+                    changes.create_on.append(name)
+                changes.delete += _surplus_of_surge(daemons, running)
+            else:
+                changes.delete += running[1:]
+        else:
+            changes.delete += alive
+    return changes
+
+
+def _without_ended(alive: list[Object], changes: NodeChanges) -> list[Object]:
+    running = []
+    for pod in alive:
+        if phase_of(pod) in {"Failed", "Succeeded"}:
+            changes.failed.append(pod)
+            changes.delete.append(pod)
+        else:
+            running.append(pod)
+    return running
+
+
+def _surplus_of_surge(daemons: Daemons, running: list[Object]) -> list[Object]:
+    """At most an old pod and its successor, and the old one only until the successor is available."""
+    new = [pod for pod in running if daemons.is_current(pod)]
+    old = [pod for pod in running if not daemons.is_current(pod)]
+    surplus = [*new[1:], *old[1:]]
+    if new and old and (not is_ready(old[0]) or daemons.is_available(new[0])):
+        surplus.append(old[0])
+    return surplus
+
+
+def replacements(daemons: Daemons) -> NodeChanges:
+    """The next step of a rolling update."""
+    surge, unavailable = daemons.limits()
+    return _surged(daemons, surge) if surge else _deleted(daemons, unavailable)
+
+
+def _deleted(daemons: Daemons, most: int) -> NodeChanges:
+    """Delete outdated pods, as many as may be missing; those that are not available go in any case."""
+    changes = NodeChanges()
+    candidates: list[Object] = []
+    missing = 0
+    for name, fit in daemons.fits.items():
+        alive = [pod for pod in daemons.pods.get(name, ()) if not is_terminating(pod)]
+        if not alive and not fit.should_run:
+            continue
+        if len(alive) != 1:
+            missing += 1
+        elif daemons.is_current(alive[0]):
+            missing += not daemons.is_available(alive[0])
+        elif daemons.is_available(alive[0]):
+            candidates.append(alive[0])
+        else:
+            changes.delete.append(alive[0])
+            missing += 1
+    changes.delete += candidates[: max(most - missing, 0)]
+    return changes
+
+
+def _surged(daemons: Daemons, most: int) -> NodeChanges:
+    """Make successors beside outdated pods, so many at a time; `needed` removes the old one when they are available."""
+    changes = NodeChanges()
+    candidates: list[str] = []
+    under_way = 0
+    for name, fit in daemons.fits.items():
+        alive = [pod for pod in daemons.pods.get(name, ()) if not is_terminating(pod)]
+        old = [pod for pod in alive if not daemons.is_current(pod)]
+        new = [pod for pod in alive if daemons.is_current(pod)]
+        if old and new:
+            under_way += not daemons.is_available(new[0])
+        elif old and fit.should_run:
+            (candidates if daemons.is_available(old[0]) else changes.create_on).append(name)
+    changes.create_on += candidates[: max(most - under_way, 0)]
+    return changes

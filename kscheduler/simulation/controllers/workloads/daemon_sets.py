@@ -1,0 +1,198 @@
+"""DaemonSets: one pod on each node that fits, made for that node by affinity and bound by the scheduler.
+
+Failed pods are deleted and made anew after a pause that doubles from 1 s to 15 min, per node.
+"""
+
+from collections.abc import Iterator, Mapping
+from datetime import datetime, timedelta
+from functools import partial
+
+from kscheduler.simulation.controllers.engine.plan import Concerned, News, Plan
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading import fit, owners
+from kscheduler.simulation.controllers.reading.conditions import compact
+from kscheduler.simulation.controllers.reading.pods import is_ready, is_terminating
+from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL, pod_of, with_label
+from kscheduler.simulation.controllers.workloads import history
+from kscheduler.simulation.controllers.workloads.daemon_nodes import (
+    Daemons,
+    NodeChanges,
+    NodeFit,
+    needed,
+    pods_by_node,
+    replacements,
+)
+from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import DAEMON_SETS, NODES, PODS, Resource
+from kscheduler.simulation.objects.store import Change, ChangeType, Key
+from kscheduler.simulation.objects.workload_defaults import TEMPLATE_GENERATION
+
+_COMPONENT = "daemonset-controller"
+_STAYS = ("NoExecute",)
+_ENTERS = ("NoExecute", "NoSchedule")
+_FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 1.0, 900.0
+_TOLERATED = (
+    (fit.NOT_READY, "NoExecute"),
+    (fit.UNREACHABLE, "NoExecute"),
+    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
+    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
+    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
+    (fit.UNSCHEDULABLE, "NoSchedule"),
+)
+_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+
+
+class DaemonSetController:
+    """Keeps a pod on each node."""
+
+    name = "daemonset-controller"
+
+    def __init__(self) -> None:
+        self._nodes = fit.NodeReader()
+        self._pauses: dict[tuple[str, str], tuple[datetime, float]] = {}
+
+    def watched(self) -> Mapping[Resource, Concerned]:
+        """Sets, their pods, and what nodes are; a node's heartbeat concerns nobody."""
+        return {
+            DAEMON_SETS: owners.itself,
+            PODS: partial(owners.concerned_owner, DAEMON_SETS),
+            NODES: self._concerned_by_node,
+        }
+
+    def _concerned_by_node(self, view: View, change: Change) -> Iterator[Key]:
+        if change.type is ChangeType.DELETED:
+            self._nodes.forget(change.key[1])
+        if change.type is ChangeType.DELETED or _differs(change):
+            for daemon_set in view.all(DAEMON_SETS):
+                yield owners.key_of(daemon_set)
+
+    def reconcile(self, view: View, key: Key) -> Plan:
+        """Make, delete and replace pods, and count them."""
+        plan = Plan()
+        daemon_set = view.get(DAEMON_SETS, key)
+        if daemon_set is None or is_terminating(daemon_set):
+            return plan  # a revision made now would keep a foreground deletion waiting for ever
+        claimed = owners.claim(view, daemon_set, PODS)
+        plan.add(*claimed.updates)
+        versions = history.brought_up_to_date(plan, view, daemon_set)
+        digest = owners.labels_of(versions.update)[history.HASH_LABEL]
+        daemons = Daemons(daemon_set, self._fits(view, daemon_set), pods_by_node(claimed.values), digest, view.now)
+        self._change(plan, daemons, needed(daemons))
+        strategy = daemon_set["spec"].get("updateStrategy") or {}
+        if strategy.get("type") == "RollingUpdate" and not plan_changes_pods(plan):
+            self._change(plan, daemons, replacements(daemons))
+        in_use = {owners.labels_of(pod).get(REVISION_LABEL, "") for pod in claimed.values}
+        names = {history.name_of(one) for one in versions.revisions if _digest(one) in in_use}
+        history.cut(plan, daemon_set, versions, names)
+        self._write_status(plan, daemons)
+        return plan
+
+    def _fits(self, view: View, daemon_set: Object) -> dict[str, NodeFit]:
+        pod = fit.pod_of(_daemon_pod(daemon_set, "", ""))
+        found = {}
+        for value in view.all(NODES):
+            node = self._nodes.node(value)
+            if not fit.selects(pod, node):
+                found[node.metadata.name] = NodeFit(should_run=False, may_stay=False)
+                continue
+            found[node.metadata.name] = NodeFit(
+                should_run=not any(fit.untolerated(pod.spec.tolerations, node, _ENTERS)),
+                may_stay=not any(fit.untolerated(pod.spec.tolerations, node, _STAYS)),
+            )
+        return found
+
+    def _change(self, plan: Plan, daemons: Daemons, changes: NodeChanges) -> None:
+        daemon_set = daemons.daemon_set
+        paused = [pod for pod in changes.failed if not self._may_delete(plan, daemons, pod)]
+        for pod in changes.failed:
+            if pod not in paused:
+                node = pod["spec"].get("nodeName", "")
+                text = f"Found failed daemon pod {text_of(pod)} on node {node}, will try to kill it"
+                plan.add(News(daemon_set, _COMPONENT, "FailedDaemonPod", text, is_warning=True))
+        for pod in [pod for pod in changes.delete if pod not in paused][:BURST]:
+            plan.add(delete_pod(pod, daemon_set, _COMPONENT))
+        for node in changes.create_on[:BURST]:
+            plan.add(create_pod(_daemon_pod(daemon_set, node, daemons.revision_hash), daemon_set, _COMPONENT))
+        if max(len(changes.create_on), len(changes.delete)) > BURST:
+            plan.look_again(0)
+
+    def _may_delete(self, plan: Plan, daemons: Daemons, pod: Object) -> bool:
+        """Whether a failed pod's pause is over: a kubelet that rejects all of them must not be asked without end."""
+        place = (daemons.daemon_set["metadata"]["uid"], pod["spec"].get("nodeName", ""))
+        until, pause = self._pauses.get(place, (daemons.now, _FIRST_PAUSE_SECONDS))
+        if daemons.now < until:
+            plan.look_again((until - daemons.now).total_seconds())
+            return False
+        self._pauses[place] = daemons.now + timedelta(seconds=pause), min(pause * 2, _LAST_PAUSE_SECONDS)
+        return True
+
+    def _write_status(self, plan: Plan, daemons: Daemons) -> None:
+        desired = current = misscheduled = ready = updated = available = 0
+        for name, node_fit in daemons.fits.items():
+            pods = daemons.pods.get(name, [])
+            if not node_fit.should_run:
+                misscheduled += bool(pods)
+                continue
+            desired += 1
+            if pods:
+                current += 1
+                ready += is_ready(pods[0])
+                available += daemons.is_available(pods[0])
+                updated += daemons.is_current(pods[0])
+        if ready != available:
+            plan.look_again(float(daemons.daemon_set["spec"].get("minReadySeconds", 0)))
+        status = {
+            "currentNumberScheduled": current,
+            "numberMisscheduled": misscheduled,
+            "desiredNumberScheduled": desired,
+            "numberReady": ready,
+            "observedGeneration": daemons.daemon_set["metadata"].get("generation", 0),
+            "updatedNumberScheduled": updated,
+            "numberAvailable": available,
+            "numberUnavailable": desired - available,
+        }
+        always = ("currentNumberScheduled", "numberMisscheduled", "desiredNumberScheduled", "numberReady")
+        plan.set_status(DAEMON_SETS, daemons.daemon_set, compact(status, *always))
+
+
+def plan_changes_pods(plan: Plan) -> bool:
+    """Whether pods are made or deleted already: a rolling update waits until that is seen."""
+    return any(getattr(action, "resource", None) is PODS for action in plan.actions)
+
+
+def _digest(revision: Object) -> str:
+    return owners.labels_of(revision).get(history.HASH_LABEL, "")
+
+
+def _differs(change: Change) -> bool:
+    """Whether labels, taints or the cordon have changed."""
+    if change.previous is None:
+        return True
+    old, new = change.previous.value, change.record.value
+    return owners.labels_of(old) != owners.labels_of(new) or old.get("spec") != new.get("spec")
+
+
+def _daemon_pod(daemon_set: Object, node: str, digest: str) -> Object:
+    """The set's pod for a node: affinity to it alone, and tolerations of what a node may suffer from."""
+    template = daemon_set["spec"]["template"]
+    if digest:
+        template = with_label(template, REVISION_LABEL, digest)
+        annotations = daemon_set["metadata"].get("annotations") or {}
+        if TEMPLATE_GENERATION in annotations:
+            template = with_label(template, "pod-template-generation", annotations[TEMPLATE_GENERATION])
+    pod = pod_of(template, daemon_set)
+    spec = pod["spec"]
+    tolerated = [*_TOLERATED, _HOST_NETWORK] if spec.get("hostNetwork") else _TOLERATED
+    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in tolerated]
+    spec["tolerations"] = [*(one for one in spec.get("tolerations") or () if one not in added), *added]
+    if node:
+        spec["affinity"] = _bound_to(node, spec.get("affinity") or {})
+    return pod
+
+
+def _bound_to(node: str, affinity: Object) -> Object:
+    """The affinity with the required terms replaced by the node's name; they were judged when the node was chosen."""
+    term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}}

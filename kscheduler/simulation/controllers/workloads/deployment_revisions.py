@@ -1,0 +1,109 @@
+"""The versions of a Deployment: which ReplicaSet has its template, which came before, what their annotations say.
+
+`kubectl rollout history` and `undo` read the annotation `deployment.kubernetes.io/revision` of the ReplicaSets; it
+grows by one with every template, and a template that comes back takes its old ReplicaSet to the newest number.
+"""
+
+from kscheduler.simulation.controllers.reading.owners import reference_to
+from kscheduler.simulation.controllers.reading.pods import created
+from kscheduler.simulation.controllers.reading.templates import HASH_LABEL, hash_of, with_label, without_hash
+from kscheduler.simulation.objects.api_errors import Object
+
+REVISION = "deployment.kubernetes.io/revision"
+HISTORY = "deployment.kubernetes.io/revision-history"
+DESIRED = "deployment.kubernetes.io/desired-replicas"
+MOST = "deployment.kubernetes.io/max-replicas"
+_NOT_COPIED = frozenset(
+    {
+        "kubectl.kubernetes.io/last-applied-configuration",
+        "deprecated.deployment.rollback.to",
+        REVISION,
+        HISTORY,
+        DESIRED,
+        MOST,
+    }
+)
+
+
+def annotations_of(value: Object) -> dict[str, str]:
+    """The object's annotations."""
+    annotations: dict[str, str] = value["metadata"].get("annotations") or {}
+    return annotations
+
+
+def replicas_of(replica_set: Object) -> int:
+    """How many pods it shall have."""
+    return int(replica_set["spec"].get("replicas", 1))
+
+
+def revision_of(value: Object) -> int:
+    """The number of a version; 0 when there is none."""
+    text = annotations_of(value).get(REVISION, "0")
+    return int(text) if text.isdigit() else 0
+
+
+def find_new(deployment: Object, replica_sets: list[Object]) -> Object | None:
+    """The oldest ReplicaSet with the Deployment's template."""
+    template = without_hash(deployment["spec"]["template"])
+    for replica_set in sorted(replica_sets, key=created):
+        if without_hash(replica_set["spec"]["template"]) == template:
+            return replica_set
+    return None
+
+
+def new_replica_set(deployment: Object, replicas: int, revision: int, most: int) -> Object:
+    """The ReplicaSet for the Deployment's template."""
+    spec = deployment["spec"]
+    template_hash = hash_of(spec["template"], int((deployment.get("status") or {}).get("collisionCount", 0)))
+    template = with_label(spec["template"], HASH_LABEL, template_hash)
+    selector = spec["selector"]
+    metadata = {
+        "name": f"{deployment['metadata']['name']}-{template_hash}",
+        "namespace": deployment["metadata"]["namespace"],
+        "labels": template["metadata"]["labels"],
+        "annotations": _annotated(deployment, {}, revision) | _sizes(deployment, most),
+        "ownerReferences": [reference_to(deployment)],
+    }
+    made = {
+        "replicas": replicas,
+        "minReadySeconds": spec.get("minReadySeconds", 0),
+        "selector": {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), HASH_LABEL: template_hash}},
+        "template": template,
+    }
+    if not made["minReadySeconds"]:
+        del made["minReadySeconds"]
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "metadata": metadata, "spec": made}
+
+
+def renewed(deployment: Object, replica_set: Object, revision: int) -> Object:
+    """The current ReplicaSet with the annotations, the number and the `minReadySeconds` that it should have."""
+    annotations = _annotated(deployment, annotations_of(replica_set), revision)
+    spec = dict(replica_set["spec"])
+    if deployment["spec"].get("minReadySeconds"):
+        spec["minReadySeconds"] = deployment["spec"]["minReadySeconds"]
+    else:
+        spec.pop("minReadySeconds", None)
+    return {**replica_set, "metadata": {**replica_set["metadata"], "annotations": annotations}, "spec": spec}
+
+
+def resized(deployment: Object, replica_set: Object, replicas: int, most: int) -> Object:
+    """The ReplicaSet with another number of pods, and notes of the Deployment's size at this moment."""
+    annotations = annotations_of(replica_set) | _sizes(deployment, most)
+    metadata = {**replica_set["metadata"], "annotations": annotations}
+    return {**replica_set, "metadata": metadata, "spec": {**replica_set["spec"], "replicas": replicas}}
+
+
+def _sizes(deployment: Object, most: int) -> dict[str, str]:
+    return {DESIRED: str(deployment["spec"].get("replicas", 1)), MOST: str(most)}
+
+
+def _annotated(deployment: Object, present: dict[str, str], revision: int) -> dict[str, str]:
+    copied = {key: text for key, text in annotations_of(deployment).items() if key not in _NOT_COPIED}
+    annotations = {**present, **copied}
+    before = present.get(REVISION, "")
+    if before.isdigit() and int(before) >= revision:
+        return annotations
+    if before:
+        annotations[HISTORY] = ",".join(filter(None, (present.get(HISTORY, ""), before)))
+    annotations[REVISION] = str(revision)
+    return annotations

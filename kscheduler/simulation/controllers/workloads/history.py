@@ -1,0 +1,84 @@
+"""ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, numbered as `kubectl rollout` reads them.
+
+A template that comes back takes its old revision to the newest number. The data is a strategic merge patch that
+restores the template; `kubectl rollout undo` sends it as it stands.
+"""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from kscheduler.simulation.controllers.engine.plan import Create, Delete, Plan, Update
+from kscheduler.simulation.controllers.engine.view import View
+from kscheduler.simulation.controllers.reading.owners import reference_to
+from kscheduler.simulation.controllers.reading.templates import hash_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import CONTROLLER_REVISIONS
+
+HASH_LABEL = "controller.kubernetes.io/hash"
+_DIRECTIVE = "$patch"
+
+
+@dataclass(frozen=True, slots=True)
+class History:
+    """The revisions, oldest first, and the one of the present template, which is the newest."""
+
+    revisions: list[Object]
+    update: Object
+    collisions: int
+
+
+def template_of(revision: Object) -> Object:
+    """The pod template that a revision restores."""
+    template = revision["data"]["spec"]["template"]
+    return {name: value for name, value in template.items() if name != _DIRECTIVE}
+
+
+def name_of(revision: Object) -> str:
+    """The revision's name, which pods of a StatefulSet carry as a label."""
+    return str(revision["metadata"]["name"])
+
+
+def brought_up_to_date(plan: Plan, view: View, owner: Object) -> History:
+    """The history with the owner's template in it; what must be written for that enters the plan."""
+    known = sorted(view.controlled(CONTROLLER_REVISIONS, owner), key=lambda one: (one["revision"], name_of(one)))
+    collisions = int((owner.get("status") or {}).get("collisionCount") or 0)
+    data = {"spec": {"template": {**owner["spec"]["template"], _DIRECTIVE: "replace"}}}
+    newest = known[-1]["revision"] if known else 0
+    equal = next((one for one in reversed(known) if one["data"] == data), None)
+    if equal is None:
+        made, collisions = _made(view, owner, data, newest + 1, collisions)
+        plan.add(Create(CONTROLLER_REVISIONS, made))
+        return History([*known, made], made, collisions)
+    if equal["revision"] == newest:
+        return History(known, equal, collisions)
+    renewed = {**equal, "revision": newest + 1}
+    plan.add(Update(CONTROLLER_REVISIONS, renewed))
+    return History([*(one for one in known if one is not equal), renewed], renewed, collisions)
+
+
+def cut(plan: Plan, owner: Object, history: History, in_use: Collection[str]) -> None:
+    """Delete the oldest revisions that nobody uses, beyond `revisionHistoryLimit`."""
+    idle = [one for one in history.revisions if name_of(one) not in in_use and one is not history.update]
+    surplus = len(idle) - int(owner["spec"].get("revisionHistoryLimit", 10))
+    plan.add(*(Delete(CONTROLLER_REVISIONS, one) for one in idle[: max(surplus, 0)]))
+
+
+def _made(view: View, owner: Object, data: Object, revision: int, collisions: int) -> tuple[Object, int]:
+    metadata = owner["metadata"]
+    while True:
+        digest = hash_of(data, collisions)
+        name = f"{metadata['name']}-{digest}"
+        if view.get(CONTROLLER_REVISIONS, (metadata["namespace"], name)) is None:
+            break
+        collisions += 1
+    labels = (owner["spec"]["template"].get("metadata") or {}).get("labels") or {}
+    made: Object = {
+        "name": name,
+        "namespace": metadata["namespace"],
+        "labels": {**labels, HASH_LABEL: digest},
+        "ownerReferences": [reference_to(owner)],
+    }
+    if metadata.get("annotations"):
+        made["annotations"] = dict(metadata["annotations"])
+    body = {"apiVersion": "apps/v1", "kind": "ControllerRevision", "metadata": made}
+    return {**body, "data": data, "revision": revision}, collisions

@@ -1,0 +1,32 @@
+"""Pods made and deleted for a controller, with the Events that tell of it."""
+
+from kscheduler.simulation.controllers.engine.plan import Create, Delete, News
+from kscheduler.simulation.controllers.reading.owners import key_of, labels_of
+from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.resources import PODS
+
+BURST = 500
+"""Pods made or deleted for one object at a time; the rest follows in the next look."""
+
+
+def create_pod(pod: Object, owner: Object, component: str) -> Create:
+    """Make a pod; the owner's Events tell it."""
+    done = News(owner, component, "SuccessfulCreate", "Created pod: {name}")
+    failed = News(owner, component, "FailedCreate", "Error creating: {error}", is_warning=True)
+    return Create(PODS, pod, done, failed)
+
+
+def delete_pod(pod: Object, owner: Object, component: str) -> Delete:
+    """Delete a pod in its own time; the owner's Events tell it."""
+    return Delete(PODS, pod, done=News(owner, component, "SuccessfulDelete", "Deleted pod: {name}"))
+
+
+def has_labels(pod: Object, wanted: dict[str, str]) -> bool:
+    """Whether the pod has all labels of its template."""
+    labels = labels_of(pod)
+    return all(labels.get(key) == value for key, value in wanted.items())
+
+
+def text_of(value: Object) -> str:
+    """`namespace/name`."""
+    return "/".join(key_of(value))
