@@ -18,8 +18,20 @@ _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _BINDING_KIND = {"group": "", "version": "v1", "kind": "Binding"}
 _EVICTION_KIND = {"group": "policy", "version": "v1", "kind": "Eviction"}
-_SUBRESOURCE_KINDS = {"scale": _SCALE_KIND, "binding": _BINDING_KIND, "eviction": _EVICTION_KIND}
-_SUBRESOURCE_VERBS = {"log": ["get"], "binding": ["create"], "eviction": ["create"], "finalize": ["update"]}
+_TOKEN_KIND = {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+_SUBRESOURCE_KINDS = {
+    "scale": _SCALE_KIND,
+    "binding": _BINDING_KIND,
+    "eviction": _EVICTION_KIND,
+    "token": _TOKEN_KIND,
+}
+_SUBRESOURCE_VERBS = {
+    "log": ["get"],
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "token": ["create"],
+}
 
 
 def version_info() -> Object:

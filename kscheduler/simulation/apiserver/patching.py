@@ -28,6 +28,8 @@ from kscheduler.simulation.objects.request_path import ResourcePath
 from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.patches import merge_schema, server_side_apply, strategic_merge
+from kscheduler.simulation.typed.api_types import type_of_resource
+from kscheduler.simulation.typed.applied import check_applied
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +116,8 @@ def patch_object(
     current = event_views.shown(path.resource, record.value)
     patched = merged(current, patch, merge_schema.fields_of(path.resource.kind))
     _check_identity(path, current, patched)
-    warnings = field_validation.check(path.resource, patched, query)
+    shown = patch.content if patch.type == bodies.STRATEGIC_PATCH else None
+    warnings = field_validation.check_patched(path.resource, patched, query, shown)
     return PatchOutcome(registry.replace(path.resource, record, patched, options, path.subresource), warnings=warnings)
 
 
@@ -145,8 +148,11 @@ def _apply(
         raise bad_request(
             'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
         )
+    kind = type_of_resource(path.resource)
+    if kind is not None:
+        check_applied(kind, patch.content)
     applied = _identified(path, patch.content)
-    warnings = field_validation.check(path.resource, applied, query)
+    warnings = field_validation.check_body(path.resource, applied, query)
     current = event_views.shown(path.resource, record.value) if record else None
     if current is not None:
         _check_identity(path, current, {**applied, "metadata": {**current["metadata"], **applied["metadata"]}})

@@ -4,6 +4,7 @@ Each function changes the fresh copy that it is given. Two moments: `on_create` 
 write over an old one, where the main resource keeps the old status and the status subresource keeps the old spec.
 """
 
+import base64
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -95,6 +96,37 @@ def _storage_class(value: Object) -> None:
     value.setdefault("volumeBindingMode", "Immediate")
 
 
+def _secret(secret: Object) -> None:
+    """Plain texts become data, and are gone."""
+    secret.setdefault("type", "Opaque")
+    plain = secret.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+    if encoded:
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _quota(quota: Object) -> None:
+    quota["status"] = {}
+
+
+def _binding(binding: Object) -> None:
+    reference = binding.get("roleRef")
+    if isinstance(reference, dict):
+        reference.setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in {"User", "Group"}:
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _ingress(ingress: Object) -> None:
+    ingress["status"] = {"loadBalancer": {}}
+
+
+def _network_policy(policy: Object) -> None:
+    spec = policy.setdefault("spec", {})
+    spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+
+
 _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
     {
         "pods": _pod,
@@ -103,6 +135,12 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "services": _service,
         "persistentvolumeclaims": _claim,
         "persistentvolumes": _volume,
+        "secrets": _secret,
+        "resourcequotas": _quota,
+        "rolebindings.rbac.authorization.k8s.io": _binding,
+        "clusterrolebindings.rbac.authorization.k8s.io": _binding,
+        "ingresses.networking.k8s.io": _ingress,
+        "networkpolicies.networking.k8s.io": _network_policy,
         "priorityclasses.scheduling.k8s.io": _priority_class,
         "storageclasses.storage.k8s.io": _storage_class,
     }
@@ -122,6 +160,8 @@ def on_update(resource: Resource, old: Object, new: Object, subresource: str) ->
         _keep_assigned_fields(old["spec"], new["spec"])
     if resource.kind in _TEMPLATE_KINDS:
         _default_template(new)
+    if resource.key == "secrets":
+        _secret(new)
     if resource.key == "namespaces" and not subresource:
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):

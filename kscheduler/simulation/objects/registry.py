@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from kscheduler.simulation.objects import admission, defaults, event_views, validation
 from kscheduler.simulation.objects.api_errors import (
+    ApiError,
     Object,
     already_exists,
     bad_request,
@@ -88,6 +89,8 @@ class Registry:
             defaults.on_create(resource, value)
             if resource is PODS:
                 admission.admit_priority(self.store, value)
+                admission.admit_account(self.store, value)
+                admission.admit_runtime_class(self.store, value)
             validation.check_create(resource, value)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
@@ -154,17 +157,14 @@ class Registry:
         else:
             metadata.pop("namespace", None)
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            # The real server answers 500 without a reason, although the client is at fault.
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._set_identity(resource, metadata)
         return value
 
     def _set_namespace(self, metadata: Object, namespace: str) -> None:
         if metadata.setdefault("namespace", namespace) != namespace:
-            given = metadata["namespace"]
-            raise bad_request(
-                f"the namespace of the provided object does not match the namespace sent on the request "
-                f"({given} != {namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _set_identity(self, resource: Resource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):
