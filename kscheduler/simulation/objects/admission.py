@@ -7,6 +7,7 @@ RuntimeClass, and the service account that it names must be there.
 from kscheduler.simulation.objects.access import initial_access
 from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found
 from kscheduler.simulation.objects.resources import (
+    CONFIG_MAPS,
     NAMESPACES,
     PODS,
     PRIORITY_CLASSES,
@@ -101,6 +102,15 @@ def _global_default(store: ObjectStore) -> Object | None:
     records = store.collection(PRIORITY_CLASSES.collection).records.values()
     marked = [record.value for record in records if record.value.get("globalDefault")]
     return min(marked, key=lambda value: int(value["value"]), default=None)
+
+
+def companions(namespace: str) -> list[tuple[Resource, Object]]:
+    """What a namespace has from the start, as the controllers of a real cluster see to."""
+    authority = {"ca.crt": "the embedded cluster speaks plain HTTP: there is no certificate\n"}
+    return [
+        (SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}}),
+        (CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt", "namespace": namespace}, "data": authority}),
+    ]
 
 
 def initial_objects() -> list[tuple[Resource, Object]]:

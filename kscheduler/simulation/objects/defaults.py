@@ -5,6 +5,7 @@ write over an old one, where the main resource keeps the old status and the stat
 """
 
 import base64
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -16,6 +17,7 @@ from kscheduler.simulation.objects.resources import Resource
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
+_FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -70,9 +72,27 @@ def _service(service: Object) -> None:
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
+    service["status"] = {"loadBalancer": {}}
+    if spec["type"] != "ExternalName":
+        _address(service)
     for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
         port.setdefault("targetPort", port.get("port"))
+
+
+def _address(service: Object) -> None:
+    """Something to show as its address. Nothing answers there, so that two services may well have the same."""
+    spec = service["spec"]
+    number = uuid.UUID(service["metadata"]["uid"]).int % 0xFFFE + 1
+    spec.setdefault("clusterIP", f"10.96.{number >> 8}.{number & 0xFF}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+        for place, port in enumerate(spec.get("ports") or ()):
+            port.setdefault("nodePort", _FIRST_NODE_PORT + (number + place) % _NODE_PORTS)
 
 
 def _claim(claim: Object) -> None:
@@ -162,6 +182,8 @@ def on_update(resource: Resource, old: Object, new: Object, subresource: str) ->
         _default_template(new)
     if resource.key == "secrets":
         _secret(new)
+    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
+        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
     if resource.key == "namespaces" and not subresource:
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):
@@ -187,11 +209,19 @@ def _keep(old: Object, new: Object, *names: str) -> None:
             new.pop(name, None)
 
 
-def _keep_assigned_fields(old: Object, new: Object) -> None:
-    """What admission wrote at creation and a client that sends its manifest again leaves out."""
-    for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations"):
+_SERVICE_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
+
+
+def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
+    for name in names:
         if name in old and name not in new:
             new[name] = old[name]
+
+
+def _keep_assigned_fields(old: Object, new: Object) -> None:
+    """What admission wrote at creation and a client that sends its manifest again leaves out."""
+    assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
+    _keep_missing(old, new, (*assigned, "overhead"))
 
 
 def without_nulls(value: Any) -> Any:

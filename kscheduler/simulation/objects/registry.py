@@ -25,7 +25,7 @@ from kscheduler.simulation.objects.api_errors import (
 )
 from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.field_rules import bad_value, required
-from kscheduler.simulation.objects.resources import PODS, Resource
+from kscheduler.simulation.objects.resources import NAMESPACES, PODS, Resource
 from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.patches import field_managers
@@ -94,9 +94,17 @@ class Registry:
             validation.check_create(resource, value)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
+        event_views.complete(resource, value)
         if options.field_manager and "managedFields" not in value["metadata"]:
             field_managers.track(None, value, options.field_manager, self.now())
-        return self._store(resource, event_views.stored(resource, value), None, options)
+        record = self._store(resource, event_views.stored(resource, value), None, options)
+        if resource is NAMESPACES and not options.dry_run:
+            self._furnish(name)
+        return record
+
+    def _furnish(self, namespace: str) -> None:
+        for resource, value in admission.companions(namespace):
+            self.create(resource, namespace, value)
 
     def update(
         self,
@@ -126,6 +134,7 @@ class Registry:
         try:
             defaults.on_update(resource, old, new, subresource)
             validation.check_update(resource, old, new, subresource)
+            event_views.complete(resource, new)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
