@@ -109,7 +109,9 @@ def _outcome(code: int, value: Object) -> Object:
 
 def masked(outcome: Object) -> Object:
     """The outcome without what differs from run to run, or is Go's own print of a whole structure."""
-    message = outcome.get("message", "")
+    if "message" not in outcome:
+        return outcome
+    message = outcome["message"]
     for pattern, shown in _MASKS:
         message = pattern.sub(shown, message)
     return {**outcome, "message": message}

@@ -51,7 +51,6 @@ async def test_health_is_text(client: Client, path: str) -> None:
     [
         ("GET", "/apis/nothing/v1", 404),
         ("GET", "/api/v1/nothings", 404),
-        ("GET", "/openapi/v2", 404),
         ("GET", "/api/v1/namespaces/default/pods/p/nothing", 404),
         ("POST", "/api/v1/pods", 405),
         ("PATCH", "/api/v1/namespaces/default/pods", 405),

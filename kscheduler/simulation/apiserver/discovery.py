@@ -14,6 +14,10 @@ from kscheduler.simulation.objects.api_errors import Object, method_not_allowed,
 from kscheduler.simulation.objects.resources import Resource, group_versions
 
 VERSION = "v1.36.3"
+_OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:
+there is nothing that version 3 lacks.
+"""
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _BINDING_KIND = {"group": "", "version": "v1", "kind": "Binding"}
@@ -159,6 +163,8 @@ class Discovery:
         if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
             body = encode(aggregated(core=path == "/api"))
             return web.Response(body=body, headers={"Content-Type": DISCOVERY_TYPE, "Vary": "Accept"})
+        if path == "/openapi/v2":
+            return web.Response(headers={"Content-Type": _OPENAPI_V2})
         body = self._encoded(path)
         return web.Response(body=body, content_type="application/json")
 

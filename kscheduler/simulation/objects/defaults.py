@@ -167,23 +167,42 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
 )
 
 
+_DEFAULTED_ON_UPDATE = frozenset(
+    {
+        "services",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "priorityclasses.scheduling.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "secrets",
+        "resourcequotas",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+    }
+)
+"""Kinds whose manifests may be sent again without what the server has filled in."""
+
+
 def on_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
     """Carry over what this write may not touch, and count a new generation when the spec changed."""
     _keep_metadata(old["metadata"], new["metadata"])
     if subresource == "status":
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
         return
+    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
+        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
+    if resource.key in _DEFAULTED_ON_UPDATE:
+        _CREATE[resource.key](new)
     if "status" in resource.subresources:
         _keep(old, new, "status")
     if resource.key == "pods":
         pod_defaults.default_pod_spec(new["spec"])
         _keep_assigned_fields(old["spec"], new["spec"])
+        pod_defaults.add_default_tolerations(new["spec"])
     if resource.kind in _TEMPLATE_KINDS:
         _default_template(new)
-    if resource.key == "secrets":
-        _secret(new)
-    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
-        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
     if resource.key == "namespaces" and not subresource:
         new["spec"] = old.get("spec", {})
     if resource.has_generation and old.get("spec") != new.get("spec"):
