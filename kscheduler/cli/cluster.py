@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place, wrong_port
+from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
@@ -65,6 +66,7 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
+    signals_as_usual()  # all is imported: from here on there is something to end in order
     logs.configure(verbosity=args.v)
     options = ClusterOptions(
         nodes=args.nodes,

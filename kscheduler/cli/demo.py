@@ -6,6 +6,7 @@ import sys
 from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_port
+from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
@@ -45,6 +46,7 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
+    signals_as_usual()  # all is imported: from here on there is something to end in order
     logs.configure(verbosity=0)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:

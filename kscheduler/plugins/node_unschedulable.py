@@ -16,7 +16,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.tolerations import NO_SCHEDULE, any_tolerates
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-"""What a pod must tolerate to run on a cordoned node."""
+"""What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""
 
 
 class NodeUnschedulable(Plugin):
