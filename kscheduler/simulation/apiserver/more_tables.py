@@ -84,10 +84,6 @@ def _slice_addresses(value: Object) -> str:
     )
 
 
-def _target(autoscaler: Object) -> str:
-    return f"{field(autoscaler, 'spec.scaleTargetRef.kind')}/{field(autoscaler, 'spec.scaleTargetRef.name')}"
-
-
 def _claim_state(claim: Object) -> str:
     states = [
         name
@@ -171,15 +167,6 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             at("AddressType", "addressType"),
             _text("Ports", _slice_ports),
             _text("Endpoints", _slice_addresses),
-            AGE,
-        ),
-        "horizontalpodautoscalers.autoscaling": (
-            NAME,
-            _text("Reference", _target),
-            at("Targets", "status.nothing", "<unknown>"),
-            at("MinPods", "spec.minReplicas", "<unset>"),
-            at("MaxPods", "spec.maxReplicas"),
-            at("Replicas", "status.currentReplicas", 0),
             AGE,
         ),
         "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,

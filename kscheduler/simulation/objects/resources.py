@@ -171,14 +171,6 @@ _NETWORK = (
     _namespaced("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", has_generation=True),
 )
 _MORE = (
-    _namespaced(
-        "autoscaling/v2",
-        "horizontalpodautoscalers",
-        "HorizontalPodAutoscaler",
-        short_names=("hpa",),
-        categories=_ALL,
-        subresources=_STATUS,
-    ),
     _cluster(
         "admissionregistration.k8s.io/v1",
         "mutatingwebhookconfigurations",

@@ -18,6 +18,7 @@ ONLY_IN_REQUESTS = (
     "v1=PodTemplate",
     "apps/v1=ControllerRevision",
     "batch/v1=CronJob",
+    "autoscaling/v2=HorizontalPodAutoscaler",
 )
 
 
