@@ -253,7 +253,6 @@ ACTS: tuple[tuple[str, tuple[str, ...]], ...] = (
             "uncordon small",
             "scale --replicas=2 deployment/nobody",
             "rollout status deployment/nobody",
-            "autoscale deployment nobody --max=3",
         ),
     ),
     (

@@ -93,7 +93,9 @@ async def answer(send: Send, case: Case) -> Object:
     try:
         if case.patch:
             return _outcome(*await send("PATCH", f"{path}?{case.query}&fieldManager=t", case.change, case.patch))
-        return _outcome(*await send("PUT", f"{path}?{case.query}", merged(value, case.change), JSON))
+        # Controllers may have written meanwhile: only a case about versions sends one.
+        unversioned = merged(value, {"metadata": {"resourceVersion": None}})
+        return _outcome(*await send("PUT", f"{path}?{case.query}", merged(unversioned, case.change), JSON))
     finally:
         await _delete(send, case, value)
 

@@ -311,3 +311,14 @@ def test_a_namespace_goes_when_the_last_thing_in_it_has_gone(registry: Registry)
         registry.create(PODS, "team", pod("late"))
     registry.deletion.delete(PODS, "team", "bound", DeleteOptions(grace_period_seconds=0))
     assert registry.store.get("namespaces", "", "team") is None
+
+
+def test_a_claim_gets_a_volume_and_a_class_once(registry: Registry) -> None:
+    claims = BY_KEY["persistentvolumeclaims"]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    stored = registry.create(claims, "default", {"metadata": {"name": "data"}, "spec": spec}).value
+    for name, value in (("storageClassName", "fast"), ("volumeName", "disk-1")):
+        stored = {**stored, "spec": {**stored["spec"], name: value}}
+        stored = registry.update(claims, "default", "data", stored).value
+        with pytest.raises(ApiError, match="spec is immutable after creation"):
+            registry.update(claims, "default", "data", {**stored, "spec": {**stored["spec"], name: "other"}})

@@ -87,11 +87,11 @@ def validate_claim_spec(spec: Object, path: str) -> list[Cause]:
 
 
 def validate_claim_update(old: Object, new: Object) -> list[Cause]:
-    """A claim may get a volume, ask for more, and name its class; nothing else."""
+    """A claim may get a volume and a class where it has none, and ask for more; nothing else."""
     before, after = (_frozen_claim(value.get("spec") or {}) for value in (old, new))
-    if (old.get("spec") or {}).get("volumeName") is None:
-        before.pop("volumeName", None)
-        after.pop("volumeName", None)
+    for name in ("volumeName", "storageClassName"):
+        if before.get(name) is None:
+            after.pop(name, None)
     if before == after:
         return []
     why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
