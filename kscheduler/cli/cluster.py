@@ -3,17 +3,20 @@
 import argparse
 import asyncio
 import sys
+from collections.abc import Iterator
 from typing import Any
 
+from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place, wrong_port
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
-_INTERRUPTED = 130
+_FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Serve a whole cluster from one process: an API server that kubectl can talk to, nodes of mixed sizes in three zones, and
 hollow kubelets that run pods and reject what does not fit. Controllers turn Deployments, Jobs and the like into pods,
-bind volumes, count disruption budgets and evict. Nothing is stored; Ctrl-C ends it."""
+bind volumes, count disruption budgets and evict. Nobody schedules unless --schedule says so, or a scheduler is started
+beside it. Nothing is stored; Ctrl-C ends it."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -35,18 +38,41 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
     parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
-    parser.add_argument("--kubeconfig", metavar="FILE", default="", help="where to write it (default: a temporary one)")
+    parser.add_argument(
+        "--kubeconfig", metavar="FILE", default=None, help="where to write it (default: a temporary one)"
+    )
+    scheduling = parser.add_argument_group("scheduling")
+    scheduling.add_argument(
+        "--schedule",
+        action="store_true",
+        help="run kscheduler beside the cluster, for default-scheduler and kscheduler",
+    )
+    scheduling.add_argument(
+        "--scheduler-name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="with --schedule: for pods with this schedulerName instead; may be given more than once",
+    )
+    scheduling.add_argument("--config", metavar="FILE", help="with --schedule: its KubeSchedulerConfiguration")
     parser.add_argument("-v", "--v", type=int, default=0, metavar="LEVEL", help="log verbosity, as klog (default 0)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until a signal. 0: ended by one; 2: cannot be served; 130: a signal came before it was ready."""
+    """Serve until a signal.
+
+    0: ended by one; 1: the scheduler beside it failed; 2: cannot be served; 130: a signal came before it was ready.
+    """
     from kscheduler import logs
 
+    wrong = list(_wrong(args))
+    if wrong:
+        return refuse("\n".join(wrong))
     try:
         from kscheduler.simulation.controllers import catalogue
-        from kscheduler.simulation.demo.cluster import ClusterOptions, serve_cluster
+        from kscheduler.simulation.demo.cluster import BOTH_NAMES, ClusterOptions, serve_cluster
+        from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
     signals_as_usual()  # all is imported: from here on there is something to end in order
@@ -56,7 +82,7 @@ def run(args: argparse.Namespace) -> int:
         return refuse(f"--controllers: {error}")
     logs.configure(verbosity=args.v)
     options = ClusterOptions(
-        nodes=max(0, args.nodes),
+        nodes=args.nodes,
         host=args.host,
         port=args.port,
         seed=args.seed,
@@ -64,13 +90,54 @@ def run(args: argparse.Namespace) -> int:
         controllers=args.controllers,
         heartbeats=args.heartbeats,
         faults=args.enable_faults,
-        kubeconfig=args.kubeconfig,
+        kubeconfig=args.kubeconfig or "",
+        schedule=args.schedule,
+        scheduler_names=tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
+        scheduler_config=args.config or "",
     )
     try:
         asyncio.run(serve_cluster(options, sys.stdout))
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         return _INTERRUPTED
+    except DemoFailedError as error:
+        print(f"kscheduler cluster: {error}", file=sys.stderr)
+        return _FAILED
     except OSError as error:
         where = error.filename or f"--host {args.host} --port {args.port}"
         return refuse(f"cannot serve the cluster: {where}: {error.strerror or error}")
     return 0
+
+
+def _wrong(args: argparse.Namespace) -> Iterator[str]:
+    """Everything about the command line that cannot be served, a line each."""
+    yield from wrong_count("--nodes", args.nodes, 0)
+    wrong = list(wrong_port(args.port))
+    yield from wrong
+    if not args.host:
+        yield "--host: must not be empty"
+    elif not wrong:
+        yield from taken_port(args.host, args.port)
+    yield from wrong_place("--kubeconfig", args.kubeconfig)
+    yield from _wrong_scheduling(args)
+
+
+def _wrong_scheduling(args: argparse.Namespace) -> Iterator[str]:
+    if not args.schedule:
+        for flag, given in (("--scheduler-name", args.scheduler_name), ("--config", args.config)):
+            if given:
+                yield f"{flag}: needs --schedule"
+        return
+    if "" in args.scheduler_name:
+        yield "--scheduler-name: must not be empty"
+    if args.config is None:
+        return
+    if args.scheduler_name:
+        yield "--scheduler-name: the file of --config names the profiles; give one of the two"
+    from kscheduler.config.errors import ConfigError
+    from kscheduler.config.feature_gates import parse_feature_gates
+    from kscheduler.config.loader import load_file
+
+    try:
+        load_file(args.config, parse_feature_gates(""))
+    except ConfigError as error:
+        yield f"--config {args.config}: {error}"

@@ -5,6 +5,7 @@ import asyncio
 import sys
 from typing import Any
 
+from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_port
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
@@ -33,8 +34,10 @@ def run(args: argparse.Namespace) -> int:
     """Play it. 0: all well; 1: not all well; 2: bad flags or not installed; 130: interrupted."""
     from kscheduler import logs
 
-    if args.nodes < 1 or args.pods < 1:
-        return refuse("--nodes and --pods must be at least 1")
+    wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1), *wrong_port(args.port)]
+    wrong = wrong or list(taken_port("127.0.0.1", args.port))
+    if wrong:
+        return refuse("\n".join(wrong))
     try:
         # The cluster is another process: find out here what it needs.
         import jsonpatch  # noqa: F401
@@ -48,7 +51,7 @@ def run(args: argparse.Namespace) -> int:
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:
         return asyncio.run(play(options, sys.stdout))
-    except asyncio.CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         print("\ninterrupted; all processes have ended", file=sys.stderr)
         return _INTERRUPTED
     except DemoFailedError as error:

@@ -66,6 +66,11 @@ class Api:
             raise ApiStatusError(method, path, code, message_of(answer))
         return decoded(answer)
 
+    def exchange(self, method: str, path: str, body: object, content_type: str = JSON) -> tuple[int, Object]:
+        """Code and decoded answer, refusals included."""
+        code, answer = self._exchange(method, path, body, content_type)
+        return code, decoded(answer)
+
     def _exchange(self, method: str, path: str, body: object, content_type: str) -> tuple[int, bytes]:
         connection = self._local.__dict__.setdefault("connection", None) or self.connect()
         self._local.connection = connection

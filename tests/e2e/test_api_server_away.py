@@ -5,6 +5,7 @@ import pytest
 from tests.controlplane.kscheduler_process import log_lines, own_page
 from tests.controlplane.process import Process
 from tests.e2e.scenario import Scenario
+from tests.e2e.servers import RealServer
 
 CONTROLLERS_SECONDS = 180.0
 UNREADY_SECONDS = 60.0
@@ -60,7 +61,7 @@ def test_readiness_and_log_tell_that_the_api_server_is_away_and_back(scenario: S
 
 def wait_for_controllers(scenario: Scenario) -> None:
     """The controller manager backs off for longer than the next scenario would wait for its ServiceAccount."""
-    if not scenario.server.has_controllers:
+    if not isinstance(scenario.server, RealServer):
         return
     name = f"{scenario.namespace}-after"
     namespace = f"/api/v1/namespaces/{name}"

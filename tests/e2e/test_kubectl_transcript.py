@@ -98,12 +98,12 @@ def test_a_kubectl_session_reads_as_recorded(
     compare(transcript.text, record=request.config.getoption("--record-transcript"))
 
 
-def compare(text: str, *, record: bool) -> None:
+def compare(text: str, *, record: bool, recorded: Path = RECORDED) -> None:
     if record:
-        RECORDED.write_text(text)
-    recorded = RECORDED.read_text()
+        recorded.write_text(text)
+    expected = recorded.read_text()
     difference = list(
-        difflib.unified_diff(recorded.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
+        difflib.unified_diff(expected.splitlines(), text.splitlines(), "recorded", "now", lineterm="", n=2)
     )
     assert not difference, "\n" + "\n".join(difference)
 

@@ -18,6 +18,8 @@ MASKS: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (r"(resourceVersion: )\S+", r"\1<version>"),
         (r"\b\w{3}, \d{2} \w{3} \d{4} \d{2}:\d{2}:\d{2} [+-]\d{4}", "<date>"),
         (r"\b\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}(\.\d+)?Z", "<date>"),
+        (r"\b\d{4}-\d{2}-\d{2} \d{2}:\d{2}:\d{2}\.\d+ [+-]\d{4}", "<date>"),
+        (r"\b(LIVE|MERGED)-\d+", r"\1"),
         (r"\b10\.\d+\.\d+\.\d+\b", "<address>"),
         (r"\S+ \(x\d+ over [^)]*\)", "<age>"),
         (r"(?<=[\s(])(?<!for )((\d+[dhms]){1,2}|<invalid>|<unknown>|just now)(?= ago|\s*$|\s)", "<age>"),

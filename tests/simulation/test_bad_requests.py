@@ -1,10 +1,13 @@
-"""Requests of any shape get an answer that blames them, never a 500."""
+"""Requests of any shape get an answer that blames them, never a defect's 500."""
 
+import io
 import json
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
+from kscheduler.simulation.apiserver.bodies import LIMIT
 from tests.simulation.cluster_client import Client, node, pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -22,6 +25,8 @@ BODIES = [
     *({"target": strange, "deleteOptions": strange, "preconditions": strange} for strange in STRANGE),
     *({"target": {"name": strange}, "gracePeriodSeconds": strange, "dryRun": strange} for strange in STRANGE),
 ]
+REAL_500 = ("resourceVersion should not be set", "failed to create typed patch object")
+"""What the real server answers with 500 although the client is at fault."""
 PATCH_TYPES = ("strategic-merge-patch+json", "merge-patch+json", "json-patch+json", "apply-patch+yaml")
 
 
@@ -29,7 +34,8 @@ async def answer(client: Client, method: str, path: str, body: Any, content_type
     headers = {"Content-Type": content_type}
     async with client.session.request(method, client.url + path, data=json.dumps(body), headers=headers) as response:
         text = await response.text()
-        assert response.status < 500, f"{method} {path} {body}: {text}"
+        is_defect = response.status >= 500 and not json.loads(text)["message"].startswith(REAL_500)
+        assert not is_defect, f"{method} {path} {body}: {text}"
         return response.status
 
 
@@ -98,3 +104,32 @@ async def test_bytes_that_are_no_object(client: Client, data: bytes, content_typ
     headers = {"Content-Type": content_type}
     async with client.session.post(client.url + PODS, data=data, headers=headers) as response:
         assert response.status in {400, 415}, await response.text()
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+async def test_a_body_beyond_the_limit_is_refused_unread(client: Client, method: str) -> None:
+    headers = {"Content-Type": "application/merge-patch+json" if method == "PATCH" else "application/json"}
+    path = PODS if method == "POST" else f"{PODS}/p"
+    status, refusal = await sent(client, method, path, io.BytesIO(b" " * (LIMIT + 1)), headers)
+    assert (status, refusal["reason"]) == (413, "RequestEntityTooLarge")
+    assert refusal["message"] == "Request entity too large: limit is 3145728"
+
+
+async def test_a_body_without_a_length_is_refused_at_the_limit(client: Client) -> None:
+    async def endless() -> AsyncIterator[bytes]:
+        for _ in range(LIMIT // 65536 + 2):
+            yield b" " * 65536
+
+    assert (await sent(client, "POST", PODS, endless(), {"Content-Type": "application/json"}))[0] == 413
+
+
+async def test_a_body_of_two_megabytes_is_read(client: Client) -> None:
+    value = pod()
+    value["metadata"]["annotations"] = {"note": "x" * 2_000_000}
+    data = io.BytesIO(json.dumps(value).encode())
+    assert (await sent(client, "POST", PODS, data, {"Content-Type": "application/json"}))[0] == 201
+
+
+async def sent(client: Client, method: str, path: str, data: Any, headers: dict[str, str]) -> tuple[int, Any]:
+    async with client.session.request(method, client.url + path, data=data, headers=headers) as response:
+        return response.status, await response.json()

@@ -7,8 +7,7 @@ import re
 import signal
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +23,7 @@ from kscheduler.simulation.demo.cluster import ClusterOptions, embedded_cluster,
 from kscheduler.simulation.demo.processes import ChildProcess, DemoFailedError
 from kscheduler.simulation.demo.progress import PlainDisplay, Snapshot
 from kscheduler.simulation.demo.report import could_ever_be_bound, judge, report, verdict
+from tests.simulation.programs import answers, children, command_of, kscheduler
 
 Object = dict[str, Any]
 REPOSITORY = Path(__file__).parents[2]
@@ -174,58 +174,6 @@ def test_a_missing_optional_package_gives_one_line_that_says_what_to_install(
     )
 
 
-class Program:
-    """`kscheduler ...` as a user starts it."""
-
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
-        self.process = process
-        self.output = ""
-
-    async def until(self, text: str) -> None:
-        """Read its output until a line holds `text`."""
-        assert self.process.stdout is not None
-        async with asyncio.timeout(60):
-            while text not in self.output:
-                line = await self.process.stdout.readline()
-                assert line, f"it ended before {text!r}:\n{self.output}"
-                self.output += line.decode()
-
-    async def end(self) -> int:
-        """Its exit code; the rest of its output is kept."""
-        async with asyncio.timeout(60):
-            rest, _ = await self.process.communicate()
-        self.output += rest.decode()
-        assert self.process.returncode is not None
-        return self.process.returncode
-
-    def urls(self) -> set[tuple[str, int]]:
-        """(host, port) of all servers that it names."""
-        return {(host, int(port)) for host, port in re.findall(r"http://([\d.]+):(\d+)", self.output)}
-
-
-@asynccontextmanager
-async def kscheduler(*arguments: str) -> AsyncIterator[Program]:
-    environment = os.environ | {"PYTHONPATH": str(REPOSITORY)}
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kscheduler", *arguments),
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        env=environment,
-    )
-    try:
-        yield Program(process)
-    finally:
-        if process.returncode is None:
-            process.terminate()
-            await process.communicate()
-
-
-def answers(address: tuple[str, int]) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(address) == 0
-
-
 async def test_the_demo_binds_all_that_can_be_bound() -> None:
     async with kscheduler("demo", "--nodes", "10", "--pods", "50") as demo:
         assert await demo.end() == 0, demo.output
@@ -284,8 +232,16 @@ async def test_a_taken_port_is_one_clear_line(taken_port: str) -> None:
     assert taken_port in cluster.output
 
 
-async def test_a_demo_whose_cluster_dies_says_why(taken_port: str) -> None:
+async def test_a_demo_on_a_taken_port_is_refused_before_anything_starts(taken_port: str) -> None:
     async with kscheduler("demo", "--nodes", "2", "--pods", "5", "--port", taken_port) as demo:
+        assert await demo.end() == 2
+    assert demo.output == f"kscheduler: --port {taken_port} on 127.0.0.1: Address already in use\n"
+
+
+async def test_a_demo_whose_cluster_dies_says_why() -> None:
+    async with kscheduler("demo", "--nodes", "2", "--pods", "5000") as demo:
+        await demo.until("creating 5,000 pods")
+        (cluster,) = [pid for pid in children(demo.process.pid) if "cluster" in command_of(pid)]
+        os.kill(cluster, signal.SIGKILL)
         assert await demo.end() == 1
-    assert "kscheduler demo: the embedded cluster ended by itself with exit code 2; the end of its log:" in demo.output
-    assert f"--port {taken_port}" in demo.output.splitlines()[-1]
+    assert "kscheduler demo: the embedded cluster ended by itself with exit code -9; the end of its log:" in demo.output

@@ -10,7 +10,6 @@ import pytest
 import yaml
 
 from kscheduler.simulation.apiserver import openapi
-from kscheduler.simulation.apiserver.field_validation import unknown_fields
 from kscheduler.simulation.apiserver.negotiation import Form, form_of
 from kscheduler.simulation.apiserver.protobuf import decode
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer, serve
@@ -18,6 +17,8 @@ from kscheduler.simulation.objects.api_errors import ApiError
 from kscheduler.simulation.objects.durations import human_duration
 from kscheduler.simulation.objects.request_path import parse_path
 from kscheduler.simulation.objects.resources import BY_KEY, RESOURCES
+from kscheduler.simulation.typed.api_types import table, type_of_resource
+from kscheduler.simulation.typed.decoding import Decoding
 from tests.simulation.cluster_client import Client, pod, refusal_code
 
 AGGREGATED = {"Accept": "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList,application/json"}
@@ -50,7 +51,6 @@ async def test_health_is_text(client: Client, path: str) -> None:
     [
         ("GET", "/apis/nothing/v1", 404),
         ("GET", "/api/v1/nothings", 404),
-        ("GET", "/openapi/v2", 404),
         ("GET", "/api/v1/namespaces/default/pods/p/nothing", 404),
         ("POST", "/api/v1/pods", 405),
         ("PATCH", "/api/v1/namespaces/default/pods", 405),
@@ -69,19 +69,42 @@ async def test_openapi_has_a_document_per_group_version(client: Client) -> None:
     patch = core["paths"]["/api/v1/namespaces/{namespace}/pods/{name}"]["patch"]
     assert "application/strategic-merge-patch+json" in patch["requestBody"]["content"]
     assert "fieldValidation" in {parameter["name"] for parameter in patch["parameters"]}
-    containers = core["components"]["schemas"]["V1PodSpec"]["properties"]["containers"]
+    containers = core["components"]["schemas"]["io.k8s.api.core.v1.PodSpec"]["properties"]["containers"]
     assert containers["x-kubernetes-patch-merge-key"] == "name"
     assert containers["x-kubernetes-list-map-keys"] == ["name"]
 
 
 def test_every_served_kind_has_a_schema() -> None:
-    assert [resource.key for resource in RESOURCES if openapi.model_of(resource) is None] == []
+    assert [resource.key for resource in RESOURCES if type_of_resource(resource) is None] == []
 
 
 def test_unknown_fields_are_found_at_any_depth() -> None:
     value = pod(foo=1)
     value["spec"]["containers"][0]["resources"]["request"] = {}
-    assert unknown_fields(BY_KEY["pods"], value) == ["spec.containers[0].resources.request", "spec.foo"]
+    kind = type_of_resource(BY_KEY["pods"])
+    assert kind is not None
+    decoding = Decoding()
+    decoding.read(kind, value)
+    assert decoding.unknown == ["spec.containers[0].resources.request", "spec.foo"]
+
+
+def test_descriptions_are_our_own_and_name_what_is_there() -> None:
+    for name in openapi.descriptions():
+        if name in table():
+            continue
+        struct, _, field = name.rpartition(".")
+        assert field in table().type_of(struct).fields, name
+
+
+async def test_descriptions_come_from_our_table_only(client: Client) -> None:
+    own = {*openapi.descriptions().values(), *openapi.COMMON.values()}
+    core = await client.get("/openapi/v3/api/v1")
+    schemas = core["components"]["schemas"].values()
+    shown = {schema["description"] for schema in schemas if "description" in schema}
+    for schema in schemas:
+        shown |= {part["description"] for part in schema.get("properties", {}).values() if "description" in part}
+    assert "A node must fit one of these terms." in shown
+    assert shown <= own
 
 
 @pytest.mark.parametrize(

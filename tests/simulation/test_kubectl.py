@@ -334,3 +334,55 @@ async def test_every_kind_can_be_listed(kubectl: Kubectl) -> None:
     kinds = (await kubectl("api-resources", "--verbs=list", "-o", "name")).split()
     for chunk in (kinds[:15], kinds[15:]):
         assert (await kubectl.try_("get", ",".join(chunk), "-A")).code == 0
+
+
+async def test_our_own_manifests_apply_as_on_a_real_cluster(kubectl: Kubectl) -> None:
+    deploy = str(Path(__file__).parents[2] / "deploy")
+    first = await kubectl("apply", "-k", deploy)
+    assert "clusterrole.rbac.authorization.k8s.io/kscheduler created" in first
+    assert "deployment.apps/kscheduler created" in first
+    assert {line.split()[-1] for line in (await kubectl("apply", "-k", deploy)).splitlines()} == {"unchanged"}
+    account = "--as=system:serviceaccount:kscheduler-system:kscheduler"
+    assert await kubectl("auth", "can-i", "create", "pods", "--subresource=binding", account) == "yes"
+    refused = await kubectl.try_("auth", "can-i", "get", "secrets", account)
+    assert (refused.code, refused.out.strip()) == (1, "no")
+
+
+async def test_events_are_sorted_by_their_timestamps(kubectl: Kubectl) -> None:
+    for second, name in enumerate(("late", "early")):
+        moment = f"2026-01-01T00:00:0{1 - second}.000000Z"
+        about = {"kind": "Pod", "name": name, "namespace": "default"}
+        fields = {"reportingController": "x", "reportingInstance": "y", "action": "Binding", "reason": "Scheduled"}
+        metadata = {"name": name, "creationTimestamp": None}
+        event = {"apiVersion": "events.k8s.io/v1", "kind": "Event", "metadata": metadata, "eventTime": moment, **fields}
+        await kubectl("create", "-f", "-", stdin={**event, "regarding": about, "note": "n", "type": "Normal"})
+    for path in (".lastTimestamp", ".firstTimestamp", ".eventTime"):
+        shown = words(await kubectl("get", "events", f"--sort-by={path}", "--no-headers"))
+        assert {row[3] for row in shown} == {"pod/early", "pod/late"}, path
+    assert [row[3] for row in shown] == ["pod/early", "pod/late"]
+
+
+async def test_explain_speaks_of_the_api_and_not_of_our_code(kubectl: Kubectl) -> None:
+    shown = await kubectl("explain", "pod.spec.tolerations")
+    assert "FIELD: tolerations <[]Toleration>" in shown
+    assert "Taints that do not keep the pod from a node." in shown
+    assert "enum: NoExecute, NoSchedule, PreferNoSchedule" in shown
+    assert not {"Gets", "Sets", "noqa", ":param", "rtype", "V1Pod"} & set((await kubectl("explain", "pod")).split())
+
+
+async def test_generators_of_every_kind_are_read(kubectl: Kubectl) -> None:
+    for line in (
+        "secret generic login --from-literal=user=me",
+        "role reader --verb=get --resource=pods",
+        "rolebinding reads --role=reader --serviceaccount=default:default",
+        "clusterrole nodes --verb=get --resource=nodes",
+        "clusterrolebinding nodes --clusterrole=nodes --user=me",
+        "quota small --hard=pods=50",
+        "ingress web --rule=example.com/=web:80",
+        "service nodeport outside --tcp=80",
+        "priorityclass high --value=7",
+    ):
+        assert "created" in await kubectl("create", *line.split()), line
+    secret = await kubectl.object("secret", "login")
+    assert (secret["type"], secret["data"]) == ("Opaque", {"user": "bWU="})
+    assert (await kubectl("create", "token", "default")).startswith("kscheduler-embedded.")

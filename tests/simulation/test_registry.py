@@ -7,7 +7,7 @@ import pytest
 from kscheduler.simulation.objects.api_errors import ApiError
 from kscheduler.simulation.objects.deletion import DeleteOptions
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES
+from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from tests.simulation.cluster_client import Clock, node, pod
 
 
@@ -127,7 +127,7 @@ def test_allocatable_of_a_node_defaults_to_its_capacity(registry: Registry) -> N
         pytest.param(
             {"restartPolicy": "Sometimes"},
             "spec.restartPolicy",
-            'Unsupported value: "Sometimes": supported values: "Always", "Never", "OnFailure"',
+            'Unsupported value: "Sometimes": supported values: "Always", "OnFailure", "Never"',
             id="restart policy",
         ),
     ],
@@ -147,10 +147,12 @@ def test_invalid_pods_are_refused_with_field_and_reason(
         pytest.param({"containers": [7]}, id="a container is a number"),
         pytest.param({"tolerations": {"a": 1}}, id="tolerations are a map"),
         pytest.param({"affinity": []}, id="affinity is a list"),
-        pytest.param({"overhead": {"cpu": "much"}}, id="overhead is no quantity"),
+        pytest.param({"overhead": {"cpu": "much"}, "runtimeClassName": "vm"}, id="overhead is no quantity"),
     ],
 )
 def test_unreadable_pods_are_bad_requests_and_not_defects(registry: Registry, spec: dict[str, Any]) -> None:
+    runtime = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "much"}}}
+    registry.create(RUNTIME_CLASSES, "", runtime)
     value = {"metadata": {"name": "p"}, "spec": {**pod()["spec"], **spec}}
     assert refusal(registry, value).code in {400, 422}
 
@@ -280,7 +282,8 @@ def owned_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
 
 
 def replica_set(registry: Registry) -> dict[str, Any]:
-    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": {"spec": pod()["spec"]}}
+    template = {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]}
+    spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     return registry.create(BY_KEY["replicasets.apps"], "default", {"metadata": {"name": "rs"}, "spec": spec}).value
 
 
@@ -308,3 +311,14 @@ def test_a_namespace_goes_when_the_last_thing_in_it_has_gone(registry: Registry)
         registry.create(PODS, "team", pod("late"))
     registry.deletion.delete(PODS, "team", "bound", DeleteOptions(grace_period_seconds=0))
     assert registry.store.get("namespaces", "", "team") is None
+
+
+def test_a_claim_gets_a_volume_and_a_class_once(registry: Registry) -> None:
+    claims = BY_KEY["persistentvolumeclaims"]
+    spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    stored = registry.create(claims, "default", {"metadata": {"name": "data"}, "spec": spec}).value
+    for name, value in (("storageClassName", "fast"), ("volumeName", "disk-1")):
+        stored = {**stored, "spec": {**stored["spec"], name: value}}
+        stored = registry.update(claims, "default", "data", stored).value
+        with pytest.raises(ApiError, match="spec is immutable after creation"):
+            registry.update(claims, "default", "data", {**stored, "spec": {**stored["spec"], name: "other"}})

@@ -4,10 +4,14 @@ from typing import Any
 
 import msgspec
 import yaml
+from aiohttp import web
 
 from kscheduler.simulation.apiserver import protobuf
-from kscheduler.simulation.objects.api_errors import Object, bad_request, unsupported_media_type
+from kscheduler.simulation.objects.api_errors import Object, bad_request, too_large, unsupported_media_type
 from kscheduler.simulation.objects.shapes import check_shape
+
+LIMIT = 3 * 1024 * 1024
+"""Bytes of a body; the real server's limit."""
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -17,6 +21,18 @@ STRATEGIC_PATCH = "application/strategic-merge-patch+json"
 APPLY_PATCH = "application/apply-patch+yaml"
 
 PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
+
+
+async def read(request: web.BaseRequest) -> bytes:
+    """The whole body. Raises 413 as soon as it is longer than the limit: what is not read takes no memory."""
+    if (request.content_length or 0) > LIMIT:
+        raise too_large(LIMIT)
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > LIMIT:
+            raise too_large(LIMIT)
+    return bytes(body)
 
 
 def media_type(content_type: str) -> str:

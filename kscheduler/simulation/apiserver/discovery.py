@@ -14,12 +14,28 @@ from kscheduler.simulation.objects.api_errors import Object, method_not_allowed,
 from kscheduler.simulation.objects.resources import Resource, group_versions
 
 VERSION = "v1.36.3"
+_OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
+"""Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:
+there is nothing that version 3 lacks.
+"""
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
 _BINDING_KIND = {"group": "", "version": "v1", "kind": "Binding"}
 _EVICTION_KIND = {"group": "policy", "version": "v1", "kind": "Eviction"}
-_SUBRESOURCE_KINDS = {"scale": _SCALE_KIND, "binding": _BINDING_KIND, "eviction": _EVICTION_KIND}
-_SUBRESOURCE_VERBS = {"log": ["get"], "binding": ["create"], "eviction": ["create"], "finalize": ["update"]}
+_TOKEN_KIND = {"group": "authentication.k8s.io", "version": "v1", "kind": "TokenRequest"}
+_SUBRESOURCE_KINDS = {
+    "scale": _SCALE_KIND,
+    "binding": _BINDING_KIND,
+    "eviction": _EVICTION_KIND,
+    "token": _TOKEN_KIND,
+}
+_SUBRESOURCE_VERBS = {
+    "log": ["get"],
+    "binding": ["create"],
+    "eviction": ["create"],
+    "finalize": ["update"],
+    "token": ["create"],
+}
 
 
 def version_info() -> Object:
@@ -147,6 +163,8 @@ class Discovery:
         if path in {"/api", "/apis"} and wants_aggregated_discovery(request.headers.get("Accept", "")):
             body = encode(aggregated(core=path == "/api"))
             return web.Response(body=body, headers={"Content-Type": DISCOVERY_TYPE, "Vary": "Accept"})
+        if path == "/openapi/v2":
+            return web.Response(headers={"Content-Type": _OPENAPI_V2})
         body = self._encoded(path)
         return web.Response(body=body, content_type="application/json")
 

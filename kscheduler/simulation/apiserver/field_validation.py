@@ -1,61 +1,91 @@
-"""Fields that no kind has: refused, warned about or passed over, as `fieldValidation` of the request says.
+"""Bodies that do not fit their kind: wrong types are refused, unknown fields as `fieldValidation` of the request says.
 
-kubectl asks for Strict. A client that does not ask is not checked (the real server would warn), so that the writes of a
-benchmark never walk through schemas.
+kubectl asks for Strict. A client that does not ask is warned, as on the real server.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from kscheduler.simulation.apiserver.openapi import element_type, model_fields, model_named, model_of
-from kscheduler.simulation.objects.api_errors import Object, bad_request
+from kscheduler.simulation.apiserver.rendering import encode
+from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, invalid
+from kscheduler.simulation.objects.field_rules import bad_value
 from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.typed.api_types import ApiType, type_of_kind, type_of_resource
+from kscheduler.simulation.typed.applied import go_text
+from kscheduler.simulation.typed.decoding import Decoding, DecodingError
 
-_UNCHECKED = frozenset({"str", "int", "float", "bool", "datetime", "object"})
+_SCHEME = "pkg/runtime/scheme.go:111"
+_MODES = ("Ignore", "Strict", "Warn")
+_SHOWN_BYTES = 30
+_TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-def check(resource: Resource, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
-    """Warnings to send along. Raises 400 when validation is strict and the object has unknown fields."""
-    mode = query.get("fieldValidation", "Ignore")
-    if mode not in {"Ignore", "Warn", "Strict"}:
-        raise bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: "Ignore", "Strict", "Warn"')
+def check_body(resource: Resource, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
+    """Warnings to send along with the answer to a create or an update. Raises 400 for what does not fit."""
+    kind = type_of_resource(resource)
+    try:
+        return () if kind is None else _fits(kind, value, query)
+    except DecodingError as error:
+        raise bad_request(f"{_handled(resource)}: {error}") from error
+
+
+def check_patched(resource: Resource, value: Object, query: Mapping[str, str], patch: Any) -> tuple[str, ...]:
+    """Warnings to send along with the answer to a patch. Raises 422 for what came out of it and does not fit.
+
+    Args:
+        resource: what is patched.
+        value: the outcome.
+        query: of the request.
+        patch: a strategic patch, which the refusal shows; None: of another type, and the outcome is shown.
+    """
+    kind = type_of_resource(resource)
+    try:
+        return () if kind is None else _fits(kind, value, query)
+    except DecodingError as error:
+        if patch is None:
+            cause = bad_value("patch", encode(value).decode(), str(error))
+        else:
+            cause = bad_value("patch", go_text(patch), error.conversion or str(error))
+        raise invalid("", "", "", [cause]) from error
+
+
+def _fits(kind: ApiType, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
+    mode = query.get("fieldValidation") or "Warn"
+    if mode not in _MODES:
+        supported = ", ".join(f'"{name}"' for name in _MODES)
+        raise bad_request(f'fieldValidation: Unsupported value: "{mode}": supported values: {supported}')
+    decoding = Decoding()
+    decoding.read(kind, value)
     if mode == "Ignore":
         return ()
-    unknown = tuple(f'unknown field "{path}"' for path in unknown_fields(resource, value))
+    unknown = tuple(f'unknown field "{path}"' for path in decoding.unknown)
     if unknown and mode == "Strict":
-        where = f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}'
-        raise bad_request(f"{where}: strict decoding error: {', '.join(unknown)}")
+        raise DecodingError(f"strict decoding error: {', '.join(unknown)}")
     return unknown
 
 
-def unknown_fields(resource: Resource, value: Object) -> list[str]:
-    """Paths of fields that the kind does not have, in the object's order."""
-    model = model_of(resource)
-    return [] if model is None else list(_unknown(model, value, ""))
+def _handled(resource: Resource, kind: str = "", version: str = "") -> str:
+    given, known = kind or resource.kind, version or resource.version
+    return f'{given} in version "{known}" cannot be handled as a {resource.kind}'
 
 
-def _unknown(model: Any, value: Object, prefix: str) -> Iterator[str]:
-    known = {shown: type_name for shown, type_name, _ in model_fields(model)}
-    for name, part in value.items():
-        path = f"{prefix}.{name}" if prefix else name
-        if name in known:
-            yield from _unknown_in(known[name], part, path)
-        else:
-            yield path
-
-
-def _unknown_in(type_name: str, value: Any, path: str) -> Iterator[str]:
-    element = element_type(type_name)
-    if element in _UNCHECKED or element.startswith(("list[", "dict(")):
+def check_kind(resource: Resource, value: Object) -> None:
+    """Refuse an object of another kind than the path's. Raises 400."""
+    kind, group_version = value.get("kind") or resource.kind, value.get("apiVersion") or resource.group_version
+    if (kind, group_version) == (resource.kind, resource.group_version):
         return
-    model = model_named(element)
-    if type_name.startswith("list[") and isinstance(value, list):
-        for place, part in enumerate(value):
-            if isinstance(part, dict):
-                yield from _unknown(model, part, f"{path}[{place}]")
-    elif type_name.startswith("dict(") and isinstance(value, dict):
-        for name, part in value.items():
-            if isinstance(part, dict):
-                yield from _unknown(model, part, f"{path}.{name}")
-    elif isinstance(value, dict):
-        yield from _unknown(model, value, path)
+    group, _, version = str(group_version).rpartition("/")
+    if type_of_kind(group, version, str(kind)) is None:
+        why = f'no kind "{kind}" is registered for version "{group_version}" in scheme "{_SCHEME}"'
+    else:
+        internal = resource.group.partition(".")[0] or "core"
+        why = f"converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+    raise bad_request(f"{_handled(resource, str(kind), version)}: {why}")
+
+
+def unrecognized(resource: Resource, body: bytes, found: str) -> ApiError:
+    """400 for a body that is JSON and no object."""
+    shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
+    why = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
+    message = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
+    return bad_request(f"{message}json parse error: {why} ({shown})")

@@ -17,13 +17,14 @@ from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import Form, form_of
 from kscheduler.simulation.apiserver.rendering import encode, render_object, render_page
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.objects import subresources
+from kscheduler.simulation.objects import access, access_reviews, subresources
 from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, method_not_allowed
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
 from kscheduler.simulation.objects.request_path import ResourcePath, parse_path
 from kscheduler.simulation.objects.resources import PODS
 from kscheduler.simulation.objects.selectors import parse_selection
 from kscheduler.simulation.objects.store import Record
+from kscheduler.simulation.typed.decoding import json_type
 
 _log = logging.getLogger(__name__)
 _RETURNS_DELETED = frozenset(
@@ -75,11 +76,19 @@ class Handlers:
         if path is None:
             return self._discovery.answer(request)
         verb = self._verb(request.method, path)
+        if "Impersonate-User" in request.headers:
+            self._authorize(request, path)
         return await verb(request, path)
 
+    def _authorize(self, request: web.BaseRequest, path: ResourcePath) -> None:
+        """Who acts as somebody else may do what that one may. Raises 403."""
+        user, asked = requester(request), asked_of(request, path)
+        if not access.allows(self._registry.store, user, asked):
+            raise access.refusal(user, asked)
+
     def _verb(self, method: str, path: ResourcePath) -> "Verb":
-        if path.subresource in {"binding", "eviction", "log", "scale"}:
-            verbs = _SPECIAL.get(path.subresource, {})
+        if path.subresource in _SPECIAL:
+            verbs = _SPECIAL[path.subresource]
         elif path.name:
             verbs = _ON_OBJECT
         else:
@@ -109,33 +118,47 @@ class Handlers:
         return await self._watches.serve(request, watch)
 
     async def _create(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = await self._typed_body(request, path)
         if path.resource.key == "bindings":
             name = (body.get("metadata") or {}).get("name", "")
             return self._bound(request, path, name, body)
         if path.resource.namespaced and not path.namespace:
             raise method_not_allowed()
-        self._check_kind(path, body)
-        warnings = field_validation.check(path.resource, body, request.query)
+        if path.resource.kind in access_reviews.REVIEWS:
+            return self._review(request, path, body)
+        warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
         record = self._registry.create(path.resource, path.namespace, body, options)
         return self._object(request, path, record, 201, warnings)
 
+    def _review(self, request: web.BaseRequest, path: ResourcePath, body: Object) -> web.Response:
+        warnings = field_validation.check_body(path.resource, body, request.query)
+        kind = {"kind": path.resource.kind, "apiVersion": path.resource.group_version}
+        review = {**kind, "metadata": body.get("metadata") or {}, **body}
+        user = requester(request)
+        answer = access_reviews.answer(self._registry.store, path.resource.kind, review, user, self._registry.now())
+        return _warned(respond(encode(answer), 201), warnings)
+
+    async def _create_token(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
+        self._registry.get(path.resource, path.namespace, path.name)
+        asked = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
+        answer = access_reviews.token_request(path.namespace, path.name, asked, self._registry.now())
+        return respond(encode(answer), 201)
+
     async def _update(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
-        self._check_kind(path, body)
-        warnings = field_validation.check(path.resource, body, request.query)
+        body = await self._typed_body(request, path)
+        warnings = field_validation.check_body(path.resource, body, request.query)
         options = write_options(request.query)
         arguments = (path.resource, path.namespace, path.name, body, options, path.subresource)
         return self._object(request, path, self._registry.update(*arguments), 200, warnings)
 
     async def _patch(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        patch = patching.read_patch(await request.read(), request.headers.get("Content-Type", ""))
+        patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
         outcome = patching.patch_object(self._registry, path, patch, write_options(request.query), request.query)
         return self._object(request, path, outcome.record, 201 if outcome.created else 200, outcome.warnings)
 
     async def _delete(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         options = subresources.delete_options(body, request.query)
         record = self._registry.deletion.delete(path.resource, path.namespace, path.name, options)
         is_gone = self._registry.store.get(path.resource.collection, path.namespace, path.name) is None
@@ -144,7 +167,7 @@ class Handlers:
         return self._object(request, path, record)
 
     async def _delete_collection(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         options = subresources.delete_options(body, request.query)
         selection = parse_selection(request.query, path.resource, path.namespace)
         page = list_page(self._registry.store, path.resource, selection, {})
@@ -156,7 +179,7 @@ class Handlers:
         return respond(render_page(path.resource, page, Form.PLAIN, self._registry.now()))
 
     async def _bind(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         return self._bound(request, path, path.name, body)
 
     def _bound(self, request: web.BaseRequest, path: ResourcePath, name: str, body: Object) -> web.Response:
@@ -164,7 +187,7 @@ class Handlers:
         return respond(encode(subresources.bind(self._registry, path.namespace, name, body, options)), 201)
 
     async def _evict(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
-        body = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+        body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         dry_run = write_options(request.query).dry_run
         answer = subresources.evict(self._registry, path.namespace, path.name, body, dry_run=dry_run)
         return respond(encode(answer), 201)
@@ -182,10 +205,10 @@ class Handlers:
     async def _put_scale(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         record = self._registry.get(path.resource, path.namespace, path.name)
         if request.method == "PATCH":
-            patch = patching.read_patch(await request.read(), request.headers.get("Content-Type", ""))
+            patch = patching.read_patch(await bodies.read(request), request.headers.get("Content-Type", ""))
             scale = patching.merged(subresources.scale_of(record.value), patch, {})
         else:
-            scale = bodies.decode_object(await request.read(), request.headers.get("Content-Type", ""))
+            scale = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
         options = write_options(request.query)
         written = subresources.set_scale(self._registry, path.resource, record, scale, options)
         return respond(encode(subresources.scale_of(written.value)))
@@ -201,19 +224,42 @@ class Handlers:
         form = form_of(request.headers.get("Accept", ""))
         include = request.query.get("includeObject", "")
         response = respond(render_object(path.resource, record, form, self._registry.now(), include), status)
-        for warning in warnings:
-            response.headers.add("Warning", f'299 - "{warning}"')
-        return response
+        return _warned(response, warnings)
 
-    def _check_kind(self, path: ResourcePath, body: Object) -> None:
-        resource = path.resource
-        kind, group_version = body.get("kind") or resource.kind, body.get("apiVersion") or resource.group_version
-        if (kind, group_version) != (resource.kind, resource.group_version):
-            given, expected = (
-                f"{kind} in version {group_version}",
-                f"{resource.kind} in version {resource.group_version}",
-            )
-            raise bad_request(f"the object provided ({given}) does not match the expected one ({expected})")
+    async def _typed_body(self, request: web.BaseRequest, path: ResourcePath) -> Object:
+        """The object in the body, of the path's kind. Raises 400, 413 or 415."""
+        body, content_type = await bodies.read(request), request.headers.get("Content-Type", "")
+        value = bodies.decode(body, content_type) if body else {}
+        if not isinstance(value, dict):
+            raise field_validation.unrecognized(path.resource, body, json_type(value))
+        if path.resource.key != "bindings":
+            field_validation.check_kind(path.resource, value)
+        return value
+
+
+def _warned(response: web.Response, warnings: tuple[str, ...]) -> web.Response:
+    for warning in warnings:
+        escaped = warning.replace("\\", r"\\").replace('"', r"\"")
+        response.headers.add("Warning", f'299 - "{escaped}"')
+    return response
+
+
+def requester(request: web.BaseRequest) -> access.User:
+    """Who a request acts for: the administrator, unless it impersonates somebody."""
+    if "Impersonate-User" not in request.headers:
+        return access.ADMIN
+    return access.user_of(request.headers, tuple(request.headers.getall("Impersonate-Group", ())))
+
+
+def asked_of(request: web.BaseRequest, path: ResourcePath) -> access.Attributes:
+    """What a request wants to do, in the words of role-based access."""
+    verb = _VERBS[request.method]
+    if verb == "get" and (not path.name or request.query.get("watch") in {"1", "true"}):
+        verb = "watch" if request.query.get("watch") in {"1", "true"} else "list"
+    if verb == "delete" and not path.name:
+        verb = "deletecollection"
+    plural = f"{path.resource.plural}/{path.subresource}" if path.subresource else path.resource.plural
+    return access.Attributes(verb, path.resource.group, plural, path.namespace, path.name)
 
 
 def _deleted_status(path: ResourcePath, record: Record) -> Object:
@@ -223,6 +269,7 @@ def _deleted_status(path: ResourcePath, record: Record) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
 
+_VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 Verb = Callable[[web.BaseRequest, ResourcePath], Awaitable[web.StreamResponse]]
 
 _ON_COLLECTION = {"GET": Handlers._list, "POST": Handlers._create, "DELETE": Handlers._delete_collection}
@@ -236,5 +283,6 @@ _SPECIAL = {
     "binding": {"POST": Handlers._bind},
     "eviction": {"POST": Handlers._evict},
     "log": {"GET": Handlers._get_log},
+    "token": {"POST": Handlers._create_token},
     "scale": {"GET": Handlers._get_scale, "PUT": Handlers._put_scale, "PATCH": Handlers._put_scale},
 }

@@ -1,32 +1,38 @@
 """OpenAPI v3 documents of the served kinds, as kubectl reads them for apply, validation and explain.
 
-Schemas are derived at first use from the typed models that kubernetes_asyncio generates from the API, so that no copy
-of the API's schema has to be kept here; merge keys come from `merge_schema`. Only these documents and strict field
-validation touch the models: importing them takes half a second, and no scheduler asks for them.
+Schemas come from the table of API types, so that no copy of the API's schema has to be kept here. Descriptions are our
+own and short (`typed/descriptions.txt`): of what a scheduler reads, and of what its users write.
 """
 
-import importlib
-import re
-from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from pathlib import Path
 
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.resources import Resource, group_versions
-from kscheduler.simulation.patches.merge_schema import DEFAULT, Fields, Merge, fields_of
+from kscheduler.simulation.typed import api_types
+from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, type_of_resource
 
-_MODELS = "kubernetes_asyncio.client.models"
-_MODEL_PREFIXES = ("V1", "ResourceV1", "CoreV1")
-_SCALARS: dict[str, Object] = {
-    "str": {"type": "string"},
-    "int": {"type": "integer"},
-    "float": {"type": "number"},
-    "bool": {"type": "boolean"},
-    "datetime": {"type": "string", "format": "date-time"},
-    "object": {"x-kubernetes-preserve-unknown-fields": True},
-}
-_DESCRIPTION = re.compile(r"\n\n\s+(?P<text>\S.*?)\s*# noqa", re.DOTALL)
 _REFERENCE = "#/components/schemas/"
+_DESCRIPTIONS = Path(api_types.__file__).with_name("descriptions.txt")
+_QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
+_INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
+_OWN_SCHEMAS: dict[Form, tuple[str, Object]] = {
+    Form.QUANTITY: (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    Form.INT_OR_STRING: (
+        _INT_OR_STRING,
+        {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
+    ),
+}
+_SCALARS: dict[Form, Object] = {
+    Form.TEXT: {"type": "string"},
+    Form.BOOLEAN: {"type": "boolean"},
+    Form.FLOAT: {"type": "number", "format": "double"},
+    Form.TIME: {"type": "string", "format": "date-time"},
+    Form.MICRO_TIME: {"type": "string", "format": "date-time"},
+    Form.DURATION: {"type": "string"},
+    Form.BYTES: {"type": "string", "format": "byte"},
+    Form.ANY: {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+}
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 _PATCH_TYPES = (
     "application/json-patch+json",
@@ -36,37 +42,25 @@ _PATCH_TYPES = (
 )
 
 
-@cache
-def model_of(resource: Resource) -> type | None:
-    """The generated class of a kind; None if there is none."""
-    models = importlib.import_module(_MODELS)
-    preferred = ("EventsV1",) if resource.stored_as else (resource.version.capitalize(), *_MODEL_PREFIXES)
-    for prefix in preferred:
-        model: type | None = getattr(models, f"{prefix}{resource.kind}", None)
-        if model is not None:
-            return model
-    return None
+COMMON = {
+    "apiVersion": "API group and version of this object.",
+    "kind": "What this object is.",
+    "metadata": "Name, namespace, labels, and what the server keeps about the object.",
+}
+"""Of fields that every kind has."""
 
 
 @cache
-def model_named(name: str) -> type:
-    """The generated class called `name`."""
-    found: type = getattr(importlib.import_module(_MODELS), name)
-    return found
+def descriptions() -> dict[str, str]:
+    """What is said of a struct (`core/v1.Pod`) or a field (`core/v1.PodSpec.nodeName`)."""
+    lines = (line for line in _DESCRIPTIONS.read_text().splitlines() if line and not line.startswith("#"))
+    return dict(line.split(": ", 1) for line in lines)
 
 
-def model_fields(model: Any) -> Iterator[tuple[str, str, str]]:
-    """(JSON name, type, Python name) of each field of a generated class."""
-    for name, type_name in model.openapi_types.items():
-        yield model.attribute_map[name], type_name, name
-
-
-def element_type(type_name: str) -> str:
-    """The type inside `list[...]` or `dict(str, ...)`, else the type itself."""
-    for opening, closing in (("list[", "]"), ("dict(str, ", ")")):
-        if type_name.startswith(opening):
-            return type_name.removeprefix(opening).removesuffix(closing)
-    return type_name
+def schema_name(key: str) -> str:
+    """A struct's name in documents: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`."""
+    package = "io.k8s.apimachinery.pkg.apis" if key.startswith("meta/") else "io.k8s.api"
+    return f"{package}.{key.replace('/', '.')}"
 
 
 class _Document:
@@ -77,13 +71,14 @@ class _Document:
 
     def add_kind(self, resource: Resource) -> None:
         """The schema of a kind and of everything below it."""
-        model: Any = model_of(resource)
-        if model is None:
+        kind = type_of_resource(resource)
+        if kind is None:
             return
-        kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
-        name = self._add(model, fields_of(resource.kind))
-        self.schemas[name]["x-kubernetes-group-version-kind"] = [kind]
-        self.schemas[f"{name}List"] = self._list_schema(resource, name)
+        named = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+        name = self._add(kind)
+        self.schemas[name]["x-kubernetes-group-version-kind"] = [named]
+        if "list" in resource.verbs:
+            self.schemas[f"{name}List"] = self._list_schema(resource, name)
 
     def _list_schema(self, resource: Resource, name: str) -> Object:
         kind = {"group": resource.group, "version": resource.version, "kind": resource.list_kind}
@@ -91,43 +86,60 @@ class _Document:
         properties = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "items": items}
         return {"type": "object", "properties": properties, "x-kubernetes-group-version-kind": [kind]}
 
-    def _add(self, model: Any, fields: Fields) -> str:
-        name: str = model.__name__
-        if name not in self.schemas:
-            schema = self.schemas[name] = {"type": "object", "properties": {}}
-            for shown, type_name, python_name in model_fields(model):
-                schema["properties"][shown] = self._property(model, type_name, python_name, fields.get(shown, DEFAULT))
+    def _add(self, struct: ApiType) -> str:
+        name = schema_name(struct.key)
+        if name in self.schemas:
+            return name
+        schema: Object = {"type": "object"}
+        self.schemas[name] = schema
+        if struct.key in descriptions():
+            schema["description"] = descriptions()[struct.key]
+        schema["properties"] = {
+            field.name: self._property(struct, field) for field in struct.fields.values() if field.name
+        }
+        required = [field.name for field in struct.fields.values() if field.is_required]
+        if required:
+            schema["required"] = required
         return name
 
-    def _property(self, model: Any, type_name: str, python_name: str, merge: Merge) -> Object:
-        schema = self._type(type_name, merge)
-        match = _DESCRIPTION.search(getattr(model, python_name).__doc__ or "")
-        if match:
-            schema["description"] = " ".join(match["text"].split())
+    def _property(self, struct: ApiType, field: ApiField) -> Object:
+        schema = {**self._type(field.type), **_list_extensions(field)}
+        text = descriptions().get(f"{struct.key}.{field.name}") or COMMON.get(field.name)
+        if text:
+            schema["description"] = text
+        if field.enum:
+            schema["enum"] = list(field.enum)
         return schema
 
-    def _type(self, type_name: str, merge: Merge) -> Object:
-        if type_name.startswith("list["):
-            items = self._type(element_type(type_name), Merge(fields=merge.fields))
-            return {"type": "array", "items": items, **_list_extensions(merge)}
-        if type_name.startswith("dict("):
-            return {"type": "object", "additionalProperties": self._type(element_type(type_name), DEFAULT)}
-        if type_name in _SCALARS:
-            return dict(_SCALARS[type_name])
-        name = self._add(model_named(type_name), merge.fields)
-        # Siblings of a bare $ref are ignored in OpenAPI 3.0, hence the wrapping that the real server uses too.
-        return {"allOf": [{"$ref": _REFERENCE + name}], "default": {}}
+    def _type(self, kind: ApiType) -> Object:
+        if kind.form is Form.STRUCT:
+            # Siblings of a bare $ref are ignored in OpenAPI 3.0, hence the wrapping that the real server uses too.
+            return {"allOf": [{"$ref": _REFERENCE + self._add(kind)}], "default": {}}
+        if kind.form is Form.LIST and kind.element is not None:
+            return {"type": "array", "items": self._type(kind.element)}
+        if kind.form is Form.MAP and kind.element is not None:
+            return {"type": "object", "additionalProperties": self._type(kind.element)}
+        if kind.form is Form.INTEGER:
+            return {"type": "integer", "format": f"int{kind.bits}"}
+        if kind.form in _OWN_SCHEMAS:
+            name, schema = _OWN_SCHEMAS[kind.form]
+            self.schemas[name] = schema
+            return {"allOf": [{"$ref": _REFERENCE + name}]}
+        return dict(_SCALARS[kind.form])
 
 
-def _list_extensions(merge: Merge) -> Object:
-    if merge.is_set:
-        return {"x-kubernetes-list-type": "set", "x-kubernetes-patch-strategy": "merge"}
-    extensions: Object = {"x-kubernetes-list-type": "atomic"}
-    if merge.keys:
-        extensions = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(merge.keys)}
-    if merge.merge_key:
-        extensions["x-kubernetes-patch-strategy"] = "merge"
-        extensions["x-kubernetes-patch-merge-key"] = merge.merge_key
+def _list_extensions(field: ApiField) -> Object:
+    extensions: Object = {}
+    if field.keys:
+        extensions = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(field.keys)}
+    elif field.is_set:
+        extensions = {"x-kubernetes-list-type": "set"}
+    elif field.type.form is Form.LIST:
+        extensions = {"x-kubernetes-list-type": "atomic"}
+    if field.patch_strategy:
+        extensions["x-kubernetes-patch-strategy"] = field.patch_strategy
+    if field.merge_key:
+        extensions["x-kubernetes-patch-merge-key"] = field.merge_key
     return extensions
 
 
@@ -137,6 +149,8 @@ def _paths(resource: Resource) -> Object:
     collection = (
         f"{prefix}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{prefix}/{resource.plural}"
     )
+    if "get" not in resource.verbs:
+        return {collection: {"post": _operation(resource, "post", "post")}}
     actions = {"get": "get", "put": "put", "patch": "patch", "delete": "delete"}
     on_object = {method: _operation(resource, method, action) for method, action in actions.items()}
     on_collection = {"get": _operation(resource, "get", "list"), "post": _operation(resource, "post", "post")}

@@ -28,6 +28,9 @@ from kscheduler.simulation.objects.request_path import ResourcePath
 from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.patches import merge_schema, server_side_apply, strategic_merge
+from kscheduler.simulation.typed.api_types import type_of_resource
+from kscheduler.simulation.typed.applied import check_applied
+from kscheduler.simulation.typed.decoding import json_type
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +58,9 @@ def read_patch(body: bytes, content_type: str) -> Patch:
     content = bodies.decode(body, bodies.APPLY_PATCH if kind == bodies.APPLY_PATCH else bodies.JSON)
     expected = list if kind == bodies.JSON_PATCH else dict
     if not isinstance(content, expected):
-        raise bad_request(f"cannot read the patch: expected a JSON {expected.__name__} for {kind}")
+        wanted = "jsonpatch.Patch" if expected is list else "map[string]interface {}"
+        found = f"json: cannot unmarshal {json_type(content)} into Go value of type {wanted}"
+        raise bad_request(f"error decoding patch: {found}")
     return Patch(kind, content)
 
 
@@ -88,18 +93,16 @@ def merged(current: Object, patch: Patch, fields: merge_schema.Fields) -> Object
 def _json_patched(current: Object, operations: list[Any]) -> Object:
     try:
         patched = jsonpatch.apply_patch(copy.deepcopy(current), operations)
-    except jsonpatch.JsonPatchTestFailed as error:
-        raise _unprocessable(f"testing value failed: {error}") from error
     except (jsonpatch.JsonPatchException, jsonpointer.JsonPointerException, TypeError, KeyError) as error:
-        raise _unprocessable(str(error)) from error
+        raise _unprocessable() from error
     if not isinstance(patched, dict):
-        raise _unprocessable("the patched document is not an object")
+        raise _unprocessable()
     return patched
 
 
-def _unprocessable(why: str) -> ApiError:
-    message = f"the server rejected our request due to an error in our request: {why}"
-    return ApiError(422, "Invalid", message)
+def _unprocessable() -> ApiError:
+    """422 for a JSON patch that does not apply. The real server says no more than this either."""
+    return ApiError(422, "Invalid", "the server rejected our request due to an error in our request")
 
 
 def patch_object(
@@ -114,7 +117,8 @@ def patch_object(
     current = event_views.shown(path.resource, record.value)
     patched = merged(current, patch, merge_schema.fields_of(path.resource.kind))
     _check_identity(path, current, patched)
-    warnings = field_validation.check(path.resource, patched, query)
+    shown = patch.content if patch.type == bodies.STRATEGIC_PATCH else None
+    warnings = field_validation.check_patched(path.resource, patched, query, shown)
     return PatchOutcome(registry.replace(path.resource, record, patched, options, path.subresource), warnings=warnings)
 
 
@@ -145,8 +149,11 @@ def _apply(
         raise bad_request(
             'PatchOptions.meta.k8s.io "" is invalid: fieldManager: Required value: is required for apply patch'
         )
+    kind = type_of_resource(path.resource)
+    if kind is not None:
+        check_applied(kind, patch.content)
     applied = _identified(path, patch.content)
-    warnings = field_validation.check(path.resource, applied, query)
+    warnings = field_validation.check_body(path.resource, applied, query)
     current = event_views.shown(path.resource, record.value) if record else None
     if current is not None:
         _check_identity(path, current, {**applied, "metadata": {**current["metadata"], **applied["metadata"]}})

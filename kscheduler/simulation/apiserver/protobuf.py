@@ -1,18 +1,23 @@
-r"""Protobuf request bodies of the few types that kubectl's typed commands send, turned into plain objects.
+r"""Protobuf request bodies, which kubectl's typed commands send, turned into plain objects.
 
 `kubectl create namespace` and its siblings (kubectl 1.32 and later) send protobuf and have no fallback. The format is
-an envelope, `k8s\0` and an `Unknown` message with the type and the raw bytes; what these mean is a table of field
-numbers per message (`protobuf_types`). Go writes zero values of plain fields too; they are dropped here as JSON's
-`omitempty` would, except for fields that the table marks as pointers.
+an envelope, `k8s\0` and an `Unknown` message with the type and the raw bytes; what these mean says the table of API
+types, which has the number of each field. Go writes zero values of plain fields too; they are dropped here as JSON's
+`omitempty` would drop them.
 
-Limits: decoding only, and only what the tables name; anything else is refused, never half read.
+Limits: decoding only, and only kinds of the table; a field that it does not have is refused, never half read.
 """
 
+import base64
+import struct
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from typing import Any
 
-from kscheduler.simulation.apiserver.protobuf_types import KINDS, Field, Message, Shape
+import msgspec
+
 from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, unsupported_media_type
+from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, table, type_of_kind
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
@@ -34,10 +39,15 @@ def _decode_envelope(body: bytes) -> Object:
     parts = {number: value for number, _, value in _fields(body) if isinstance(value, bytes)}
     meta = {number: value.decode() for number, _, value in _fields(parts.get(1, b"")) if isinstance(value, bytes)}
     group_version, kind = meta.get(1, ""), meta.get(2, "")
-    message = KINDS.get(kind)
-    if message is None:
+    group, _, version = group_version.rpartition("/")
+    meant = table().type_of("meta/v1.DeleteOptions") if kind == "DeleteOptions" else type_of_kind(group, version, kind)
+    if meant is None:
         raise _refusal(f"{kind} objects are not read from protobuf here")
-    return {"apiVersion": group_version, "kind": kind, **_decode_message(parts.get(2, b""), message, kind)}
+    return {
+        "apiVersion": group_version,
+        "kind": kind,
+        **_decode_struct(_as_bytes(parts.get(2, b""), kind), meant, kind),
+    }
 
 
 def _refusal(why: str) -> ApiError:
@@ -80,52 +90,89 @@ def _varint(body: bytes, place: int) -> tuple[int, int]:
     raise IndexError("a number of more than ten bytes")
 
 
-def _decode_message(body: bytes, message: Message, path: str) -> Object:
+def _decode_struct(body: bytes, kind: ApiType, path: str) -> Object:
     decoded: Object = {}
     for number, _, value in _fields(body):
-        field = message.get(number)
+        field = kind.by_number.get(number)
         if field is None:
             raise _refusal(f"field number {number} of {path} is not known")
-        _set_field(decoded, field, value, f"{path}.{field.name}")
+        if field.name:
+            _set_field(decoded, field, value, f"{path}.{field.name}")
+        else:  # an embedded struct is a message of its own here, and part of the outer one in JSON
+            decoded |= _decode_struct(_as_bytes(value, path), field.type, path)
     return decoded
 
 
-def _set_field(decoded: Object, field: Field, value: int | bytes, path: str) -> None:
-    if field.shape is Shape.IGNORED:
-        return
-    if field.shape is Shape.MAP:
-        key, item = _decode_entry(_as_bytes(value, path), field, path)
+def _set_field(decoded: Object, field: ApiField, value: int | bytes, path: str) -> None:
+    kind = field.type
+    if kind.form is Form.MAP and kind.element is not None:
+        key, item = _decode_entry(_as_bytes(value, path), kind.element, path)
         decoded.setdefault(field.name, {})[key] = item
-        return
-    shown = _decode_value(field, value, path)
-    if field.is_list:
-        decoded.setdefault(field.name, []).append(shown)
-    elif shown or field.is_pointer:
-        decoded[field.name] = shown
+    elif kind.form is Form.LIST and kind.element is not None and not kind.key:
+        decoded.setdefault(field.name, []).append(_decode_value(kind.element, value, path))
+    else:
+        shown = _decode_value(kind, value, path)
+        is_written = field.is_pointer or (field.is_always_written and kind.form is not Form.STRUCT)
+        if shown or (is_written and shown is not None):
+            decoded[field.name] = shown
 
 
-def _decode_entry(entry: bytes, field: Field, path: str) -> tuple[str, Any]:
+def _decode_entry(entry: bytes, kind: ApiType, path: str) -> tuple[str, Any]:
     parts = {number: value for number, _, value in _fields(entry)}
     key = _as_bytes(parts.get(1, b""), path).decode()
-    item = Field(field.name, Shape.QUANTITY if field.message is not None else Shape.TEXT)
-    return key, _decode_value(item, parts.get(2, b""), path)
+    return key, _decode_value(kind, parts.get(2, b""), path)
 
 
-def _decode_value(field: Field, value: int | bytes, path: str) -> Any:
-    match field.shape:
-        case Shape.INTEGER:
+def _decode_value(kind: ApiType, value: int | bytes, path: str) -> Any:
+    match kind.form:
+        case Form.INTEGER:
             return _signed(_as_int(value, path))
-        case Shape.BOOLEAN:
+        case Form.BOOLEAN:
             return bool(_as_int(value, path))
-        case Shape.TEXT:
+        case Form.TEXT:
             return _as_bytes(value, path).decode()
-        case Shape.QUANTITY:
-            texts = [part for number, _, part in _fields(_as_bytes(value, path)) if number == 1]
-            return _as_bytes(texts[0], path).decode() if texts else "0"
-        case Shape.INT_OR_STRING:
-            return _int_or_string(_as_bytes(value, path), path)
+        case Form.BYTES:
+            return base64.b64encode(_as_bytes(value, path)).decode()
+        case Form.FLOAT:
+            return struct.unpack("<d", _as_bytes(value, path))[0] if len(_as_bytes(value, path)) == 8 else 0.0
+        case Form.STRUCT:
+            return _decode_struct(_as_bytes(value, path), kind, path)
         case _:
-            return _decode_message(_as_bytes(value, path), field.message or {}, path)
+            return _decode_wrapped(kind, _as_bytes(value, path), path)
+
+
+def _decode_wrapped(kind: ApiType, body: bytes, path: str) -> Any:
+    """Types that are messages here and something simpler in JSON."""
+    if kind.form is Form.LIST and kind.element is not None:
+        return [_decode_value(kind.element, part, path) for number, _, part in _fields(body) if number == 1]
+    if kind.form is Form.INT_OR_STRING:
+        return _int_or_string(body, path)
+    parts = {number: part for number, _, part in _fields(body)}
+    if kind.form in {Form.TIME, Form.MICRO_TIME}:
+        return _moment(parts, is_fine=kind.form is Form.MICRO_TIME, path=path)
+    if kind.form is Form.DURATION:
+        return f"{_signed(_as_int(parts.get(1, 0), path)) / 1e9:g}s"
+    raw = _as_bytes(parts.get(1, b""), path)
+    if kind.form is Form.QUANTITY:
+        return raw.decode() or "0"
+    try:
+        return msgspec.json.decode(raw) if raw else None
+    except msgspec.DecodeError as error:
+        raise IndexError(f"{path} holds no JSON: {error}") from error
+
+
+def _moment(parts: dict[int, int | bytes], *, is_fine: bool, path: str) -> str | None:
+    seconds, nanoseconds = (_signed(_as_int(parts.get(number, 0), path)) for number in (1, 2))
+    if not parts:
+        return None
+    try:
+        moment = datetime.fromtimestamp(seconds, UTC)
+    except (OverflowError, ValueError, OSError):
+        return None  # Go's zero time lies before the year 1
+    if moment.year < 1970:
+        return None
+    fraction = f".{nanoseconds // 1000:06d}" if is_fine else ""
+    return f"{moment:%Y-%m-%dT%H:%M:%S}{fraction}Z"
 
 
 def _int_or_string(body: bytes, path: str) -> int | str:

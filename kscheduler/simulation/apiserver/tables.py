@@ -4,12 +4,14 @@ A kind has a list of columns, each a name, a priority (above 0 only with `-o wid
 the present to a cell. Kinds without a list of their own show name and age.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 
+from kscheduler.simulation.apiserver.columns import AGE, NAME, Column
+from kscheduler.simulation.apiserver.columns import at as _column
+from kscheduler.simulation.apiserver.columns import plain as _plain
+from kscheduler.simulation.apiserver.more_tables import MORE_COLUMNS
 from kscheduler.simulation.objects import storage_cells, workload_cells
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.durations import UNKNOWN, age
@@ -33,39 +35,6 @@ from kscheduler.simulation.objects.table_cells import (
     service_ports,
     volume_mode,
 )
-
-Cell = Callable[[Object, datetime], Any]
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """One column of a table."""
-
-    name: str
-    cell: Cell
-    wide: bool = False
-    type: str = "string"
-
-    def definition(self) -> Object:
-        """The column as `columnDefinitions` has it."""
-        form = "name" if self.name == "Name" else ""
-        return {"name": self.name, "type": self.type, "format": form, "description": "", "priority": int(self.wide)}
-
-
-def _created(value: Object, now: datetime) -> str:
-    return age(value["metadata"].get("creationTimestamp"), now)
-
-
-def _plain(cell: Callable[[Object], Any]) -> Cell:
-    return lambda value, _: cell(value)
-
-
-def _column(name: str, path: str, default: Any = "", *, wide: bool = False) -> Column:
-    return Column(name, _plain(lambda value: field(value, path, default)), wide)
-
-
-NAME = Column("Name", _plain(lambda value: value["metadata"]["name"]))
-AGE = Column("Age", _created)
 
 
 def _pods() -> tuple[Column, ...]:
@@ -301,6 +270,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         "daemonsets.apps": _daemon_sets(),
         "jobs.batch": _jobs(),
         "storageclasses.storage.k8s.io": _storage_classes(),
+        **MORE_COLUMNS,
     }
 )
 """Columns by resource."""

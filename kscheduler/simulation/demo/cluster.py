@@ -1,12 +1,13 @@
 """The embedded cluster as one program: API server, nodes, hollow kubelets, and the lines that say how to reach it."""
 
 import os
+import shlex
 import tempfile
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 import yaml
 
@@ -14,6 +15,8 @@ from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import running_controllers
 from kscheduler.simulation.demo import workload
+from kscheduler.simulation.demo.processes import first_cause
+from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
@@ -27,6 +30,9 @@ _STANDARD_CLASS = {
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 """The default class, as local clusters have one."""
+BOTH_NAMES = ("default-scheduler", "kscheduler")
+"""What `kubectl create deployment` writes into pods, and what kscheduler is called without a configuration."""
+
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
@@ -47,15 +53,74 @@ class ClusterOptions:
     """Whether POST /_faults is served."""
     kubeconfig: str = ""
     """Where to write it; empty: into a temporary folder that goes with the cluster."""
+    schedule: bool = False
+    """Whether a scheduler runs beside it, as a process that ends with it."""
+    scheduler_names: tuple[str, ...] = BOTH_NAMES
+    """Whose pods it schedules."""
+    scheduler_config: str = ""
+    """Its configuration file; empty: one profile per name."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
-    """Serve until SIGINT or SIGTERM. Raises OSError when the port or the kubeconfig's place cannot be had."""
-    with StopSignals() as signals:
-        async with embedded_cluster(options) as server, _kubeconfig_file(options, server) as path:
-            out.write(_greeting(options, server, path))
+    """Serve until SIGINT or SIGTERM.
+
+    Raises OSError when the port or the kubeconfig's place cannot be had, and DemoFailedError when the scheduler beside
+    the cluster does not start, or ends.
+    """
+    with StopSignals() as signals, tempfile.TemporaryDirectory(prefix="kscheduler-") as name:
+        path = _kubeconfig_path(options, name)
+        try:
+            async with embedded_cluster(options) as server:
+                write_kubeconfig(path, server)
+                await _serve_beside(options, server, path, signals, out)
+        except ExceptionGroup as group:
+            raise first_cause(group) from None
+
+
+async def _serve_beside(
+    options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Path, signals: StopSignals, out: TextIO
+) -> None:
+    """Tell how to reach the cluster, with a scheduler beside it if there is to be one, and wait for a signal."""
+    with tempfile.TemporaryDirectory(prefix="kscheduler-scheduler-") as folder:
+        async with _scheduler(options, reachable_url(server), folder) as who_schedules:
+            out.write(_greeting(options, server, kubeconfig))
+            out.write(who_schedules or _nobody_schedules(kubeconfig))
             out.flush()
             await signals.wait()
+
+
+@asynccontextmanager
+async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIterator[str]:
+    """What to say of the scheduler while it runs; empty when there is none."""
+    if not options.schedule:
+        yield ""
+        return
+    config = options.scheduler_config or _write_configuration(options.scheduler_names, folder)
+    log = Path(folder, "scheduler.log")
+    async with scheduler_process(url, log, ["--config", config]) as own_url:
+        whose = "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
+        yield f"kscheduler schedules the pods {whose}\n  {own_url}/metrics\n  its log: {log}\n"
+
+
+def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:
+    return Path(options.kubeconfig).absolute() if options.kubeconfig else Path(folder, "kubeconfig")
+
+
+def _write_configuration(names: tuple[str, ...], folder: str) -> str:
+    path = Path(folder, "config.yaml")
+    path.write_text(yaml.safe_dump(_configuration(names)))
+    return str(path)
+
+
+def _configuration(names: tuple[str, ...]) -> dict[str, Any]:
+    """A profile per name; one scheduler with one queue serves them all."""
+    group_version = "kubescheduler.config.k8s.io/v1"
+    return {
+        "apiVersion": group_version,
+        "kind": "KubeSchedulerConfiguration",
+        "leaderElection": {"leaderElect": False},
+        "profiles": [{"schedulerName": name} for name in names],
+    }
 
 
 @asynccontextmanager
@@ -86,14 +151,6 @@ def reachable_url(server: EmbeddedAPIServer) -> str:
     return f"{scheme}://{_EVERYWHERE.get(host.strip('[]'), host)}:{port}"
 
 
-@asynccontextmanager
-async def _kubeconfig_file(options: ClusterOptions, server: EmbeddedAPIServer) -> AsyncIterator[Path]:
-    with tempfile.TemporaryDirectory(prefix="kscheduler-") as folder:
-        path = Path(options.kubeconfig) if options.kubeconfig else Path(folder) / "kubeconfig"
-        write_kubeconfig(path, server)
-        yield path
-
-
 def write_kubeconfig(path: Path, server: EmbeddedAPIServer) -> None:
     """Write it whole or not at all: whoever waits for the file may read it as soon as it is there."""
     config = server.kubeconfig()
@@ -108,10 +165,19 @@ def _greeting(options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Pa
     kubelets = "hollow kubelets run their pods" if options.kubelets else "no kubelets: bound pods stay Pending"
     lines = [
         f"embedded cluster with {options.nodes} nodes on {url} ({kubelets}); Ctrl-C ends it",
-        f"  export KUBECONFIG={kubeconfig}",
+        f"  export KUBECONFIG={shlex.quote(str(kubeconfig))}",
         f"  kubectl --server {url} get nodes",
-        f"  kscheduler run --master {url}",
     ]
     if options.faults:
         lines.append(f"""  curl -X POST {url}/_faults -d '{{"do": "drop_watches"}}'""")
     return "\n".join(lines) + "\n"
+
+
+def _nobody_schedules(kubeconfig: Path) -> str:
+    """Pods would pend without a word, since who schedules is not part of a cluster."""
+    run = f"kscheduler run --kubeconfig {shlex.quote(str(kubeconfig))}"
+    return (
+        "nobody schedules here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"
+        f"  {run} --scheduler-name default-scheduler\n"
+        f"  {run}    # only pods with schedulerName: kscheduler\n"
+    )

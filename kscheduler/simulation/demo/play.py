@@ -6,11 +6,10 @@ Whatever way it ends, it ends the other two.
 """
 
 import asyncio
-import json
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,26 +21,25 @@ import yaml
 from kscheduler.aio import Service, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, Kind
-from kscheduler.client import APIClient, APIError, ClientError, plain_connection
+from kscheduler.client import APIClient, ClientError, plain_connection
 from kscheduler.client.watch import ListDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.demo import workload
-from kscheduler.simulation.demo.processes import ChildProcess, DemoFailedError
+from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, first_cause
 from kscheduler.simulation.demo.progress import Display, Snapshot, display
 from kscheduler.simulation.demo.report import Outcome, could_ever_be_bound, judge, pending_reason, report
+from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 
 ALL_PODS = Kind("", "v1", "pods", "Pod", Pod, namespaced=True)
 """Pods that have ended included."""
 
-_START_SECONDS = 30.0
 _TICK_SECONDS = 0.1
 _STALLED_SECONDS = 10.0
 """With no binding for so long, what is still pending is judged as it is."""
 _LAST_WORDS_SECONDS = 3.0
 """What the kubelets and the conditions of hopeless pods get after the last binding."""
 _CREATORS = 8
-_LISTENING = "http_server_listening"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,27 +61,14 @@ async def play(options: DemoOptions, out: TextIO) -> int:
         try:
             return await _play(options, Path(folder), signals, out)
         except ExceptionGroup as group:
-            raise _first_cause(group) from None
-
-
-def _first_cause(group: ExceptionGroup[Exception]) -> Exception:
-    """The failure that a person should read: a process that died explains the requests that failed with it."""
-    leaves = list(_leaves(group))
-    expected = [error for error in leaves if isinstance(error, DemoFailedError)]
-    failed = [DemoFailedError(str(error)) for error in leaves if isinstance(error, ClientError)]
-    return next(iter([*expected, *failed]), group)
-
-
-def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
-    for error in group.exceptions:
-        yield from _leaves(error) if isinstance(error, BaseExceptionGroup) else (error,)
+            raise first_cause(group) from None
 
 
 async def _play(options: DemoOptions, folder: Path, signals: StopSignals, out: TextIO) -> int:
     _say(out, "starting the embedded cluster")
     async with _cluster(options, folder) as url:
         _say(out, f"starting the scheduler against {url}")
-        async with _scheduler(url, folder) as own_url:
+        async with scheduler_process(url, folder / "scheduler.log") as own_url:
             async with APIClient(plain_connection(url)) as client:
                 outcome = await _schedule(options, client, out)
             _say(out, report(outcome))
@@ -109,7 +94,7 @@ async def _cluster(options: DemoOptions, folder: Path) -> AsyncIterator[str]:
     command += ["--seed", str(options.seed), "--kubeconfig", str(kubeconfig)]
     child = ChildProcess("the embedded cluster", command, folder / "cluster.log")
     async with running(Service(child.name, child.run, child.stop)):
-        yield await child.wait_for("its kubeconfig", lambda: _server_of(kubeconfig), _START_SECONDS)
+        yield await child.wait_for("its kubeconfig", lambda: _server_of(kubeconfig), START_SECONDS)
 
 
 def _server_of(kubeconfig: Path) -> str | None:
@@ -117,45 +102,6 @@ def _server_of(kubeconfig: Path) -> str | None:
         return None
     url: str = yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]
     return url
-
-
-@asynccontextmanager
-async def _scheduler(url: str, folder: Path) -> AsyncIterator[str]:
-    """The scheduler's own URL, once it is ready and while it runs."""
-    command = [sys.executable, "-m", "kscheduler", "run", "--master", url]
-    command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
-    child = ChildProcess("the scheduler", command, folder / "scheduler.log")
-    async with running(Service(child.name, child.run, child.stop)):
-        port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), _START_SECONDS)
-        own_url = f"http://127.0.0.1:{port}"
-        await _until_ready(own_url, child)
-        yield own_url
-
-
-def _port_of(lines: Iterable[str]) -> int | None:
-    """The port in the log line that tells it."""
-    for line in lines:
-        if _LISTENING in line:
-            try:
-                return int(json.loads(line)["port"])
-            except (ValueError, KeyError, TypeError):
-                continue
-    return None
-
-
-async def _until_ready(url: str, child: ChildProcess) -> None:
-    deadline = time.monotonic() + _START_SECONDS
-    async with APIClient(plain_connection(url)) as client:
-        while True:
-            try:
-                await client.get("/readyz", retries=0)
-            except (APIError, ClientError) as error:
-                if time.monotonic() > deadline:
-                    message = f"{child.name} is not ready after {_START_SECONDS:.0f} s: {error}; {child.tail()}"
-                    raise DemoFailedError(message) from None
-                await asyncio.sleep(_TICK_SECONDS / 2)
-            else:
-                return
 
 
 # --- pods -------------------------------------------------------------------------------------------------------------

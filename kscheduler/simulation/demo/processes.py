@@ -3,9 +3,11 @@
 import asyncio
 import signal
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
+
+from kscheduler.client import ClientError
 
 T = TypeVar("T")
 
@@ -13,6 +15,8 @@ _STOP_SECONDS = 12.0
 """After SIGTERM; the scheduler may take 10 s to finish the binds that it has sent."""
 _POLL_SECONDS = 0.02
 _TAIL_LINES = 12
+START_SECONDS = 30.0
+"""What a program may take until it is there."""
 
 
 class DemoFailedError(Exception):
@@ -78,3 +82,16 @@ class ChildProcess:
                 raise DemoFailedError(f"{self.name}: not within {seconds:.0f} s: {what}; {self.tail()}")
             await asyncio.sleep(_POLL_SECONDS)
         return found
+
+
+def first_cause(group: ExceptionGroup[Exception]) -> BaseException:
+    """The failure that a person should read: a process that died explains the requests that failed with it."""
+    leaves = list(_leaves(group))
+    expected = [error for error in leaves if isinstance(error, DemoFailedError)]
+    failed = [DemoFailedError(str(error)) for error in leaves if isinstance(error, ClientError)]
+    return next(iter([*expected, *failed]), leaves[0] if len(leaves) == 1 else group)
+
+
+def _leaves(group: BaseExceptionGroup[Any]) -> Iterator[BaseException]:
+    for error in group.exceptions:
+        yield from _leaves(error) if isinstance(error, BaseExceptionGroup) else (error,)

@@ -1,10 +1,20 @@
 """Admission at create time: rules that need other objects than the one that is written.
 
-The namespace must exist and not be terminating; a pod's priority comes from its PriorityClass.
+The namespace must exist and not be terminating; a pod's priority comes from its PriorityClass, its overhead from its
+RuntimeClass, and the service account that it names must be there.
 """
 
+from kscheduler.simulation.objects.access import initial_access
 from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found
-from kscheduler.simulation.objects.resources import NAMESPACES, PODS, PRIORITY_CLASSES, Resource
+from kscheduler.simulation.objects.resources import (
+    CONFIG_MAPS,
+    NAMESPACES,
+    PODS,
+    PRIORITY_CLASSES,
+    RUNTIME_CLASSES,
+    SERVICE_ACCOUNTS,
+    Resource,
+)
 from kscheduler.simulation.objects.store import ObjectStore
 
 SYSTEM_CLASSES = (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
@@ -22,6 +32,41 @@ def admit_namespace(store: ObjectStore, resource: Resource, value: Object) -> No
     if "deletionTimestamp" in record.value["metadata"]:
         why = f"unable to create new content in namespace {namespace} because it is being terminated"
         raise forbidden(resource.plural, resource.group, value["metadata"]["name"], why)
+
+
+def admit_account(store: ObjectStore, pod: Object) -> None:
+    """The service account that a pod names is there; `default` belongs to every namespace. Raises 403."""
+    namespace, name = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
+    if name == "default" or store.get(SERVICE_ACCOUNTS.collection, namespace, name) is not None:
+        return
+    why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+    raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+
+
+def admit_runtime_class(store: ObjectStore, pod: Object) -> None:
+    """A pod's overhead is what its RuntimeClass says, and so is where it runs. Raises 403."""
+    spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
+    if not name:
+        if spec.get("overhead"):
+            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        return
+    record = store.get(RUNTIME_CLASSES.collection, "", name)
+    if record is None:
+        why = f'pod rejected: RuntimeClass "{name}" not found'
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+    fixed = (record.value.get("overhead") or {}).get("podFixed")
+    if spec.get("overhead") and spec["overhead"] != fixed:
+        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+    if fixed:
+        spec["overhead"] = fixed
+    scheduling = record.value.get("scheduling") or {}
+    if scheduling.get("nodeSelector"):
+        spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **scheduling["nodeSelector"]}
+    added = [one for one in scheduling.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
+    if added:
+        spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
 
 
 def admit_priority(store: ObjectStore, pod: Object) -> None:
@@ -59,8 +104,17 @@ def _global_default(store: ObjectStore) -> Object | None:
     return min(marked, key=lambda value: int(value["value"]), default=None)
 
 
+def companions(namespace: str) -> list[tuple[Resource, Object]]:
+    """What a namespace has from the start, as the controllers of a real cluster see to."""
+    authority = {"ca.crt": "the embedded cluster speaks plain HTTP: there is no certificate\n"}
+    return [
+        (SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}}),
+        (CONFIG_MAPS, {"metadata": {"name": "kube-root-ca.crt", "namespace": namespace}, "data": authority}),
+    ]
+
+
 def initial_objects() -> list[tuple[Resource, Object]]:
-    """What every cluster has from the start: four namespaces and the two system priority classes."""
+    """What every cluster has from the start: four namespaces, two system priority classes, a few roles."""
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     objects = [(NAMESPACES, {**namespace, "metadata": {"name": name}}) for name in INITIAL_NAMESPACES]
     for name, value in SYSTEM_CLASSES:
@@ -68,4 +122,4 @@ def initial_objects() -> list[tuple[Resource, Object]]:
         group_version = PRIORITY_CLASSES.group_version
         body = {"apiVersion": group_version, "kind": "PriorityClass", "metadata": {"name": name}, "value": value}
         objects.append((PRIORITY_CLASSES, {**body, "description": described}))
-    return objects
+    return objects + initial_access()

@@ -101,7 +101,7 @@ def stale_resource_version(resource: str, group: str, name: str) -> ApiError:
 
 def precondition_failed(resource: str, group: str, metadata: Object, what: str, wanted: str, found: str) -> ApiError:
     """409 for a write or delete that is meant for another UID or version than the stored one."""
-    key = "/".join(("", resource, *filter(None, (metadata.get("namespace"), metadata["name"]))))
+    key = "/".join(("/registry", resource, *filter(None, (metadata.get("namespace"), metadata["name"]))))
     why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
     why += f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
     return conflict(resource, group, metadata["name"], why)
@@ -120,6 +120,11 @@ def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiErr
 def bad_request(message: str) -> ApiError:
     """400 for a request that cannot be read."""
     return ApiError(400, "BadRequest", message)
+
+
+def too_large(limit: int) -> ApiError:
+    """413 for a body above the limit."""
+    return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
 def forbidden(resource: str, group: str, name: str, why: str) -> ApiError:

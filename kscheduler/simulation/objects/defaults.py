@@ -4,6 +4,8 @@ Each function changes the fresh copy that it is given. Two moments: `on_create` 
 write over an old one, where the main resource keeps the old status and the status subresource keeps the old spec.
 """
 
+import base64
+import uuid
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
@@ -15,6 +17,7 @@ from kscheduler.simulation.objects.resources import Resource
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
+_FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
@@ -71,9 +74,27 @@ def _service(service: Object) -> None:
     spec = service.setdefault("spec", {})
     spec.setdefault("type", "ClusterIP")
     spec.setdefault("sessionAffinity", "None")
+    service["status"] = {"loadBalancer": {}}
+    if spec["type"] != "ExternalName":
+        _address(service)
     for port in spec.get("ports") or ():
         port.setdefault("protocol", "TCP")
         port.setdefault("targetPort", port.get("port"))
+
+
+def _address(service: Object) -> None:
+    """Something to show as its address. Nothing answers there, so that two services may well have the same."""
+    spec = service["spec"]
+    number = uuid.UUID(service["metadata"]["uid"]).int % 0xFFFE + 1
+    spec.setdefault("clusterIP", f"10.96.{number >> 8}.{number & 0xFF}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+        for place, port in enumerate(spec.get("ports") or ()):
+            port.setdefault("nodePort", _FIRST_NODE_PORT + (number + place) % _NODE_PORTS)
 
 
 def _claim(claim: Object) -> None:
@@ -97,6 +118,37 @@ def _storage_class(value: Object) -> None:
     value.setdefault("volumeBindingMode", "Immediate")
 
 
+def _secret(secret: Object) -> None:
+    """Plain texts become data, and are gone."""
+    secret.setdefault("type", "Opaque")
+    plain = secret.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+    if encoded:
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _quota(quota: Object) -> None:
+    quota["status"] = {}
+
+
+def _binding(binding: Object) -> None:
+    reference = binding.get("roleRef")
+    if isinstance(reference, dict):
+        reference.setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in {"User", "Group"}:
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _ingress(ingress: Object) -> None:
+    ingress["status"] = {"loadBalancer": {}}
+
+
+def _network_policy(policy: Object) -> None:
+    spec = policy.setdefault("spec", {})
+    spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+
+
 _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
     {
         "pods": _pod,
@@ -105,10 +157,34 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "services": _service,
         "persistentvolumeclaims": _claim,
         "persistentvolumes": _volume,
+        "secrets": _secret,
+        "resourcequotas": _quota,
+        "rolebindings.rbac.authorization.k8s.io": _binding,
+        "clusterrolebindings.rbac.authorization.k8s.io": _binding,
+        "ingresses.networking.k8s.io": _ingress,
+        "networkpolicies.networking.k8s.io": _network_policy,
         "priorityclasses.scheduling.k8s.io": _priority_class,
         "storageclasses.storage.k8s.io": _storage_class,
     }
 )
+
+
+_DEFAULTED_ON_UPDATE = frozenset(
+    {
+        "services",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "priorityclasses.scheduling.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "secrets",
+        "resourcequotas",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+    }
+)
+"""Kinds whose manifests may be sent again without what the server has filled in."""
 
 
 def on_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
@@ -117,11 +193,16 @@ def on_update(resource: Resource, old: Object, new: Object, subresource: str) ->
     if subresource == "status":
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
         return
+    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
+        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
+    if resource.key in _DEFAULTED_ON_UPDATE:
+        _CREATE[resource.key](new)
     if "status" in resource.subresources:
         _keep(old, new, "status")
     if resource.key == "pods":
         pod_defaults.default_pod_spec(new["spec"])
         _keep_assigned_fields(old["spec"], new["spec"])
+        pod_defaults.add_default_tolerations(new["spec"])
     if resource.kind in _TEMPLATE_KINDS:
         _default_template(new)
         workload_defaults.fill_changed(old, new)
@@ -151,11 +232,19 @@ def _keep(old: Object, new: Object, *names: str) -> None:
             new.pop(name, None)
 
 
-def _keep_assigned_fields(old: Object, new: Object) -> None:
-    """What admission wrote at creation and a client that sends its manifest again leaves out."""
-    for name in ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations"):
+_SERVICE_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
+
+
+def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
+    for name in names:
         if name in old and name not in new:
             new[name] = old[name]
+
+
+def _keep_assigned_fields(old: Object, new: Object) -> None:
+    """What admission wrote at creation and a client that sends its manifest again leaves out."""
+    assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
+    _keep_missing(old, new, (*assigned, "overhead"))
 
 
 def without_nulls(value: Any) -> Any:

@@ -19,6 +19,24 @@ _TO_NEW = (
 )
 
 
+_CORE_BLANKS: Object = {
+    "source": {},
+    "firstTimestamp": None,
+    "lastTimestamp": None,
+    "eventTime": None,
+    "reportingComponent": "",
+    "reportingInstance": "",
+}
+_NEW_BLANKS: Object = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None}
+
+
+def complete(resource: Resource, value: Object) -> None:
+    """Fill in what an Event has even when empty: without it `--sort-by=.lastTimestamp` has nothing to sort by."""
+    if resource.collection == "events":
+        for name, blank in (_NEW_BLANKS if resource.stored_as else _CORE_BLANKS).items():
+            value.setdefault(name, blank)
+
+
 def to_events_group(value: Object) -> Object:
     """The events.k8s.io/v1 form of a stored Event."""
     names = dict(_TO_NEW)

@@ -4,6 +4,7 @@ A rule returns a list of causes: empty when it holds. Names, labels, quantities 
 shape of pods and nodes in `pod_validation` and `validation`.
 """
 
+import json
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -32,6 +33,7 @@ _KEY_TEXT = (
     "character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for validation is "
     "'([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
+_PREFIX_TEXT = " with an optional DNS subdomain prefix and '/' (e.g. 'example.com/MyName')"
 _VALUE_TEXT = (
     "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and must start and "
     "end with an alphanumeric character (e.g. 'MyValue',  or 'my_value',  or '12345', regex used for validation is "
@@ -46,14 +48,12 @@ def required(field: str, why: str = "") -> Cause:
 
 def bad_value(field: str, value: Any, why: str) -> Cause:
     """The value breaks a rule."""
-    shown = f'"{value}"' if isinstance(value, str) else _shown(value)
-    return Cause("FieldValueInvalid", f"Invalid value: {shown}: {why}", field)
+    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
 
 
 def _shown(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "null" if value is None else str(value)
+    """As the server prints it: JSON without blanks; a quantity is a text."""
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
 def forbidden_field(field: str, why: str) -> Cause:
@@ -62,14 +62,19 @@ def forbidden_field(field: str, why: str) -> Cause:
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
-    """The value is none of an enumeration."""
-    values = ", ".join(f'"{name}"' for name in sorted(supported))
-    return Cause("FieldValueNotSupported", f'Unsupported value: "{value}": supported values: {values}', field)
+    """The value is none of an enumeration; `supported` is listed in the order given, which differs by field."""
+    values = ", ".join(f'"{name}"' for name in supported)
+    return Cause("FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {values}", field)
+
+
+def not_found(field: str, value: Any) -> Cause:
+    """The value names something that is not there."""
+    return Cause("FieldValueNotFound", f"Not found: {_shown(value)}", field)
 
 
 def duplicate(field: str, value: Any) -> Cause:
     """The value stands twice where it may stand once."""
-    return Cause("FieldValueDuplicate", f'Duplicate value: "{value}"', field)
+    return Cause("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
 
 
 def enumerated(field: str, value: Any, supported: Iterable[str]) -> list[Cause]:
@@ -79,38 +84,55 @@ def enumerated(field: str, value: Any, supported: Iterable[str]) -> list[Cause]:
 
 def subdomain(field: str, name: Any) -> list[Cause]:
     """The name is a DNS-1123 subdomain of at most 253 characters."""
-    if not isinstance(name, str) or not _DNS_SUBDOMAIN.fullmatch(name):
-        return [bad_value(field, name, _SUBDOMAIN_TEXT)]
-    return [bad_value(field, name, "must be no more than 253 characters")] if len(name) > _LONGEST_NAME else []
+    return [bad_value(field, name, why) for why in wrong_with_subdomain(name)]
+
+
+def wrong_with_subdomain(name: Any) -> list[str]:
+    """What keeps the name from being a DNS-1123 subdomain."""
+    wrong = []
+    if isinstance(name, str) and len(name) > _LONGEST_NAME:
+        wrong.append("must be no more than 253 characters")
+    return wrong if isinstance(name, str) and _DNS_SUBDOMAIN.fullmatch(name) else [*wrong, _SUBDOMAIN_TEXT]
 
 
 def dns_label(field: str, name: Any) -> list[Cause]:
     """The name is a DNS-1123 label of at most 63 characters."""
     if not isinstance(name, str) or not _DNS_LABEL.fullmatch(name):
-        return [bad_value(field, name, _LABEL_TEXT)]
+        dotted = isinstance(name, str) and _DNS_SUBDOMAIN.fullmatch(name)
+        return [bad_value(field, name, "must not contain dots" if dotted else _LABEL_TEXT)]
     return [bad_value(field, name, "must be no more than 63 characters")] if len(name) > _LONGEST_LABEL else []
 
 
 def qualified_name(field: str, name: Any) -> list[Cause]:
     """The name is `[prefix/]name`, as label keys, taint keys and extended resources are."""
-    if not isinstance(name, str):
-        return [bad_value(field, name, _KEY_TEXT)]
-    prefix, slash, rest = name.rpartition("/")
-    causes = subdomain(field, prefix) if slash else []
+    text = str(name or "")
+    return [bad_value(field, text, why) for why in wrong_with_name(text)]
+
+
+def wrong_with_name(name: str) -> list[str]:
+    """What keeps the name from being `[prefix/]name`."""
+    prefix, slash, rest = name.partition("/")
+    if "/" in rest:
+        return [f"{_KEY_TEXT.replace('name part must', 'a valid label key must', 1)}{_PREFIX_TEXT}"]
+    wrong = []
+    if not slash:
+        rest = name
+    elif not prefix:
+        wrong.append("prefix part must be non-empty")
+    else:
+        wrong += [f"prefix part {why}" for why in wrong_with_subdomain(prefix)]
     if not rest:
-        return [*causes, bad_value(field, name, "name part must be non-empty")]
-    if len(rest) > _LONGEST_LABEL:
-        causes.append(bad_value(field, name, "name part must be no more than 63 characters"))
-    if not _QUALIFIED.fullmatch(rest):
-        causes.append(bad_value(field, name, _KEY_TEXT))
-    return causes
+        wrong.append("name part must be non-empty")
+    elif len(rest) > _LONGEST_LABEL:
+        wrong.append("name part must be no more than 63 bytes")
+    return wrong if _QUALIFIED.fullmatch(rest) else [*wrong, _KEY_TEXT]
 
 
 def label_value(field: str, value: Any) -> list[Cause]:
     """The value is empty or a label value of at most 63 characters."""
     if not isinstance(value, str) or (value and not _QUALIFIED.fullmatch(value)):
         return [bad_value(field, value, _VALUE_TEXT)]
-    return [bad_value(field, value, "must be no more than 63 characters")] if len(value) > _LONGEST_LABEL else []
+    return [bad_value(field, value, "must be no more than 63 bytes")] if len(value) > _LONGEST_LABEL else []
 
 
 def labels(field: str, pairs: Mapping[str, Any]) -> list[Cause]:
@@ -132,5 +154,45 @@ def amounts(field: str, resources: Mapping[str, Any]) -> list[Cause]:
     """Every value of a resource list is a quantity and not negative."""
     causes: list[Cause] = []
     for name, value in resources.items():
-        causes += qualified_name(field, name) + amount(f"{field}[{name}]", value)
+        causes += qualified_name(f"{field}[{name}]", name) + amount(f"{field}[{name}]", value)
+    return causes
+
+
+def not_negative(field: str, number: Any) -> list[Cause]:
+    """The number, if given, is not below nought."""
+    return [bad_value(field, number, "must be greater than or equal to 0")] if number is not None and number < 0 else []
+
+
+def label_selector(field: str, selector: Mapping[str, Any] | None) -> list[Cause]:
+    """Keys, operators and values of a label selector."""
+    if not selector:
+        return []
+    causes = labels(f"{field}.matchLabels", selector.get("matchLabels") or {})
+    for place, expression in enumerate(selector.get("matchExpressions") or ()):
+        causes += requirement(f"{field}.matchExpressions[{place}]", expression)
+    return causes
+
+
+def requirement(
+    field: str, expression: Mapping[str, Any], *, on_nodes: bool = False, values: bool = True
+) -> list[Cause]:
+    """One requirement of a selector; nodes know Gt and Lt too. `values`: whether those are judged as label values."""
+    operator, given = expression.get("operator") or "", expression.get("values") or []
+    causes: list[Cause] = []
+    if operator in {"In", "NotIn"}:
+        if not given:
+            causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
+    elif operator in {"Exists", "DoesNotExist"}:
+        if given:
+            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(forbidden_field(f"{field}.values", why))
+    elif on_nodes and operator in {"Gt", "Lt"}:
+        if len(given) != 1:
+            why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            causes.append(required(f"{field}.values", why))
+    else:
+        causes.append(bad_value(f"{field}.operator", operator, "not a valid selector operator"))
+    causes += qualified_name(f"{field}.key", expression.get("key"))
+    for place, value in enumerate(given if values else ()):
+        causes += label_value(f"{field}.values[{place}]", value)
     return causes

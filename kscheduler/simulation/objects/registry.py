@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 
 from kscheduler.simulation.objects import admission, defaults, event_views, validation
 from kscheduler.simulation.objects.api_errors import (
+    ApiError,
     Object,
     already_exists,
     bad_request,
@@ -24,7 +25,7 @@ from kscheduler.simulation.objects.api_errors import (
 )
 from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.field_rules import bad_value, required
-from kscheduler.simulation.objects.resources import PODS, Resource
+from kscheduler.simulation.objects.resources import NAMESPACES, PODS, Resource
 from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.patches import field_managers
@@ -88,12 +89,22 @@ class Registry:
             defaults.on_create(resource, value)
             if resource is PODS:
                 admission.admit_priority(self.store, value)
+                admission.admit_account(self.store, value)
+                admission.admit_runtime_class(self.store, value)
             validation.check_create(resource, value)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
+        event_views.complete(resource, value)
         if options.field_manager and "managedFields" not in value["metadata"]:
             field_managers.track(None, value, options.field_manager, self.now())
-        return self._store(resource, event_views.stored(resource, value), None, options)
+        record = self._store(resource, event_views.stored(resource, value), None, options)
+        if resource is NAMESPACES and not options.dry_run:
+            self._furnish(name)
+        return record
+
+    def _furnish(self, namespace: str) -> None:
+        for resource, value in admission.companions(namespace):
+            self.create(resource, namespace, value)
 
     def update(
         self,
@@ -123,6 +134,7 @@ class Registry:
         try:
             defaults.on_update(resource, old, new, subresource)
             validation.check_update(resource, old, new, subresource)
+            event_views.complete(resource, new)
         except _UNREADABLE as error:
             raise validation.malformed(resource, error) from error
         new["metadata"]["resourceVersion"] = old["metadata"]["resourceVersion"]
@@ -154,17 +166,14 @@ class Registry:
         else:
             metadata.pop("namespace", None)
         if metadata.get("resourceVersion"):
-            raise bad_request("resourceVersion should not be set on objects to be created")
+            # The real server answers 500 without a reason, although the client is at fault.
+            raise ApiError(500, "", "resourceVersion should not be set on objects to be created")
         self._set_identity(resource, metadata)
         return value
 
     def _set_namespace(self, metadata: Object, namespace: str) -> None:
         if metadata.setdefault("namespace", namespace) != namespace:
-            given = metadata["namespace"]
-            raise bad_request(
-                f"the namespace of the provided object does not match the namespace sent on the request "
-                f"({given} != {namespace})"
-            )
+            raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
     def _set_identity(self, resource: Resource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):

@@ -82,7 +82,9 @@ def _workload(group_version: str, plural: str, kind: str, *short: str, scaled: b
 _CORE = (
     _namespaced("v1", "bindings", "Binding", verbs=("create",)),
     _namespaced("v1", "configmaps", "ConfigMap", short_names=("cm",)),
+    _namespaced("v1", "endpoints", "Endpoints", short_names=("ep",)),
     _namespaced("v1", "events", "Event", short_names=("ev",)),
+    _namespaced("v1", "limitranges", "LimitRange", short_names=("limits",)),
     _cluster("v1", "namespaces", "Namespace", short_names=("ns",), subresources=("finalize", "status")),
     _cluster("v1", "nodes", "Node", short_names=("no",), subresources=_STATUS),
     _namespaced("v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",), subresources=_STATUS),
@@ -91,7 +93,9 @@ _CORE = (
         "v1", "pods", "Pod", short_names=("po",), categories=_ALL, subresources=_POD_PARTS, has_generation=True
     ),
     _workload("v1", "replicationcontrollers", "ReplicationController", "rc"),
-    _namespaced("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",)),
+    _namespaced("v1", "resourcequotas", "ResourceQuota", short_names=("quota",), subresources=_STATUS),
+    _namespaced("v1", "secrets", "Secret"),
+    _namespaced("v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=("token",)),
     _namespaced("v1", "services", "Service", short_names=("svc",), categories=_ALL, subresources=_STATUS),
 )
 
@@ -142,7 +146,60 @@ _DEVICES = (
     _cluster("resource.k8s.io/v1", "resourceslices", "ResourceSlice", has_generation=True),
 )
 
-RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES)
+_RBAC = "rbac.authorization.k8s.io/v1"
+_AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
+_ASKED = ("create",)
+"""Verbs of what is never stored: an object comes in with a question and goes out with its answer."""
+
+_ACCESS = (
+    _cluster(_RBAC, "clusterrolebindings", "ClusterRoleBinding"),
+    _cluster(_RBAC, "clusterroles", "ClusterRole"),
+    _namespaced(_RBAC, "rolebindings", "RoleBinding"),
+    _namespaced(_RBAC, "roles", "Role"),
+)
+_REVIEWS = (
+    _cluster(_AUTHENTICATION, "selfsubjectreviews", "SelfSubjectReview", verbs=_ASKED),
+    _cluster(_AUTHENTICATION, "tokenreviews", "TokenReview", verbs=_ASKED),
+    _namespaced(_AUTHORIZATION, "localsubjectaccessreviews", "LocalSubjectAccessReview", verbs=_ASKED),
+    _cluster(_AUTHORIZATION, "selfsubjectaccessreviews", "SelfSubjectAccessReview", verbs=_ASKED),
+    _cluster(_AUTHORIZATION, "selfsubjectrulesreviews", "SelfSubjectRulesReview", verbs=_ASKED),
+    _cluster(_AUTHORIZATION, "subjectaccessreviews", "SubjectAccessReview", verbs=_ASKED),
+)
+_NETWORK = (
+    _cluster("networking.k8s.io/v1", "ingressclasses", "IngressClass", has_generation=True),
+    _namespaced(
+        "networking.k8s.io/v1",
+        "ingresses",
+        "Ingress",
+        short_names=("ing",),
+        subresources=_STATUS,
+        has_generation=True,
+    ),
+    _namespaced(
+        "networking.k8s.io/v1", "networkpolicies", "NetworkPolicy", short_names=("netpol",), has_generation=True
+    ),
+    _namespaced("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", has_generation=True),
+)
+_MORE = (
+    _cluster(
+        "admissionregistration.k8s.io/v1",
+        "mutatingwebhookconfigurations",
+        "MutatingWebhookConfiguration",
+        categories=("api-extensions",),
+        has_generation=True,
+    ),
+    _cluster(
+        "admissionregistration.k8s.io/v1",
+        "validatingwebhookconfigurations",
+        "ValidatingWebhookConfiguration",
+        categories=("api-extensions",),
+        has_generation=True,
+    ),
+    _cluster("node.k8s.io/v1", "runtimeclasses", "RuntimeClass"),
+)
+"""Stored and shown; nothing here acts by them, except that a pod gets its RuntimeClass's overhead."""
+
+RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE)
 """Every served kind, in the order of discovery."""
 
 BY_KEY = MappingProxyType({resource.key: resource for resource in RESOURCES})
@@ -167,6 +224,9 @@ NODES = BY_KEY["nodes"]
 NAMESPACES = BY_KEY["namespaces"]
 EVENTS = BY_KEY["events"]
 BUDGETS = BY_KEY["poddisruptionbudgets.policy"]
+CONFIG_MAPS = BY_KEY["configmaps"]
+SERVICE_ACCOUNTS = BY_KEY["serviceaccounts"]
+RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 
 

@@ -1,26 +1,26 @@
 """Validation of any object: its metadata, and the rules of its kind. Every broken rule is reported, not the first.
 
-Kinds that nobody here schedules by are judged by their metadata alone.
+Types are judged before (`typed.decoding`), rules that need other objects by `admission`. The rules themselves stand in
+`kscheduler.simulation.rules`; kinds without an entry here are judged by their metadata alone.
 """
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.api.quantity import QuantityError
-from kscheduler.simulation.objects import event_validation, pod_validation
+from kscheduler.simulation.objects import event_validation
 from kscheduler.simulation.objects import field_rules as rules
 from kscheduler.simulation.objects.api_errors import ApiError, Cause, Object, bad_request, invalid
 from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.rules import access, cluster, pod_updates, pods, services, volumes, workloads
+from kscheduler.simulation.rules.metadata import validate_metadata
 
-_EFFECTS = ("NoExecute", "NoSchedule", "PreferNoSchedule")
-_HIGHEST_USER_PRIORITY = 1_000_000_000
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-_LABEL_NAMED = frozenset({"namespaces", "services"})
 
 
 def check_create(resource: Resource, value: Object) -> None:
     """Refuse a new object that breaks a rule. Raises 422 with all causes."""
-    causes = _metadata(resource, value["metadata"])
+    causes = validate_metadata(resource, value["metadata"])
     rule = _CREATE.get(resource.key)
     if rule is not None:
         causes += rule(value)
@@ -29,17 +29,27 @@ def check_create(resource: Resource, value: Object) -> None:
 
 def check_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
     """Refuse a write over an object that breaks a rule or changes what may not change. Raises 422."""
-    causes = _metadata(resource, new["metadata"])
+    causes = validate_metadata(resource, new["metadata"])
     if not subresource:
-        if resource.key == "pods":
-            causes += pod_validation.validate_pod_update(old, new)
-        rule = _CREATE.get(resource.key)
-        if rule is not None:
-            causes += rule(new)
-        causes += _immutable(resource, old, new)
+        causes += _main_resource(resource, old, new)
     if resource.key == "nodes" and subresource == "status":
-        causes += _node(new)
+        causes += cluster.validate_node(new)
     _raise(resource, new, causes)
+
+
+def _main_resource(resource: Resource, old: Object, new: Object) -> list[Cause]:
+    rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
+    # What has not changed was right when it came, and must not keep an older object from being labelled.
+    causes = rule(new) if rule is not None and _content(old) != _content(new) else []
+    if change is not None:
+        found = change(old, new)
+        known = {(cause.field, cause.message) for cause in causes}
+        causes += [cause for cause in found if (cause.field, cause.message) not in known]
+    return causes + _immutable(resource, old, new)
+
+
+def _content(value: Object) -> Object:
+    return {name: part for name, part in value.items() if name not in {"metadata", "status"}}
 
 
 def _raise(resource: Resource, value: Object, causes: list[Cause]) -> None:
@@ -53,93 +63,46 @@ def malformed(resource: Resource, error: Exception) -> ApiError:
     return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
 
 
-def _metadata(resource: Resource, metadata: Object) -> list[Cause]:
-    rule = rules.dns_label if resource.key in _LABEL_NAMED else rules.subdomain
-    causes = rule("metadata.name", metadata["name"])
-    causes += rules.labels("metadata.labels", metadata.get("labels") or {})
-    for key in metadata.get("annotations") or {}:
-        causes += rules.qualified_name("metadata.annotations", key.lower())
-    for place, reference in enumerate(metadata.get("ownerReferences") or ()):
-        for field in ("apiVersion", "kind", "name", "uid"):
-            if not reference.get(field):
-                causes.append(rules.required(f"metadata.ownerReferences[{place}].{field}", "must not be empty"))
-    return causes
-
-
-def _node(node: Object) -> list[Cause]:
-    causes: list[Cause] = []
-    seen: set[tuple[str, str]] = set()
-    for place, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
-        path = f"spec.taints[{place}]"
-        causes += rules.qualified_name(f"{path}.key", taint.get("key"))
-        causes += rules.label_value(f"{path}.value", taint.get("value", ""))
-        causes += rules.enumerated(f"{path}.effect", taint.get("effect", ""), _EFFECTS)
-        identity = (taint.get("key", ""), taint.get("effect", ""))
-        if identity in seen:
-            causes.append(rules.duplicate(path, taint.get("key")))
-        seen.add(identity)
-    for field in ("capacity", "allocatable"):
-        causes += rules.amounts(f"status.{field}", (node.get("status") or {}).get(field) or {})
-    return causes
-
-
-def _priority_class(value: Object) -> list[Cause]:
-    if not isinstance(value.get("value"), int):
-        return [rules.required("value")]
-    system = str(value["metadata"]["name"]).startswith("system-")
-    if value["value"] > _HIGHEST_USER_PRIORITY and not system:
-        why = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
-        return [rules.forbidden_field("value", why)]
-    return rules.enumerated("preemptionPolicy", value.get("preemptionPolicy"), ("Never", "PreemptLowerPriority"))
-
-
-def _lease(value: Object) -> list[Cause]:
-    spec = value.get("spec") or {}
-    causes: list[Cause] = []
-    if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
-        causes.append(
-            rules.bad_value("spec.leaseDurationSeconds", spec["leaseDurationSeconds"], "must be greater than 0")
-        )
-    if (spec.get("leaseTransitions") or 0) < 0:
-        why = "must be greater than or equal to 0"
-        causes.append(rules.bad_value("spec.leaseTransitions", spec["leaseTransitions"], why))
-    return causes
-
-
-def _budget(value: Object) -> list[Cause]:
-    spec = value.get("spec") or {}
-    if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        return [rules.bad_value("spec", "", "minAvailable and maxUnavailable cannot be both set")]
-    return []
-
-
-def _workload(value: Object) -> list[Cause]:
-    spec = value.get("spec") or {}
-    template = spec.get("template") or {}
-    causes = [] if value["kind"] == "Job" or spec.get("selector") else [rules.required("spec.selector")]
-    return causes + pod_validation.validate_spec(template.get("spec") or {}, "spec.template.spec")
-
-
 _CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
     {
-        "pods": pod_validation.validate_pod,
-        "nodes": _node,
+        **workloads.ON_CREATE,
+        "pods": pods.validate_pod,
+        "nodes": cluster.validate_node,
+        "services": services.validate_service,
+        "configmaps": access.validate_settings,
+        "secrets": access.validate_settings,
+        "persistentvolumeclaims": volumes.validate_claim,
+        "persistentvolumes": volumes.validate_volume,
+        "storageclasses.storage.k8s.io": volumes.validate_storage_class,
         "events": event_validation.validate_core_event,
         "events.events.k8s.io": event_validation.validate_event,
-        "leases.coordination.k8s.io": _lease,
-        "poddisruptionbudgets.policy": _budget,
-        "priorityclasses.scheduling.k8s.io": _priority_class,
-        "daemonsets.apps": _workload,
-        "deployments.apps": _workload,
-        "replicasets.apps": _workload,
-        "statefulsets.apps": _workload,
-        "jobs.batch": _workload,
+        "leases.coordination.k8s.io": cluster.validate_lease,
+        "poddisruptionbudgets.policy": cluster.validate_budget,
+        "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class,
+        "roles.rbac.authorization.k8s.io": access.validate_role,
+        "clusterroles.rbac.authorization.k8s.io": access.validate_role,
+        "rolebindings.rbac.authorization.k8s.io": access.validate_binding,
+        "clusterrolebindings.rbac.authorization.k8s.io": access.validate_binding,
+    }
+)
+
+_UPDATE: Mapping[str, Callable[[Object, Object], list[Cause]]] = MappingProxyType(
+    {
+        **workloads.ON_UPDATE,
+        "pods": pod_updates.validate_pod_update,
+        "nodes": cluster.validate_node_update,
+        "persistentvolumeclaims": volumes.validate_claim_update,
+        "persistentvolumes": volumes.validate_volume_update,
+        "configmaps": access.validate_settings_update,
+        "secrets": access.validate_settings_update,
+        "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class_update,
+        "rolebindings.rbac.authorization.k8s.io": access.validate_binding_update,
+        "clusterrolebindings.rbac.authorization.k8s.io": access.validate_binding_update,
     }
 )
 
 _IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {
-        "priorityclasses.scheduling.k8s.io": ("value", "preemptionPolicy"),
         "storageclasses.storage.k8s.io": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
         "resourceclaims.resource.k8s.io": ("spec",),
     }

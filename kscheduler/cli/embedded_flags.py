@@ -1,0 +1,48 @@
+"""What cannot be served is refused before anything starts: ports, counts and files of the embedded cluster."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+_LARGEST_PORT = 65535
+
+
+def wrong_port(port: int) -> Iterator[str]:
+    """A port is a number that a machine has."""
+    if not 0 <= port <= _LARGEST_PORT:
+        yield f"--port {port}: must be between 0 and {_LARGEST_PORT}; 0 takes a free one"
+
+
+def taken_port(host: str, port: int) -> Iterator[str]:
+    """Nobody listens there yet. The answer may change until we do; then the server's own refusal says so."""
+    if port == 0:
+        return
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        yield f"--port {port} on {host}: {error.strerror or error}"
+
+
+def wrong_count(flag: str, count: int, least: int) -> Iterator[str]:
+    """At least so many."""
+    if count < least:
+        yield f"{flag} {count}: must be at least {least}"
+
+
+def wrong_place(flag: str, path: str | None) -> Iterator[str]:
+    """A file can be written there; None: the flag was not given."""
+    if path is None:
+        return
+    place = Path(path)
+    if not path:
+        yield f"{flag}: must not be empty"
+    elif place.is_dir():
+        yield f"{flag} {path}: is a directory"
+    elif not place.parent.is_dir():
+        yield f"{flag} {path}: there is no directory {place.parent}"
+    elif not os.access(place if place.exists() else place.parent, os.W_OK):
+        yield f"{flag} {path}: cannot be written"

@@ -1,0 +1,61 @@
+"""The scheduler as a program of its own, beside an embedded cluster."""
+
+import asyncio
+import json
+import sys
+import time
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from kscheduler.aio import Service, running
+from kscheduler.client import APIClient, APIError, ClientError, plain_connection
+from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, DemoFailedError
+
+_LISTENING = "http_server_listening"
+_POLL_SECONDS = 0.05
+
+
+@asynccontextmanager
+async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> AsyncIterator[str]:
+    """The scheduler's own URL, once it is ready and while it runs. Raises `DemoFailedError`.
+
+    Args:
+        url: of the API server.
+        log: where its output goes.
+        flags: of `kscheduler run`, beside those that say where it is reached.
+    """
+    command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
+    command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
+    child = ChildProcess("the scheduler", command, log)
+    async with running(Service(child.name, child.run, child.stop)):
+        port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), START_SECONDS)
+        own_url = f"http://127.0.0.1:{port}"
+        await _until_ready(own_url, child)
+        yield own_url
+
+
+def _port_of(lines: Iterable[str]) -> int | None:
+    """The port in the log line that tells it."""
+    for line in lines:
+        if _LISTENING in line:
+            try:
+                return int(json.loads(line)["port"])
+            except (ValueError, KeyError, TypeError):
+                continue
+    return None
+
+
+async def _until_ready(url: str, child: ChildProcess) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    async with APIClient(plain_connection(url)) as client:
+        while True:
+            try:
+                await client.get("/readyz", retries=0)
+            except (APIError, ClientError) as error:
+                if time.monotonic() > deadline:
+                    message = f"{child.name} is not ready after {START_SECONDS:.0f} s: {error}; {child.tail()}"
+                    raise DemoFailedError(message) from None
+                await asyncio.sleep(_POLL_SECONDS)
+            else:
+                return

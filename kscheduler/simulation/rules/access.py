@@ -1,0 +1,93 @@
+"""Rules of roles and their bindings, of config maps and secrets."""
+
+import re
+
+from kscheduler.simulation.objects import field_rules as rules
+from kscheduler.simulation.objects.api_errors import Cause, Object
+
+_KEY = re.compile(r"[-._a-zA-Z0-9]+")
+_KEY_TEXT = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. 'key.name',  or 'KEY_NAME',  or "
+    "'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+
+
+def validate_role(value: Object) -> list[Cause]:
+    """Each rule names verbs, and resources with their groups or, for the whole cluster, URLs."""
+    causes: list[Cause] = []
+    for place, rule in enumerate(value.get("rules") or ()):
+        path = f"rules[{place}]"
+        if not rule.get("verbs"):
+            causes.append(rules.required(f"{path}.verbs", "verbs must contain at least one value"))
+        if rule.get("nonResourceURLs"):
+            if value["kind"] == "Role":
+                why = "namespaced rules cannot apply to non-resource URLs"
+                causes.append(rules.bad_value(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why))
+            continue
+        if not rule.get("apiGroups"):
+            why = "resource rules must supply at least one api group"
+            causes.append(rules.required(f"{path}.apiGroups", why))
+        if not rule.get("resources"):
+            why = "resource rules must supply at least one resource"
+            causes.append(rules.required(f"{path}.resources", why))
+    return causes
+
+
+def validate_binding(value: Object) -> list[Cause]:
+    """A binding names a role and whole subjects."""
+    role = value.get("roleRef") or {}
+    kinds = ("ClusterRole",) if value["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
+    causes: list[Cause] = []
+    if role.get("kind", "") not in kinds:
+        causes.append(rules.unsupported("roleRef.kind", role.get("kind") or "", kinds))
+    if not role.get("name"):
+        causes.append(rules.required("roleRef.name"))
+    for place, subject in enumerate(value.get("subjects") or ()):
+        causes += _subject(subject, f"subjects[{place}]", in_namespace=value["kind"] == "RoleBinding")
+    return causes
+
+
+def _subject(subject: Object, path: str, *, in_namespace: bool) -> list[Cause]:
+    causes = [] if subject.get("name") else [rules.required(f"{path}.name")]
+    kind = subject.get("kind") or ""
+    if kind == "ServiceAccount":
+        if subject.get("name"):
+            causes += rules.subdomain(f"{path}.name", subject["name"])
+        if not subject.get("namespace") and not in_namespace:
+            causes.append(rules.required(f"{path}.namespace"))
+    elif kind not in {"User", "Group"}:
+        causes.append(rules.unsupported(f"{path}.kind", kind, ("ServiceAccount", "User", "Group")))
+    return causes
+
+
+def validate_binding_update(old: Object, new: Object) -> list[Cause]:
+    """A binding keeps its role."""
+    if old.get("roleRef") == new.get("roleRef"):
+        return []
+    role = new.get("roleRef") or {}
+    shown = {"APIGroup": role.get("apiGroup", ""), "Kind": role.get("kind", ""), "Name": role.get("name", "")}
+    return [rules.bad_value("roleRef", shown, "cannot change roleRef")]
+
+
+def validate_settings(value: Object) -> list[Cause]:
+    """Keys of a config map or a secret."""
+    return [
+        rules.bad_value(f"{field}[{key}]", key, _KEY_TEXT)
+        for field in ("data", "binaryData")
+        for key in value.get(field) or {}
+        if not _KEY.fullmatch(key)
+    ]
+
+
+def validate_settings_update(old: Object, new: Object) -> list[Cause]:
+    """What is immutable stays, and a secret keeps its type."""
+    causes: list[Cause] = []
+    if old.get("type") != new.get("type"):
+        causes.append(rules.bad_value("type", new.get("type") or "", "field is immutable"))
+    if not old.get("immutable"):
+        return causes
+    why = "field is immutable when `immutable` is set"
+    if not new.get("immutable"):
+        causes.append(rules.forbidden_field("immutable", why))
+    changed = [field for field in ("data", "binaryData") if old.get(field) != new.get(field)]
+    return causes + [rules.forbidden_field(field, why) for field in changed]

@@ -1,0 +1,217 @@
+"""Rules of containers: names, images, ports, environment, mounts, resources."""
+
+from collections.abc import Iterable
+from typing import Any
+
+from kscheduler.api import quantity
+from kscheduler.simulation.objects import field_rules as rules
+from kscheduler.simulation.objects.api_errors import Cause, Object
+
+_LARGEST_PORT = 65535
+_PROTOCOLS = ("SCTP", "TCP", "UDP")
+_PULL_POLICIES = ("Always", "IfNotPresent", "Never")
+_MESSAGE_POLICIES = ("File", "FallbackToLogsOnError")
+_STANDARD = frozenset(
+    {
+        "configmaps",
+        "cpu",
+        "ephemeral-storage",
+        "limits.cpu",
+        "limits.ephemeral-storage",
+        "limits.memory",
+        "memory",
+        "persistentvolumeclaims",
+        "pods",
+        "replicationcontrollers",
+        "requests.cpu",
+        "requests.ephemeral-storage",
+        "requests.memory",
+        "requests.storage",
+        "resourcequotas",
+        "secrets",
+        "services",
+        "services.loadbalancers",
+        "services.nodeports",
+        "storage",
+    }
+)
+_OF_CONTAINERS = frozenset({"cpu", "memory", "ephemeral-storage"})
+_HUGE_PAGES = "hugepages-"
+_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
+_HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
+
+
+def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list[Cause]:
+    """Containers, then init containers, of a pod spec whose volumes are known."""
+    known = set(volumes)
+    if not spec.get("containers"):
+        return [rules.required(f"{path}.containers")]
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for field in ("containers", "initContainers"):
+        for place, container in enumerate(spec.get(field) or ()):
+            where, name = f"{path}.{field}[{place}]", container.get("name")
+            causes += _container(container, where, known)
+            if field == "containers":
+                causes += _of_regular(container, where)
+            if name and name in seen:
+                causes.append(rules.duplicate(f"{where}.name", name))
+            seen.add(name)
+        if field == "containers":
+            causes += _host_ports(spec["containers"], f"{path}.{field}")
+            if spec.get("hostNetwork"):
+                causes += _ports_of_host_network(spec["containers"], f"{path}.{field}")
+    return causes
+
+
+def _container(container: Object, path: str, volumes: set[str]) -> list[Cause]:
+    name = container.get("name")
+    causes = rules.dns_label(f"{path}.name", name) if name else [rules.required(f"{path}.name")]
+    if not container.get("image"):
+        causes.append(rules.required(f"{path}.image"))
+    policy = container.get("terminationMessagePolicy")
+    causes += rules.enumerated(f"{path}.terminationMessagePolicy", policy, _MESSAGE_POLICIES)
+    causes += _ports(container.get("ports") or (), f"{path}.ports")
+    for place, variable in enumerate(container.get("env") or ()):
+        if not variable.get("name"):
+            causes.append(rules.required(f"{path}.env[{place}].name"))
+    causes += _mounts(container.get("volumeMounts") or (), f"{path}.volumeMounts", volumes)
+    causes += rules.enumerated(f"{path}.imagePullPolicy", container.get("imagePullPolicy"), _PULL_POLICIES)
+    return causes + resources(container.get("resources"), f"{path}.resources")
+
+
+def _of_regular(container: Object, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for name in _PROBES:
+        probe = container.get(name)
+        if probe is not None:
+            causes += _probe(probe, f"{path}.{name}")
+    image = container.get("image") or ""
+    if image != image.strip():
+        causes.append(rules.bad_value(f"{path}.image", image, "must not have leading or trailing whitespace"))
+    return causes
+
+
+def _probe(probe: Object, path: str) -> list[Cause]:
+    handlers = [name for name in _HANDLERS if name in probe]
+    causes = [] if handlers else [rules.required(path, "must specify a handler type")]
+    why = "may not specify more than 1 handler type"
+    causes += [rules.forbidden_field(f"{path}.{extra}", why) for extra in handlers[1:]]
+    for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
+        causes += rules.not_negative(f"{path}.{name}", probe.get(name))
+    return causes
+
+
+def _ports(ports: Iterable[Object], path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    names: set[str] = set()
+    for place, port in enumerate(ports):
+        where, name = f"{path}[{place}]", port.get("name")
+        if name and name in names:
+            causes.append(rules.duplicate(f"{where}.name", name))
+        names.add(name or "")
+        if not port.get("containerPort"):
+            causes.append(rules.required(f"{where}.containerPort"))
+        for field in ("containerPort", "hostPort"):
+            causes += port_number(f"{where}.{field}", port.get(field) or None)
+        causes += rules.enumerated(f"{where}.protocol", port.get("protocol"), _PROTOCOLS)
+    return causes
+
+
+def port_number(field: str, number: Any) -> list[Cause]:
+    """A port, if given, is between 1 and 65535."""
+    if number is None or 1 <= number <= _LARGEST_PORT:
+        return []
+    return [rules.bad_value(field, number, "must be between 1 and 65535, inclusive")]
+
+
+def _host_ports(containers: Iterable[Object], path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    seen: set[str] = set()
+    for place, container in enumerate(containers):
+        for number, port in enumerate(container.get("ports") or ()):
+            if not port.get("hostPort"):
+                continue
+            taken = f"{port.get('protocol', 'TCP')}/{port.get('hostIP', '')}/{port['hostPort']}"
+            if taken in seen:
+                causes.append(rules.duplicate(f"{path}[{place}].ports[{number}].hostPort", taken))
+            seen.add(taken)
+    return causes
+
+
+def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Cause]:
+    why = "must match `containerPort` when `hostNetwork` is true"
+    return [
+        rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), why)
+        for place, container in enumerate(containers)
+        for number, port in enumerate(container.get("ports") or ())
+        if port.get("hostPort", 0) != port.get("containerPort")
+    ]
+
+
+def _mounts(mounts: Iterable[Object], path: str, volumes: set[str]) -> list[Cause]:
+    causes: list[Cause] = []
+    paths: set[str] = set()
+    for place, mount in enumerate(mounts):
+        where, name, at = f"{path}[{place}]", mount.get("name"), mount.get("mountPath")
+        if not name:
+            causes.append(rules.required(f"{where}.name"))
+        if name not in volumes:
+            causes.append(rules.not_found(f"{where}.name", name or ""))
+        if not at:
+            causes.append(rules.required(f"{where}.mountPath"))
+        elif at in paths:
+            causes.append(rules.bad_value(f"{where}.mountPath", at, "must be unique"))
+        paths.add(at or "")
+    return causes
+
+
+def resources(required: Object | None, path: str) -> list[Cause]:
+    """Limits and requests of a container or of a pod as a whole."""
+    if not required:
+        return []
+    limits, requests = required.get("limits") or {}, required.get("requests") or {}
+    causes: list[Cause] = []
+    for name, amount in limits.items():
+        causes += _resource(f"{path}.limits[{name}]", name, amount)
+    for name, amount in requests.items():
+        causes += _resource(f"{path}.requests[{name}]", name, amount)
+        causes += _within(name, amount, limits, path)
+    asked = limits.keys() | requests.keys()
+    if any(name.startswith(_HUGE_PAGES) for name in asked) and not asked & {"cpu", "memory"}:
+        causes.append(rules.forbidden_field(path, "HugePages require cpu or memory"))
+    return causes
+
+
+def _resource(field: str, name: str, amount: Any) -> list[Cause]:
+    causes = rules.qualified_name(field, name)
+    if not causes and "/" not in name and not name.startswith(_HUGE_PAGES):
+        if name not in _STANDARD:
+            causes.append(rules.bad_value(field, name, "must be a standard resource type or fully qualified"))
+        if name not in _OF_CONTAINERS:
+            causes.append(rules.bad_value(field, name, "must be a standard resource for containers"))
+    causes += rules.amount(field, amount)
+    if is_extended(name) and quantity.milli_value(amount) % 1000:
+        causes.append(rules.bad_value(field, amount, "must be an integer"))
+    return causes
+
+
+def is_extended(name: str) -> bool:
+    """A resource of somebody else's domain: counted in whole units and never overcommitted."""
+    prefix = name.partition("/")[0] if "/" in name else ""
+    return bool(prefix) and not f".{prefix}".endswith(".kubernetes.io") and not name.startswith("requests.")
+
+
+def _within(name: str, amount: Any, limits: Object, path: str) -> list[Cause]:
+    strict = is_extended(name) or name.startswith(_HUGE_PAGES)
+    if name not in limits:
+        why = "Limit must be set for non overcommitable resources"
+        return [rules.required(f"{path}.limits", why)] if strict else []
+    asked, limit = quantity.milli_value(amount), quantity.milli_value(limits[name])
+    if strict and asked != limit:
+        why = f"must be equal to {name} limit of {limits[name]}"
+    elif asked > limit:
+        why = f"must be less than or equal to {name} limit of {limits[name]}"
+    else:
+        return []
+    return [rules.bad_value(f"{path}.requests", amount, why)]

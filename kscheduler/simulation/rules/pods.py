@@ -1,0 +1,58 @@
+"""Rules of a pod's spec, its own or a template's, in the order in which the API server reports them."""
+
+from kscheduler.simulation.objects import field_rules as rules
+from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.rules import containers, placement, volumes
+
+_RESTART_POLICIES = ("Always", "OnFailure", "Never")
+_DNS_POLICIES = ("ClusterFirstWithHostNet", "ClusterFirst", "Default", "None")
+_PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
+_LONGEST_DEADLINE = (1 << 31) - 1
+
+
+def validate_pod(pod: Object) -> list[Cause]:
+    """Every rule that a new pod breaks."""
+    spec = pod["spec"]
+    causes = validate_spec(spec, "spec")
+    if spec.get("schedulingGates") and spec.get("nodeName"):
+        why = "cannot be set until all schedulingGates have been cleared"
+        causes.append(rules.forbidden_field("spec.nodeName", why))
+    return causes
+
+
+def validate_spec(spec: Object, path: str) -> list[Cause]:
+    """Every rule that a pod spec breaks, wherever it stands."""
+    names, causes = volumes.validate_pod_volumes(spec.get("volumes"), f"{path}.volumes")
+    causes += containers.validate_containers(spec, path, names)
+    causes += containers.resources(spec.get("resources"), f"{path}.resources")
+    causes += rules.enumerated(f"{path}.restartPolicy", spec.get("restartPolicy"), _RESTART_POLICIES)
+    causes += rules.enumerated(f"{path}.dnsPolicy", spec.get("dnsPolicy"), _DNS_POLICIES)
+    causes += rules.labels(f"{path}.nodeSelector", spec.get("nodeSelector") or {})
+    causes += placement.validate_affinity(spec.get("affinity") or {}, f"{path}.affinity")
+    for place, gate in enumerate(spec.get("readinessGates") or ()):
+        causes += rules.qualified_name(f"{path}.readinessGates[{place}].conditionType", gate.get("conditionType"))
+    causes += placement.validate_gates(spec.get("schedulingGates"), f"{path}.schedulingGates")
+    causes += placement.validate_spread(spec.get("topologySpreadConstraints"), f"{path}.topologySpreadConstraints")
+    causes += _names(spec, path)
+    causes += placement.validate_tolerations(spec.get("tolerations"), f"{path}.tolerations")
+    if spec.get("priorityClassName"):
+        causes += rules.subdomain(f"{path}.priorityClassName", spec["priorityClassName"])
+    if spec.get("runtimeClassName"):
+        causes += rules.subdomain(f"{path}.runtimeClassName", spec["runtimeClassName"])
+    causes += rules.enumerated(f"{path}.preemptionPolicy", spec.get("preemptionPolicy"), _PREEMPTION_POLICIES)
+    return causes + rules.amounts(f"{path}.overhead", spec.get("overhead") or {})
+
+
+def _names(spec: Object, path: str) -> list[Cause]:
+    causes: list[Cause] = []
+    for name in ("serviceAccountName", "nodeName"):
+        if spec.get(name):
+            causes += rules.subdomain(f"{path}.{name}", spec[name])
+    deadline = spec.get("activeDeadlineSeconds")
+    if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
+        why = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
+        causes.append(rules.bad_value(f"{path}.activeDeadlineSeconds", deadline, why))
+    for name in ("hostname", "subdomain"):
+        if spec.get(name):
+            causes += rules.dns_label(f"{path}.{name}", spec[name])
+    return causes

@@ -1,0 +1,1 @@
+"""The types of the API, and what does not fit them."""

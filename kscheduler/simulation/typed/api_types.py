@@ -1,0 +1,208 @@
+"""The types of the Kubernetes API, field by field: what a typed server decodes into, for a server that keeps dicts.
+
+`api_types.txt` is the table, made from the Go types by `tests/controlplane/typetable`. One line is a struct's name or
+one of its fields; a field has a type, and then words about it:
+
+    core/v1.Container                       the struct `Container` of k8s.io/api/core/v1
+     name string #1 + !                     number 1 on the protobuf wire; written even when empty; required
+     ports []core/v1.ContainerPort #6 keys=containerPort,protocol patch=merge on=containerPort
+                                            a list: how its elements are named by server-side apply and by patches
+     securityContext *core/v1.SecurityContext #15
+     ~ core/v1.VolumeSource #2              embedded: its fields are the outer struct's in JSON
+    core/v1.Protocol = string               a named type
+
+Types that decode themselves are `quantity`, `int-or-string`, `time`, `micro-time`, `duration`, `bytes` and `any`. The
+table is read once, at the first request that needs it (some milliseconds); a type is made when it is first asked for.
+"""
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import cache
+from pathlib import Path
+
+from kscheduler.simulation.objects.resources import Resource
+
+_TABLE = Path(__file__).with_name("api_types.txt")
+
+
+class Form(Enum):
+    """How a value of a type looks in JSON."""
+
+    TEXT = "string"
+    BOOLEAN = "bool"
+    INTEGER = "int"
+    FLOAT = "float"
+    LIST = "list"
+    MAP = "map"
+    STRUCT = "struct"
+    QUANTITY = "quantity"
+    INT_OR_STRING = "int-or-string"
+    TIME = "time"
+    MICRO_TIME = "micro-time"
+    DURATION = "duration"
+    BYTES = "bytes"
+    ANY = "any"
+
+
+@dataclass(slots=True, eq=False)
+class ApiType:
+    """One type. `element` is what a list or map holds; `fields` is for structs."""
+
+    form: Form
+    go_name: str
+    """As Go prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`, `int32`."""
+    key: str = ""
+    """The struct's name in the table: `core/v1.PodSpec`."""
+    bits: int = 0
+    """Of an integer."""
+    element: "ApiType | None" = None
+    fields: dict[str, "ApiField"] = field(default_factory=dict)
+    by_number: dict[int, "ApiField"] = field(default_factory=dict)
+    """Fields on the protobuf wire; an embedded struct is one field there, with an empty name."""
+
+    @property
+    def struct_name(self) -> str:
+        """A struct's name without its package."""
+        return self.key.rpartition(".")[2]
+
+
+@dataclass(slots=True, eq=False)
+class ApiField:
+    """One field of a struct."""
+
+    name: str
+    type: ApiType
+    path: str = ""
+    """As errors name it: an embedded struct's fields carry its name, `VolumeSource.emptyDir`."""
+    number: int = 0
+    is_required: bool = False
+    is_pointer: bool = False
+    """Absent differs from zero."""
+    is_always_written: bool = False
+    """A zero value appears in JSON all the same."""
+    enum: tuple[str, ...] = ()
+    merge_key: str = ""
+    """What names an element of the list for a strategic merge patch."""
+    patch_strategy: str = ""
+    is_set: bool = False
+    keys: tuple[str, ...] = ()
+    """What names an element of the list for server-side apply; empty: the list is atomic or a set."""
+
+
+_SELF_DECODING = {
+    "quantity": (Form.QUANTITY, "resource.Quantity"),
+    "int-or-string": (Form.INT_OR_STRING, "intstr.IntOrString"),
+    "time": (Form.TIME, "v1.Time"),
+    "micro-time": (Form.MICRO_TIME, "v1.MicroTime"),
+    "duration": (Form.DURATION, "v1.Duration"),
+    "bytes": (Form.BYTES, "[]uint8"),
+    "any": (Form.ANY, ""),
+    "string": (Form.TEXT, "string"),
+    "bool": (Form.BOOLEAN, "bool"),
+    "float64": (Form.FLOAT, "float64"),
+}
+_BITS = {"int32": 32, "int64": 64, "int": 64, "uint8": 8}
+
+
+class TypeTable:
+    """All types, by their names in the table."""
+
+    def __init__(self, text: str) -> None:
+        self._sections: dict[str, list[str]] = {}
+        self._types: dict[str, ApiType] = {}
+        fields: list[str] = []
+        for line in text.splitlines():
+            if line.startswith(" "):
+                fields.append(line)
+            else:
+                name, _, meaning = line.partition(" = ")
+                fields = self._sections[name] = [meaning] if meaning else []
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._sections
+
+    def type_of(self, expression: str) -> ApiType:
+        """The type that an expression of the table names. Raises KeyError."""
+        found = self._types.get(expression)
+        return found if found is not None else self._made(expression)
+
+    def _made(self, expression: str) -> ApiType:
+        if expression in _SELF_DECODING:
+            form, go_name = _SELF_DECODING[expression]
+            made = ApiType(form, go_name)
+        elif expression in _BITS:
+            made = ApiType(Form.INTEGER, expression, bits=_BITS[expression])
+        elif expression.startswith("[]"):
+            element = self.type_of(expression.removeprefix("[]"))
+            made = ApiType(Form.LIST, f"[]{element.go_name}", element=element)
+        elif expression.startswith("map[string]"):
+            element = self.type_of(expression.removeprefix("map[string]"))
+            made = ApiType(Form.MAP, f"map[string]{element.go_name}", element=element)
+        else:
+            return self._named(expression)
+        self._types[expression] = made
+        return made
+
+    def _named(self, name: str) -> ApiType:
+        lines = self._sections[name]
+        go_name = name.rpartition("/")[2]
+        if lines and not lines[0].startswith(" "):
+            meant = self.type_of(lines[0])
+            made = ApiType(meant.form, go_name, name, meant.bits, meant.element)
+            self._types[name] = made
+            return made
+        # Known before its fields are read: types may contain themselves.
+        made = self._types[name] = ApiType(Form.STRUCT, go_name, name)
+        for line in lines:
+            self._add_field(made, line.split())
+        return made
+
+    def _add_field(self, struct: ApiType, words: list[str]) -> None:
+        name, expression, *marks = words
+        number = next((int(mark[1:]) for mark in marks if mark.startswith("#")), 0)
+        meant = self.type_of(expression.removeprefix("*"))
+        if name == "~":
+            for inner in meant.fields.values():
+                struct.fields[inner.name] = replace(inner, path=f"{meant.struct_name}.{inner.path}")
+            made = ApiField("", meant, number=number)
+        else:
+            values = dict(mark.split("=", 1) for mark in marks if "=" in mark)
+            made = ApiField(
+                name,
+                meant,
+                name,
+                number,
+                is_required="!" in marks,
+                is_pointer=expression.startswith("*"),
+                is_always_written="+" in marks,
+                enum=_listed(values.get("enum")),
+                merge_key=values.get("on", ""),
+                patch_strategy=values.get("patch", ""),
+                is_set="set" in marks,
+                keys=_listed(values.get("keys")),
+            )
+            struct.fields[name] = made
+        if number:
+            struct.by_number[number] = made
+
+
+def _listed(text: str | None) -> tuple[str, ...]:
+    return tuple(text.split(",")) if text else ()
+
+
+@cache
+def table() -> TypeTable:
+    """The table of this package."""
+    return TypeTable(_TABLE.read_text())
+
+
+@cache
+def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
+    """The struct of a kind; None for one that the table does not have."""
+    name = f"{group.partition('.')[0] or 'core'}/{version}.{kind}"
+    return table().type_of(name) if name in table() else None
+
+
+def type_of_resource(resource: Resource) -> ApiType | None:
+    """The struct of a served kind."""
+    return type_of_kind(resource.group, resource.version, resource.kind)

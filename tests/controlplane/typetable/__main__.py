@@ -1,0 +1,38 @@
+"""Prints the table."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from kscheduler.simulation.objects.resources import RESOURCES
+from tests.controlplane.binaries import MODULE, cache_folder
+from tests.controlplane.toolchain import find_go
+
+ONLY_IN_REQUESTS = (
+    "authentication.k8s.io/v1=TokenRequest",
+    "autoscaling/v1=Scale",
+    "policy/v1=Eviction",
+    "v1=PodTemplate",
+    "apps/v1=ControllerRevision",
+    "batch/v1=CronJob",
+    "autoscaling/v2=HorizontalPodAutoscaler",
+)
+
+
+def main() -> None:
+    kinds = sorted({f"{resource.group_version}={resource.kind}" for resource in RESOURCES} | set(ONLY_IN_REQUESTS))
+    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    with tempfile.TemporaryDirectory(prefix="kscheduler-typetable-") as folder:
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(MODULE / name, folder)
+        shutil.copy(Path(__file__).with_name("main.go.txt"), Path(folder, "main.go"))
+        command: list[str | Path] = [find_go(cache_folder()), "run", "-mod=mod", "-trimpath", ".", *kinds]
+        made = subprocess.run(command, cwd=folder, env=environment, stdout=subprocess.PIPE, check=True)
+    sys.stdout.write(made.stdout.decode())
+
+
+if __name__ == "__main__":
+    main()
