@@ -11,14 +11,12 @@ from typing import Final
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
-from kscheduler.config.errors import config_error
+from kscheduler.config.errors import Problem
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 LONGEST_NAME: Final = 200
 """Characters of an address in a message."""
-
-_FIT: Final = "NodeResourcesFit"
 
 
 def extender_name(extender: Extender) -> str:
@@ -48,13 +46,21 @@ def deciding(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
     )
 
 
-def with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """With the resources that are `ignoredByScheduler` left out by NodeResourcesFit. Raises `ConfigError`."""
+def with_ignored_resources(
+    configuration: KubeSchedulerConfiguration,
+) -> tuple[KubeSchedulerConfiguration, list[Problem]]:
+    """With the resources that are `ignoredByScheduler` left out by NodeResourcesFit; and what stands against that."""
     ignored = tuple(_ignored(configuration.extenders))
     if not ignored:
-        return configuration
+        return configuration, []
     profiles = tuple(_ignoring(profile, ignored) for profile in configuration.profiles)
-    return replace(configuration, profiles=profiles)
+    missing = "can't find NodeResourcesFitArgs in plugin config: an extender has resources that are ignoredByScheduler"
+    problems = [
+        Problem(f"profiles[{index}].pluginConfig", missing)
+        for index, profile in enumerate(profiles)
+        if not any(isinstance(one.args, NodeResourcesFitArgs) for one in profile.plugin_config)
+    ]
+    return replace(configuration, profiles=profiles), problems
 
 
 def _ignored(extenders: Iterable[Extender]) -> Iterator[str]:
@@ -63,11 +69,6 @@ def _ignored(extenders: Iterable[Extender]) -> Iterator[str]:
 
 
 def _ignoring(profile: KubeSchedulerProfile, ignored: tuple[str, ...]) -> KubeSchedulerProfile:
-    if not any(isinstance(one.args, NodeResourcesFitArgs) for one in profile.plugin_config):
-        where = f"profile {profile.scheduler_name}"
-        message = f"can't find {_FIT}Args in plugin config: an extender has resources that are ignoredByScheduler"
-        raise config_error("pluginConfig", message, where)
-
     def entry(one: PluginConfig) -> PluginConfig:
         args = one.args
         if not isinstance(args, NodeResourcesFitArgs):

@@ -7,7 +7,7 @@ from typing import Any
 
 from kscheduler.config.errors import ConfigError, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.extenders import deciding, with_ignored_resources
+from kscheduler.config.extenders import deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
@@ -31,7 +31,6 @@ Profiles = Mapping[str, Profile]
 
 def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry, handle: Handle) -> Profiles:
     """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built."""
-    configuration = with_ignored_resources(configuration)
     extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
     expanded: dict[str, Expanded] = {}

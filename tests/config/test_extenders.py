@@ -77,18 +77,45 @@ def test_what_is_ignored_by_the_scheduler_takes_the_place_of_what_each_profile_i
         "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: NodeResourcesFit, args: "
         "{ignoredResources: [example.com/other], ignoredResourceGroups: [example.org]}}]}]"
     )
-    settings = with_ignored_resources(configuration(text)).profiles
-    args = [one.args("NodeResourcesFit", NodeResourcesFitArgs) for one in settings]
+    args = [one.args("NodeResourcesFit", NodeResourcesFitArgs) for one in configuration(text).profiles]
     assert [one.ignored_resources for one in args] == [(GPU,), (GPU,)]
     assert args[1].ignored_resource_groups == ("example.org",)
 
 
 def test_nothing_changes_where_nothing_is_ignored() -> None:
     whole = configuration(f"extenders: [{{urlPrefix: a, managedResources: [{{name: {GPU}}}]}}]")
-    assert with_ignored_resources(whole) is whole
+    assert with_ignored_resources(whole) == (whole, [])
 
 
 def test_a_profile_without_the_plugin_s_arguments_is_refused_as_upstream() -> None:
     text = IGNORED + "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]"
-    with pytest.raises(ConfigError, match="can't find NodeResourcesFitArgs in plugin config"):
-        with_ignored_resources(configuration(text))
+    message = r"f: profiles\[0\].pluginConfig: can't find NodeResourcesFitArgs in plugin config"
+    with pytest.raises(ConfigError, match=message):
+        configuration(text)
+
+
+BOTH = "specifying a root certificates file with the insecure flag is not allowed"
+
+
+@pytest.mark.parametrize(
+    ("tls", "message"),
+    [
+        ("{certData: '###'}", "extenders[0].tlsConfig.certData: illegal base64 data"),
+        ("{caData: 'YWJ'}", "extenders[0].tlsConfig.caData: illegal base64 data"),
+        (
+            "{insecure: true, caFile: /x}",
+            f"extenders[0].tlsConfig.insecure: Invalid value: true: {BOTH}",
+        ),
+    ],
+)
+def test_tls_that_no_client_can_be_made_of_is_refused(tls: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configuration(f"extenders: [{{urlPrefix: a, tlsConfig: {tls}}}]")
+    assert str(caught.value) == f"f: {message}"
+
+
+def test_a_call_takes_five_seconds_at_most_unless_told_otherwise() -> None:
+    one, other = configuration(
+        "extenders: [{urlPrefix: a, httpTimeout: 0s}, {urlPrefix: b, httpTimeout: 3s}]"
+    ).extenders
+    assert (str(one.http_timeout), str(other.http_timeout)) == ("5s", "3s")
