@@ -10,6 +10,7 @@ from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.client.connection import Connection
 from kscheduler.config.errors import config_error
+from kscheduler.config.extenders import without_secrets
 from kscheduler.config.loader import to_tree
 from kscheduler.metrics import (
     Exposition,
@@ -97,9 +98,12 @@ class Surface:
             ),
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
-            component_config=lambda: msgspec.json.encode(to_tree(self._options.config.configuration)),
+            component_config=self._component_config,
             waiting_pods=WaitingPodsEndpoint(self._parts.waiting, self._token(), self._parts.clock),
         )
+
+    def _component_config(self) -> bytes:
+        return msgspec.json.encode(to_tree(without_secrets(self._options.config.configuration)))
 
     def _token(self) -> TokenFile | None:
         """What opens `/waiting-pods`. Raises `ConfigError` where it cannot be read: now, not when it is needed."""

@@ -17,17 +17,33 @@ from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSc
 
 LONGEST_NAME: Final = 200
 """Characters of an address in a message."""
+REDACTED: Final = "REDACTED"
 
 
 def extender_name(extender: Extender) -> str:
     """Its address as a message may show it: without user name, password, query and fragment."""
-    scheme, separator, rest = extender.url_prefix.partition("://")
+    return _address(extender.url_prefix)[:LONGEST_NAME] or "without urlPrefix"
+
+
+def without_secrets(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The same for `/configz`, which asks nobody who he is: no credentials in addresses, and no private keys."""
+    return replace(configuration, extenders=tuple(map(_without_secrets, configuration.extenders)))
+
+
+def _without_secrets(extender: Extender) -> Extender:
+    tls = extender.tls_config
+    if tls is not None and tls.key_data:
+        tls = replace(tls, key_data=REDACTED)
+    return replace(extender, url_prefix=_address(extender.url_prefix), tls_config=tls)
+
+
+def _address(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
     # Everything up to the last @ goes, also where a password holds a slash or a question mark.
     shown = (rest if separator else scheme).rpartition("@")[2]
     for end in "?#":
         shown = shown.partition(end)[0]
-    prefix = f"{scheme}://" if separator else ""
-    return f"{prefix}{shown}"[:LONGEST_NAME] or "without urlPrefix"
+    return f"{scheme}://{shown}" if separator else shown
 
 
 def is_asked_about(extender: Extender, pod: Pod) -> bool:

@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources
+from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources, without_secrets
 from kscheduler.config.loader import load_bytes
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, ExtenderManagedResource, KubeSchedulerConfiguration
@@ -119,3 +119,16 @@ def test_a_call_takes_five_seconds_at_most_unless_told_otherwise() -> None:
         "extenders: [{urlPrefix: a, httpTimeout: 0s}, {urlPrefix: b, httpTimeout: 3s}]"
     ).extenders
     assert (str(one.http_timeout), str(other.http_timeout)) == ("5s", "3s")
+
+
+def test_configz_shows_neither_credentials_nor_private_keys() -> None:
+    whole = configuration(
+        "extenders: [{urlPrefix: 'https://me:secret@gpu.example.com/x', "
+        "tlsConfig: {certData: YWJj, keyData: c2VjcmV0}}]"
+    )
+    (shown,) = without_secrets(whole).extenders
+    assert shown.url_prefix == "https://gpu.example.com/x"
+    assert shown.tls_config is not None
+    assert (shown.tls_config.cert_data, shown.tls_config.key_data) == ("YWJj", "REDACTED")
+    plain = configuration("extenders: [{urlPrefix: 'https://gpu.example.com/x'}]")
+    assert without_secrets(plain) == plain
