@@ -11,7 +11,8 @@ from kscheduler.app.parts import Parts
 from kscheduler.client.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
-from kscheduler.config.feature_gates import GATES, FeatureGates, Stage
+from kscheduler.config.extenders import without_secrets
+from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
 from kscheduler.metrics import (
     Exposition,
@@ -40,13 +41,10 @@ from kscheduler.server import (
     WaitingPodsEndpoint,
 )
 
-_STAGES: Mapping[Stage, str] = {Stage.ALPHA: "ALPHA", Stage.BETA: "BETA", Stage.GA: ""}
-"""As `kubernetes_feature_enabled` has them."""
-
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
     """Every gate that is known, by name and by the stage in the words of Kubernetes' metric."""
-    return {(name, _STAGES.get(GATES[name].stage, "DEPRECATED")): is_on for name, is_on in gates.as_dict().items()}
+    return {(state.name, state.stage): state.enabled for state in gates.states()}
 
 
 class Surface:
@@ -123,10 +121,13 @@ class Surface:
             ),
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
-            component_config=lambda: msgspec.json.encode(to_tree(self._options.config.configuration)),
+            component_config=self._component_config,
             waiting_pods=WaitingPodsEndpoint(self._parts.waiting, token, self._parts.clock),
             access=Access(token),
         )
+
+    def _component_config(self) -> bytes:
+        return msgspec.json.encode(to_tree(without_secrets(self._options.config.configuration)))
 
     def _token(self) -> TokenFile | None:
         """What opens `/waiting-pods`, and `/configz` from elsewhere.

@@ -43,6 +43,7 @@ class _Wrong:
 
 
 _WRONG = _Wrong()
+_MAX_FLOAT32 = 3.4028234663852886e38
 
 
 def child(path: str, name: str) -> str:
@@ -109,8 +110,20 @@ def _items(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
     if not isinstance(tree, list):
         walk.wrong(path, f"expected a list, got {_described(tree)}")
         return _WRONG
-    items = (_decode(item, kind, f"{path}[{index}]", walk) for index, item in enumerate(tree))
+    items = (_decode(_of_nothing(item, kind), kind, f"{path}[{index}]", walk) for index, item in enumerate(tree))
     return tuple(item for item in items if item is not _WRONG)
+
+
+def _of_nothing(item: Tree, kind: inspect.Type) -> Tree:
+    """A null in a list is the empty value of its type, as Go reads it: `profiles: [null]` is one default profile."""
+    if item is not None:
+        return item
+    match kind:
+        case inspect.StructType():
+            return {}
+        case inspect.StrType():
+            return ""
+    return item
 
 
 def _members(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
@@ -128,13 +141,21 @@ def _scalar(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
         case inspect.BoolType() if isinstance(tree, bool):
             return tree
         case inspect.FloatType() if isinstance(tree, (int, float)) and not isinstance(tree, bool):
-            return float(tree)
+            return _float(tree, path, walk)
         case inspect.IntType() if isinstance(tree, (int, float)) and not isinstance(tree, bool):
             return _integer(tree, kind, path, walk)
         case inspect.CustomType() if kind.cls is Duration and isinstance(tree, str):
             return _duration(tree, path, walk)
     walk.wrong(path, f"expected {_expected(kind)}, got {_described(tree)}")
     return _WRONG
+
+
+def _float(number: float, path: str, walk: Walk) -> Any:
+    """Go keeps 32 bits of it."""
+    if abs(number) > _MAX_FLOAT32:
+        walk.wrong(path, f"{shown(number)} is outside [-{_MAX_FLOAT32}, {_MAX_FLOAT32}]")
+        return _WRONG
+    return float(number)
 
 
 def _integer(number: float, kind: inspect.IntType, path: str, walk: Walk) -> Any:

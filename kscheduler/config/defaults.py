@@ -109,6 +109,7 @@ def apply_defaults(
         profiles=tuple(_profile(profile, gates) for profile in profiles),
         leader_election=_leader_election(configuration.leader_election),
         client_connection=_client_connection(configuration.client_connection),
+        extenders=tuple(replace(one, http_timeout=one.http_timeout or seconds(5)) for one in configuration.extenders),
         enable_contention_profiling=contention if contention is not None else configuration.enable_profiling,
     )
 

@@ -5,7 +5,7 @@ MultiPoint that implements the point, then the rest of those named there. What a
 above knows, so it is asked through `implements`.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.config.errors import ConfigError, Problem
@@ -63,7 +63,10 @@ def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -
         expanded[point] = _weighed(point, names, getattr(plugins, field), plugins.multi_point)
     if not problems:
         problems += _cardinality_problems(expanded, scheduler_name)
-        problems += [problem for point in SCORED_POINTS for problem in _overflow(expanded[point])]
+        for point in SCORED_POINTS:
+            specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
+            weighed = (one for one in (*specific.enabled, *general.enabled) if implements(one.name, point))
+            problems += _overflow(point, weighed)
     if problems:
         raise ConfigError(problems, f"profile {scheduler_name}" if scheduler_name else "")
     return expanded
@@ -174,6 +177,17 @@ def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[P
         yield Problem("plugins.placementGenerate", message)
 
 
-def _overflow(plugins: tuple[EnabledPlugin, ...]) -> Iterator[Problem]:
-    if sum(plugin.weight * MAX_NODE_SCORE for plugin in plugins) > MAX_TOTAL_SCORE:
-        yield Problem("plugins.score", "total score of Score plugins could overflow")
+def _overflow(point: str, plugins: Iterable[Plugin]) -> Iterator[Problem]:
+    """As kube-scheduler adds weights up: also of plugins that are disabled at the point, and what is below zero counts
+    as too much as soon as anything follows it (its subtraction overflows).
+    """
+    weights: dict[str, int] = {}
+    total = 0
+    for plugin in plugins:
+        if plugin.name in weights:
+            continue
+        points = weights[plugin.name] = (plugin.weight or 1) * MAX_NODE_SCORE
+        if total < 0 or points > MAX_TOTAL_SCORE - total:
+            yield Problem(f"plugins.{point}", "total score of Score plugins could overflow")
+            return
+        total += points

@@ -11,25 +11,39 @@ from typing import Final
 from msgspec.structs import replace
 
 from kscheduler.api.core import Pod
-from kscheduler.config.errors import config_error
+from kscheduler.config.errors import Problem
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 LONGEST_NAME: Final = 200
 """Characters of an address in a message."""
-
-_FIT: Final = "NodeResourcesFit"
+REDACTED: Final = "REDACTED"
 
 
 def extender_name(extender: Extender) -> str:
     """Its address as a message may show it: without user name, password, query and fragment."""
-    scheme, separator, rest = extender.url_prefix.partition("://")
+    return _address(extender.url_prefix)[:LONGEST_NAME] or "without urlPrefix"
+
+
+def without_secrets(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
+    """The same for `/configz`, which asks nobody who he is: no credentials in addresses, and no private keys."""
+    return replace(configuration, extenders=tuple(map(_without_secrets, configuration.extenders)))
+
+
+def _without_secrets(extender: Extender) -> Extender:
+    tls = extender.tls_config
+    if tls is not None and tls.key_data:
+        tls = replace(tls, key_data=REDACTED)
+    return replace(extender, url_prefix=_address(extender.url_prefix), tls_config=tls)
+
+
+def _address(url: str) -> str:
+    scheme, separator, rest = url.partition("://")
     # Everything up to the last @ goes, also where a password holds a slash or a question mark.
     shown = (rest if separator else scheme).rpartition("@")[2]
     for end in "?#":
         shown = shown.partition(end)[0]
-    prefix = f"{scheme}://" if separator else ""
-    return f"{prefix}{shown}"[:LONGEST_NAME] or "without urlPrefix"
+    return f"{scheme}://{shown}" if separator else shown
 
 
 def is_asked_about(extender: Extender, pod: Pod) -> bool:
@@ -48,13 +62,21 @@ def deciding(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
     )
 
 
-def with_ignored_resources(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """With the resources that are `ignoredByScheduler` left out by NodeResourcesFit. Raises `ConfigError`."""
+def with_ignored_resources(
+    configuration: KubeSchedulerConfiguration,
+) -> tuple[KubeSchedulerConfiguration, list[Problem]]:
+    """With the resources that are `ignoredByScheduler` left out by NodeResourcesFit; and what stands against that."""
     ignored = tuple(_ignored(configuration.extenders))
     if not ignored:
-        return configuration
+        return configuration, []
     profiles = tuple(_ignoring(profile, ignored) for profile in configuration.profiles)
-    return replace(configuration, profiles=profiles)
+    missing = "can't find NodeResourcesFitArgs in plugin config: an extender has resources that are ignoredByScheduler"
+    problems = [
+        Problem(f"profiles[{index}].pluginConfig", missing)
+        for index, profile in enumerate(profiles)
+        if not any(isinstance(one.args, NodeResourcesFitArgs) for one in profile.plugin_config)
+    ]
+    return replace(configuration, profiles=profiles), problems
 
 
 def _ignored(extenders: Iterable[Extender]) -> Iterator[str]:
@@ -63,11 +85,6 @@ def _ignored(extenders: Iterable[Extender]) -> Iterator[str]:
 
 
 def _ignoring(profile: KubeSchedulerProfile, ignored: tuple[str, ...]) -> KubeSchedulerProfile:
-    if not any(isinstance(one.args, NodeResourcesFitArgs) for one in profile.plugin_config):
-        where = f"profile {profile.scheduler_name}"
-        message = f"can't find {_FIT}Args in plugin config: an extender has resources that are ignoredByScheduler"
-        raise config_error("pluginConfig", message, where)
-
     def entry(one: PluginConfig) -> PluginConfig:
         args = one.args
         if not isinstance(args, NodeResourcesFitArgs):

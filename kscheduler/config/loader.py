@@ -13,6 +13,7 @@ from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, ex
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
 from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
+from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
 from kscheduler.config.types import (
@@ -115,6 +116,9 @@ def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: Featu
 def _completed(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates, where: str) -> LoadedConfig:
     configuration = apply_defaults(bare, gates, walk.given)
     problems = validate(configuration, gates)
+    if problems:
+        raise ConfigError(problems, where)
+    configuration, problems = with_ignored_resources(configuration)
     if problems:
         raise ConfigError(problems, where)
     return LoadedConfig(configuration, bare, frozenset(walk.given), gates, where)

@@ -4,6 +4,7 @@ One intended difference: arguments of NodeResourcesFit are judged here with the 
 a table's key) finds their mistakes only when it builds the plugin.
 """
 
+from base64 import b64decode
 from collections.abc import Iterator
 
 from kscheduler.config.argument_validation import args_problems
@@ -14,6 +15,7 @@ from kscheduler.config.plugin_args import ARGS_KINDS
 from kscheduler.config.types import (
     API_VERSION,
     Extender,
+    ExtenderTLSConfig,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
@@ -170,6 +172,7 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
         path = f"extenders[{index}]"
         if extender.prioritize_verb and extender.weight <= 0:
             yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
+        yield from _tls(f"{path}.tlsConfig", extender.tls_config)
         for number, resource in enumerate(extender.managed_resources):
             where = f"{path}.managedResources[{number}].name"
             yield from _resource_name(where, resource.name)
@@ -180,6 +183,20 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
     if binders > 1:
         found = f"found {binders} extenders implementing bind"
         yield invalid("extenders", found, "only one extender can implement bind")
+
+
+def _tls(path: str, tls: ExtenderTLSConfig | None) -> Iterator[Problem]:
+    """What kube-scheduler finds when it reads the file and makes its client; files are not opened here."""
+    if tls is None:
+        return
+    for name, data in (("certData", tls.cert_data), ("keyData", tls.key_data), ("caData", tls.ca_data)):
+        try:
+            b64decode(data.replace("\n", "").replace("\r", ""), validate=True)
+        except ValueError:
+            yield Problem(f"{path}.{name}", "illegal base64 data")
+    if tls.insecure and (tls.ca_file or tls.ca_data):
+        detail = "specifying a root certificates file with the insecure flag is not allowed"
+        yield invalid(f"{path}.insecure", value=True, detail=detail)
 
 
 def _resource_name(path: str, name: str) -> Iterator[Problem]:

@@ -9,7 +9,7 @@ preemption only, the pod is bound if it fits, and preempts nobody. Whoever is ig
 waited for: the start warns of it.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -45,7 +45,7 @@ _ALWAYS_ASKED = frozenset({"GangScheduling"})
 """Behind a feature gate that is off, where kube-scheduler would place the members one by one."""
 
 
-def held_status(pod: PodInfo, enabled: Collection[str], extenders: Iterable[Extender] = ()) -> Status:
+def held_status(pod: PodInfo, enabled: Collection[str], extenders: Sequence[Extender] = ()) -> Status:
     """Success, or why the pod is held. `enabled` are the plugins that the pod's profile asks for.
 
     `extenders` are those without which no decision is right (`config.extenders.deciding`).
@@ -53,6 +53,8 @@ def held_status(pod: PodInfo, enabled: Collection[str], extenders: Iterable[Exte
     for rule in MISSING_RULES:
         if (rule.plugin in enabled or rule.plugin in _ALWAYS_ASKED) and rule.is_needed(pod.pod):
             return _held(rule.plugin, rule.plugin, f"its {rule.field} needs it")
+    if not extenders:
+        return SUCCESS
     asked = [one for one in extenders if (one.filter_verb or one.bind_verb) and is_asked_about(one, pod.pod)]
     return _held("extenders", EXTENDER, "; ".join(map(_what_it_does, asked))) if asked else SUCCESS
 

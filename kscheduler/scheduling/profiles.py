@@ -9,7 +9,7 @@ from typing import Any
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.extenders import deciding, with_ignored_resources
+from kscheduler.config.extenders import deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
@@ -47,7 +47,6 @@ def build_profiles(
 
     `listener` hears of plugins that fail or are slow from then on.
     """
-    configuration = with_ignored_resources(configuration)
     extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
     expanded: dict[str, Expanded] = {}

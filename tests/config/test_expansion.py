@@ -161,6 +161,28 @@ def test_a_set_that_cannot_run_is_refused_in_kube_schedulers_words(plugins: Plug
     assert message in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("score", "general", "is_refused"),
+    [
+        ((("A", -5),), ("B",), True),
+        ((("A", 1), ("B", -5)), ("A", "B"), False),
+        ((("A", 5), ("B", -2)), ("C",), False),
+        ((), (("A", -1), "B"), True),
+    ],
+    ids=["below zero, and one follows", "below zero at the end", "never below zero", "in MultiPoint"],
+)
+def test_weights_below_zero_are_too_much_as_soon_as_another_one_follows(
+    score: tuple[tuple[str, int], ...], general: tuple[str, ...], is_refused: bool
+) -> None:
+    """kube-scheduler subtracts the sum so far from the largest number there is, which overflows."""
+    plugins = some_plugins(multi_point=PluginSet(enabled("Sort", "Bind", *general)), score=PluginSet(enabled(*score)))
+    if not is_refused:
+        expand(plugins, implements)
+        return
+    with pytest.raises(ConfigError, match="total score of Score plugins could overflow"):
+        expand(plugins, implements)
+
+
 def test_all_that_is_wrong_is_told_at_once() -> None:
     plugins = some_plugins(filter=PluginSet(enabled("X", "Bind")), score=PluginSet(enabled("Y")))
     with pytest.raises(ConfigError) as caught:

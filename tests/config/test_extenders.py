@@ -3,7 +3,7 @@
 import pytest
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources
+from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources, without_secrets
 from kscheduler.config.loader import load_bytes
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, ExtenderManagedResource, KubeSchedulerConfiguration
@@ -77,18 +77,58 @@ def test_what_is_ignored_by_the_scheduler_takes_the_place_of_what_each_profile_i
         "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: NodeResourcesFit, args: "
         "{ignoredResources: [example.com/other], ignoredResourceGroups: [example.org]}}]}]"
     )
-    settings = with_ignored_resources(configuration(text)).profiles
-    args = [one.args("NodeResourcesFit", NodeResourcesFitArgs) for one in settings]
+    args = [one.args("NodeResourcesFit", NodeResourcesFitArgs) for one in configuration(text).profiles]
     assert [one.ignored_resources for one in args] == [(GPU,), (GPU,)]
     assert args[1].ignored_resource_groups == ("example.org",)
 
 
 def test_nothing_changes_where_nothing_is_ignored() -> None:
     whole = configuration(f"extenders: [{{urlPrefix: a, managedResources: [{{name: {GPU}}}]}}]")
-    assert with_ignored_resources(whole) is whole
+    assert with_ignored_resources(whole) == (whole, [])
 
 
 def test_a_profile_without_the_plugin_s_arguments_is_refused_as_upstream() -> None:
     text = IGNORED + "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]"
-    with pytest.raises(ConfigError, match="can't find NodeResourcesFitArgs in plugin config"):
-        with_ignored_resources(configuration(text))
+    message = r"f: profiles\[0\].pluginConfig: can't find NodeResourcesFitArgs in plugin config"
+    with pytest.raises(ConfigError, match=message):
+        configuration(text)
+
+
+BOTH = "specifying a root certificates file with the insecure flag is not allowed"
+
+
+@pytest.mark.parametrize(
+    ("tls", "message"),
+    [
+        ("{certData: '###'}", "extenders[0].tlsConfig.certData: illegal base64 data"),
+        ("{caData: 'YWJ'}", "extenders[0].tlsConfig.caData: illegal base64 data"),
+        (
+            "{insecure: true, caFile: /x}",
+            f"extenders[0].tlsConfig.insecure: Invalid value: true: {BOTH}",
+        ),
+    ],
+)
+def test_tls_that_no_client_can_be_made_of_is_refused(tls: str, message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        configuration(f"extenders: [{{urlPrefix: a, tlsConfig: {tls}}}]")
+    assert str(caught.value) == f"f: {message}"
+
+
+def test_a_call_takes_five_seconds_at_most_unless_told_otherwise() -> None:
+    one, other = configuration(
+        "extenders: [{urlPrefix: a, httpTimeout: 0s}, {urlPrefix: b, httpTimeout: 3s}]"
+    ).extenders
+    assert (str(one.http_timeout), str(other.http_timeout)) == ("5s", "3s")
+
+
+def test_configz_shows_neither_credentials_nor_private_keys() -> None:
+    whole = configuration(
+        "extenders: [{urlPrefix: 'https://me:secret@gpu.example.com/x', "
+        "tlsConfig: {certData: YWJj, keyData: c2VjcmV0}}]"
+    )
+    (shown,) = without_secrets(whole).extenders
+    assert shown.url_prefix == "https://gpu.example.com/x"
+    assert shown.tls_config is not None
+    assert (shown.tls_config.cert_data, shown.tls_config.key_data) == ("YWJj", "REDACTED")
+    plain = configuration("extenders: [{urlPrefix: 'https://gpu.example.com/x'}]")
+    assert without_secrets(plain) == plain

@@ -211,7 +211,8 @@ def test_gates_change_what_defaults_are() -> None:
         (HEAD + "leaderElection: {leaseDuration: 15}", "leaderElection.leaseDuration: expected a duration such as 15s"),
         (HEAD + "leaderElection: {leaseDuration: 15x}", "leaderElection.leaseDuration: unknown unit 'x'"),
         (HEAD + "profiles: {}", "f.yaml: profiles: expected a list, got an object"),
-        (HEAD + "profiles: [null]", "f.yaml: profiles[0]: expected an object, got nothing"),
+        (HEAD + "profiles: [[]]", "f.yaml: profiles[0]: expected an object, got a list"),
+        (HEAD + "clientConnection: {qps: 1e39}", "clientConnection.qps: 1e39 is outside [-3.4"),
         (HEAD + "profiles: [{schedulerName: on}]", "profiles[0].schedulerName: expected text (in quotes"),
         (
             HEAD + "profiles: [{pluginConfig: [{name: VolumeBinding, args: {bindTimeout: 1}}]}]",
@@ -338,3 +339,9 @@ def test_no_tree_raises_anything_but_config_error(tree: dict[str, Any], some_pro
         with suppress(ConfigError):
             loaded = from_tree(whole, "f")
             assert from_tree(to_tree(loaded.configuration), "f").configuration == loaded.configuration
+
+
+def test_a_null_in_a_list_is_the_empty_value_as_for_kube_scheduler() -> None:
+    assert load(HEAD + "profiles: [null]").configuration == load(HEAD).configuration
+    (extender,) = load(HEAD + "extenders: [null]").configuration.extenders
+    assert extender.url_prefix == ""

@@ -184,3 +184,14 @@ def test_without_a_shape_nothing_is_scored() -> None:
     rows = cluster.cache.nodes.rows()
     assert plugin.pre_filter(state, info, cluster.cache.nodes).status.is_success
     assert plugin.pre_score(state, info, cluster.cache.nodes, rows).is_skip
+
+
+def test_classes_count_the_same_and_halves_are_rounded_up() -> None:
+    """A quarter and a half of the volumes in zone a make 37.5; half and all of them in zone b make 75."""
+    cluster = started()
+    for zone, size in (("a", "200Gi"), ("b", "100Gi")):
+        for of in ("fast", "slow"):
+            cluster.put(volume(f"{of}-{zone}", of, size, zone))
+    cluster.put(claim("one", "fast", "50Gi"))
+    cluster.put(claim("two", "slow", "100Gi"))
+    assert points(cluster, pod("one", "two"), PACKING) == {"n0": 38, "n1": 75, "n2": 38, "n3": 75}

@@ -269,7 +269,7 @@ def allows(terms: tuple[TopologySelectorTerm, ...], node: Node) -> Iterator[bool
 def capacity_points(pod: Pod, node: Node, world: World, shape: list[tuple[int, int]]) -> int:
     """Points of a node that passes; `shape` is (percent, 0 to 10) in rising order."""
     found = choice(pod, node, world)
-    classes = storage_of_volumes(found, world) if found.bound else storage_to_be_made(found, node, world)
+    classes = storage_of_volumes(found, world) if found.bound else storage_to_be_made(pod, found, node, world)
     points = [class_points(requested, there, shape) for requested, there in classes.values()]
     return int(Fraction(sum(points), len(points)) + Fraction(1, 2)) if points else 0
 
@@ -285,13 +285,16 @@ def storage_of_volumes(found: Choice, world: World) -> dict[str, tuple[int, int]
     return classes
 
 
-def storage_to_be_made(found: Choice, node: Node, world: World) -> dict[str, tuple[int, int]]:
-    """Per class what is asked for, and what the last claim's driver tells of it: the largest that would do."""
+def storage_to_be_made(pod: Pod, found: Choice, node: Node, world: World) -> dict[str, tuple[int, int]]:
+    """Per class what is asked for, and what is told for its last claim: the largest capacity that would do.
+
+    Claims whose node was selected before come first, as the pod names them; the others follow from the smallest up.
+    """
     classes: dict[str, tuple[int, int]] = {}
-    in_order = sorted(
-        (world.see(PersistentVolumeClaim, key) for key in found.made),
-        key=lambda claim: (SELECTED not in claim.metadata.annotations, size(claim)),
-    )
+    keys = {claim_key(pod, volume): None for volume in pod.spec.volumes if needs_claim(volume)}
+    claims = [world.see(PersistentVolumeClaim, key) for key in keys if key in found.made]
+    given = [claim for claim in claims if SELECTED in claim.metadata.annotations]
+    in_order = given + sorted((claim for claim in claims if claim not in given), key=size)
     for claim in in_order:
         wanted = value(claim.spec.resources.requests["storage"])
         driver = world.find(CSIDriver, world.find(StorageClass, claim.storage_class).provisioner)
