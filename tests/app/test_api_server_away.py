@@ -24,6 +24,7 @@ async def second(clock: VirtualClock) -> None:
     async with asyncio.timeout(SECONDS):
         for _ in range(20):  # a refused connection and its consequences are a few turns of the loop
             await asyncio.sleep(0)
+        await asyncio.sleep(0.005)  # and a thread looks the address up
 
 
 async def until_ready(app: App, clock: VirtualClock, status: int) -> str:
@@ -58,7 +59,7 @@ async def test_away_for_135_seconds_and_back() -> None:
                 await server.aclose()
                 went = clock.monotonic()
                 text = await until_ready(app, clock, 500)
-                assert 28 <= clock.monotonic() - went <= 42, "a success may be ten seconds old when it goes"
+                assert clock.monotonic() - went <= 35, "30 s after the last success, which may be a little older"
                 assert f"[-]api-server failed: no request to {address.netloc} has succeeded" in text
                 assert "[+]sched-handler-sync ok\n" in text
                 while clock.monotonic() - went < 135:
