@@ -21,7 +21,7 @@ from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_wit
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
-from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.event_series import Series, SeriesBook, SeriesKey
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from kscheduler.client.work_queue import WorkQueueCounts, WorkQueueStatistics
@@ -325,8 +325,11 @@ class EventRecorder:
         return False
 
     def _complain(self, error: ClientError) -> None:
-        """Once a minute: what fails one Event fails all of them, and thousands may be queued."""
+        """Once a minute: what fails one Event fails all of them. An API server that is away is told elsewhere."""
         now = self._clock.monotonic()
+        if isinstance(error, NetworkError):
+            log.debug("event was not recorded", err=error)
+            return
         if now >= self._complain_at:
             self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
             log.warning("event was not recorded", err=error, failed=self._failed)

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio import Clock, Slicer, finishes_within
-from kscheduler.client.errors import ClientError
+from kscheduler.client.errors import ClientError, NetworkError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
 from kscheduler.logs import get_logger
@@ -152,7 +152,9 @@ class StoreAudit:
         try:
             listing = await self._list(touched)
         except (ClientError, msgspec.DecodeError) as error:
-            _log.warning("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
+            # That the API server is away is told once for all; another time the audit is just as good.
+            write = _log.debug if isinstance(error, NetworkError) else _log.warning
+            write("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
             return "failed", []
         if not await self._has_reached(listing.version):
             _log.warning(

@@ -11,7 +11,7 @@ from kscheduler.aio import VirtualClock
 from kscheduler.app import App, Options
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
-from tests.app.running import SECONDS, alone, answer, node_of, put, running, until
+from tests.app.running import alone, answer, node_of, put, running
 from tests.builders import node_tree, pod_tree
 
 LOUD = {"warning", "error", "critical"}
@@ -20,9 +20,9 @@ LOUD = {"warning", "error", "critical"}
 async def second(clock: VirtualClock) -> None:
     """A second of the scheduler's time, with what loopback needs of ours for a few requests."""
     await clock.advance(1.0)
-    async with asyncio.timeout(SECONDS):
-        for _ in range(20):  # a refused connection and its consequences are a few turns of the loop
-            await asyncio.sleep(0)
+    for _ in range(20):  # a refused connection and its consequences are a few turns of the loop
+        await asyncio.sleep(0)
+    await asyncio.sleep(0.005)  # and a thread looks the address up
 
 
 async def until_ready(app: App, clock: VirtualClock, status: int) -> str:
@@ -33,6 +33,15 @@ async def until_ready(app: App, clock: VirtualClock, status: int) -> str:
             return text
         await second(clock)
     raise AssertionError(f"/readyz is not {status}: {text}")
+
+
+async def until_bound(server: EmbeddedAPIServer, name: str, clock: VirtualClock) -> None:
+    """Time goes on meanwhile: a pod that was tried too early backs off."""
+    for _ in range(120):
+        if node_of(server, name):
+            return
+        await second(clock)
+    raise AssertionError(f"{name} is not bound")
 
 
 def virtual() -> tuple[VirtualClock, Options]:
@@ -50,14 +59,14 @@ async def test_away_for_135_seconds_and_back() -> None:
         with structlog.testing.capture_logs() as lines:
             async with running(server, options) as (app, _, _):
                 put(server, "pods", pod_tree("before"))
-                await until(server, lambda: node_of(server, "before") == "node")
+                await until_bound(server, "before", clock)
                 assert "[+]api-server ok\n" in await until_ready(app, clock, 200)
                 address = urlsplit(server.url)
                 del lines[:]
                 await server.aclose()
                 went = clock.monotonic()
                 text = await until_ready(app, clock, 500)
-                assert 28 <= clock.monotonic() - went <= 42, "a success may be ten seconds old when it goes"
+                assert clock.monotonic() - went <= 35, "30 s after the last success, which may be a little older"
                 assert f"[-]api-server failed: no request to {address.netloc} has succeeded" in text
                 assert "[+]sched-handler-sync ok\n" in text
                 while clock.monotonic() - went < 135:
@@ -70,11 +79,7 @@ async def test_away_for_135_seconds_and_back() -> None:
                 await server.start(address.hostname or "", address.port or 0)
                 await until_ready(app, clock, 200)
                 put(server, "pods", pod_tree("after"))
-                for _ in range(60):
-                    await second(clock)
-                    if node_of(server, "after"):
-                        break
-                assert node_of(server, "after") == "node"
+                await until_bound(server, "after", clock)
                 told = [line["event"] for line in lines if line["log_level"] != "debug"]
                 assert [event for event in told if event != "summary"] == [
                     "api_server_unreachable",
