@@ -15,7 +15,7 @@ SEED   ?= 0
 DECISIONS := tests/specification/test_decisions_equal_specification.py
 MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-real bench-latency bench-scale fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -58,6 +58,9 @@ bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (
 bench-scale: $(DEV) ## Fill one process with 100,000 nodes and 1,000,000 pods; then the event loop's lag at full speed
 	$(BIN)/python -m benchmarks.scale
 	$(BIN)/python -m benchmarks.loop_lag
+
+bench-churn: $(DEV) ## A week of an autoscaled cluster in minutes: memory, tables, loop lag, CPU (MINUTES=60: in real time)
+	$(BIN)/python -m benchmarks.churn --census $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a client that decides nothing (15 min)
 	$(BIN)/python -m benchmarks.real --markdown

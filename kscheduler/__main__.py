@@ -1,7 +1,17 @@
-"""`python -m kscheduler` is the console script."""
+"""`python -m kscheduler` and the console script `kscheduler`."""
 
-import sys
+from kscheduler.cli.interruption import end_at_once_on_signals
 
-from kscheduler.cli import main
 
-sys.exit(main())
+def main() -> int:
+    """The whole program; its exit code."""
+    end_at_once_on_signals()  # before anything else is imported: that takes long enough for a Ctrl-C
+    from kscheduler.cli import main as run_command
+
+    return run_command()
+
+
+if __name__ == "__main__":
+    import sys
+
+    sys.exit(main())

@@ -16,6 +16,8 @@ class Options:
     config: LoadedConfig
     kubeconfig: str = ""
     master: str = ""
+    context: str = ""
+    """Of the kubeconfig; empty: its current-context."""
     bind_address: str = "0.0.0.0"
     port: int = 10259
     periods: Periods = field(default_factory=Periods)

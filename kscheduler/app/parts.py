@@ -16,10 +16,12 @@ from typing import Final
 from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
+from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.options import Options
-from kscheduler.client.connection import Connection
+from kscheduler.client.connection import Connection, host_of
 from kscheduler.client.events import EventRecorder
 from kscheduler.client.pod_status import PodStatusPatcher
+from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
 from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.client.writes import PodWriter
@@ -79,8 +81,15 @@ class Parts:
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         bucket = _bucket(options)
         connections = self._most_workers + CONNECTIONS_BESIDE_BINDS
-        self.client = APIClient(connection, bucket=bucket, max_connections=connections, clock=self.clock)
-        self.event_client = APIClient(connection, clock=self.clock)
+        self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
+        self.client = APIClient(
+            connection,
+            bucket=bucket,
+            max_connections=connections,
+            clock=self.clock,
+            reachability=self.reachability,
+        )
+        self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
         pods = PodWriter(self.client, self.clock)
         self.recorder = EventRecorder(
             self.event_client,
@@ -96,8 +105,10 @@ class Parts:
             self._pod,
             clock=self.clock,
             is_busy=self._is_binding_hard,
+            on_call=partial(self.observations.async_api_call, "pod_status_patch"),
         )
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
+        self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.evictions = self._build_evictions(pods)
         self.profiles = build_profiles(self._configuration, options.registry, self._handle(pods))
         self._class_of, self._hints_alike = self._build_classes()
@@ -147,6 +158,8 @@ class Parts:
             clock=self.clock,
             budgets=StoredBudgets(self.informers.informer(POD_DISRUPTION_BUDGETS).store),
             evictions=self.evictions,
+            features=self._gates.enabled_names(),
+            observe_volumes=self.observations.volume_scheduling,
         )
 
     def _build_classes(self) -> tuple[ClassOf, HintsAlike]:

@@ -9,22 +9,26 @@ Probes are answered from the first moment, and `/readyz` tells what is still mis
 
 import asyncio
 import os
-import signal
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from typing import Final
+from typing import Any, Final
 
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
+from kscheduler.app import signals
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.surface import Surface
 from kscheduler.client.connection import Connection, load_connection
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.profiles import rules_not_built
 from kscheduler.server import (
+    GUARDED,
+    OPEN,
+    TOKEN_ONLY,
     Server,
     is_loopback,
 )
@@ -35,6 +39,8 @@ DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
 SYNC_WARNING_SECONDS: Final = 10.0
+"""The first line about a sync that takes long; further ones come each minute."""
+SYNC_REPEAT_SECONDS: Final = 60.0
 
 
 class App:
@@ -52,7 +58,7 @@ class App:
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order."""
-        self._announce()
+        self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
             await self.server.start(self._options.bind_address, self._options.port)
@@ -63,6 +69,7 @@ class App:
                 Service("long-lived objects", LongLived(self.parts.clock).run),
                 Service("loop-lag", self.surface.loop_lag.run),
                 Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
+                Service("api-server", self.parts.api_server_monitor.run),
                 Service("informers", self.parts.informers.run),
             )
             async with running(*services):
@@ -96,16 +103,18 @@ class App:
     async def _synced(self, stop: asyncio.Event) -> bool:
         """Wait until all handlers have had their first lists; whether that happened before the stop."""
         stopped = asyncio.ensure_future(stop.wait())
+        patience = SYNC_WARNING_SECONDS
         try:
             while not stop.is_set():
-                synced = asyncio.ensure_future(self.parts.informers.wait_for_sync(SYNC_WARNING_SECONDS))
+                synced = asyncio.ensure_future(self.parts.informers.wait_for_sync(patience))
+                patience = SYNC_REPEAT_SECONDS
                 await asyncio.wait({synced, stopped}, return_when=asyncio.FIRST_COMPLETED)
                 if not synced.done():
                     synced.cancel()
                     await asyncio.wait({synced})
                 elif not synced.result():
                     return True
-                else:
+                elif not self.parts.reachability.is_in_trouble(self.parts.clock.monotonic()):  # which is told already
                     _log.warning("waiting_for_sync", missing=list(synced.result()))
             return False
         finally:
@@ -115,43 +124,53 @@ class App:
         if not await self.parts.workers.stop(DRAIN_SECONDS):
             _log.warning("binds_not_drained", pods=self.parts.workers.binding, seconds=DRAIN_SECONDS)
 
-    def _announce(self) -> None:
+    def announce(self) -> None:
+        """Say what is started, and what of it is not as somebody might expect."""
         _log.info("starting", version=__version__, pid=os.getpid())
         for warning in unhonoured(self._options.config):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
-        if self._options.permit_token_file and not is_loopback(self._options.bind_address):
-            _log.warning(
-                "permit_token_in_clear", bind_address=self._options.bind_address, reason="the server has no TLS"
-            )
+        self._say_what_is_open()
         for profile in self.parts.profiles.values():
             missing = rules_not_built(profile)
             if missing:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
 
+    def _say_what_is_open(self) -> None:
+        """Once, and only where somebody else than this machine can ask."""
+        address = self._options.bind_address
+        if is_loopback(address):
+            return
+        has_token = bool(self._options.permit_token_file)
+        _log.warning(
+            "http_server_open_without_login",
+            bind_address=address,
+            reason="TLS and authentication are not built yet",
+            open_to_everybody=OPEN,
+            from_this_machine_or_with_token=GUARDED,
+            with_token_only=TOKEN_ONLY,
+            token="sent in clear: fence the way to this port" if has_token else "none: shut",
+            advice="fence the port with a NetworkPolicy, or --bind-address 127.0.0.1 where no kubelet probes it",
+        )
+
 
 async def run(options: Options) -> None:
-    """Run the service until SIGTERM or SIGINT; a second signal ends it at once."""
+    """Run the service until a signal ends it (`signals`)."""
+    # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
+        context=options.context,
     )
     _log.info("connecting", server=connection.description)
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, _on_signal, stop, number)
-    app = App(options, connection)
-    loop.add_signal_handler(signal.SIGUSR2, app.ask_for_dump)
-    try:
-        await app.run(stop)
-    finally:
-        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR2):
-            loop.remove_signal_handler(number)
+    with signals.ending(stop):
+        app = App(options, connection)
+        asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
+        with signals.dumping(app.ask_for_dump):
+            await app.run(stop)
 
 
-def _on_signal(stop: asyncio.Event, number: int) -> None:
-    if stop.is_set():
-        _log.warning("ending_at_once", signal=signal.Signals(number).name)
-        os._exit(1)
-    _log.info("requested_to_terminate", signal=signal.Signals(number).name)
-    stop.set()
+def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """A task has failed and nobody waits for it: asyncio logs it, and it counts."""
+    count_caught(Boundary.TASK)
+    loop.default_exception_handler(context)

@@ -9,7 +9,9 @@ from kscheduler import __version__
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.client.connection import Connection
+from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
+from kscheduler.config.feature_gates import GATES, FeatureGates, Stage
 from kscheduler.config.loader import to_tree
 from kscheduler.metrics import (
     Exposition,
@@ -17,14 +19,19 @@ from kscheduler.metrics import (
     LoopLag,
     build_info_source,
     event_source,
+    feature_source,
     informer_source,
     process_families,
+    program_samples,
+    reachability_source,
     rest_client_source,
     scheduler_source,
     status_source,
     truth_source,
+    work_queue_source,
 )
 from kscheduler.server import (
+    Access,
     Endpoints,
     Health,
     ProgressCheck,
@@ -32,6 +39,14 @@ from kscheduler.server import (
     TokenFile,
     WaitingPodsEndpoint,
 )
+
+_STAGES: Mapping[Stage, str] = {Stage.ALPHA: "ALPHA", Stage.BETA: "BETA", Stage.GA: ""}
+"""As `kubernetes_feature_enabled` has them."""
+
+
+def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
+    """Every gate that is known, by name and by the stage in the words of Kubernetes' metric."""
+    return {(name, _STAGES.get(GATES[name].stage, "DEPRECATED")): is_on for name, is_on in gates.as_dict().items()}
 
 
 class Surface:
@@ -43,7 +58,7 @@ class Surface:
         self.is_stopping = False
         self.loop_lag = LoopLag(clock=parts.clock)
         self.exposition = self._build_exposition(connection)
-        self.server = Server(self._endpoints())
+        self.server = Server(self._endpoints(), clock=parts.clock)
         self.exposition.add(self.server.samples)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
@@ -53,6 +68,7 @@ class Surface:
             unschedulable_pods=self._parts.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
+            pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
         return Exposition(
             [
@@ -60,15 +76,18 @@ class Surface:
                 rest_client_source(
                     connection.base_url, [self._parts.client.statistics, self._parts.event_client.statistics]
                 ),
+                reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
                 event_source(self._parts.recorder.statistics),
+                work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 build_info_source(__version__),
+                feature_source(lambda: features_of(self._options.config.gates)),
+                program_samples,
             ],
             on_thread=[process_families],
-            on_reset=self._parts.observations.reset,
         )
 
     def _pending_pods(self) -> Mapping[str, float]:
@@ -90,19 +109,30 @@ class Surface:
             has_work=lambda: self._parts.queue.has_ready() and self._parts.limit.has_room() and self._has_synced(),
             monotonic=self._parts.clock.monotonic,
         )
+        token = self._token()
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
-                "readyz", {"sched-handler-sync": self._sync_problem, "shutdown": self._shutdown_problem}, self._notes
+                "readyz",
+                {
+                    "api-server": self._api_server_problem,
+                    "sched-handler-sync": self._sync_problem,
+                    "shutdown": self._shutdown_problem,
+                },
+                self._notes,
             ),
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
             component_config=lambda: msgspec.json.encode(to_tree(self._options.config.configuration)),
-            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, self._token(), self._parts.clock),
+            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, token, self._parts.clock),
+            access=Access(token),
         )
 
     def _token(self) -> TokenFile | None:
-        """What opens `/waiting-pods`. Raises `ConfigError` where it cannot be read: now, not when it is needed."""
+        """What opens `/waiting-pods`, and `/configz` from elsewhere.
+
+        Raises `ConfigError` where it cannot be read: now, not when it is needed.
+        """
         path = self._options.permit_token_file
         if not path:
             return None
@@ -118,6 +148,12 @@ class Surface:
     def _has_synced(self) -> bool:
         return all(one.synced or one.resting for one in self._parts.informers.statistics())
 
+    def _reachability(self) -> ReachabilityStatistics:
+        return self._parts.reachability.statistics(self._parts.clock.monotonic())
+
+    def _api_server_problem(self) -> str | None:
+        return self._parts.reachability.problem(self._parts.clock.monotonic())
+
     def _sync_problem(self) -> str | None:
         waiting = [
             f"{one.resource} ({one.problem})" if one.problem else one.resource
@@ -132,6 +168,8 @@ class Surface:
     def _notes(self) -> Iterable[str]:
         """What `/readyz?verbose` tells beside its checks: objects passed over, and kinds that the server lacks."""
         for one in self._parts.informers.statistics():
+            if one.synced and one.problem and not one.resting:
+                yield f"{one.resource}: list or watch fails: {one.problem}"
             if one.resting:
                 yield f"{one.resource}: the API server does not have it; waiting for it to appear"
             for key, reason in one.undecodable.items():

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
@@ -46,6 +47,7 @@ def run(args: argparse.Namespace) -> int:
         return refuse(error)
     if args.list:
         return _tell(chosen)
+    signals_as_usual()  # all is imported: from here on there are processes to end
     try:
         return _play(chosen, as_json=args.json)
     except ScenarioError as error:

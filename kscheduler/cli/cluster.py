@@ -5,6 +5,7 @@ import asyncio
 import sys
 from typing import Any
 
+from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
@@ -39,6 +40,7 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.cluster import ClusterOptions, serve_cluster
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
+    signals_as_usual()  # all is imported: from here on there is something to end in order
     logs.configure(verbosity=args.v)
     options = ClusterOptions(
         nodes=max(0, args.nodes),

@@ -5,6 +5,7 @@ import sys
 from typing import Any
 
 from kscheduler.cli.flags import DEFAULT_NAME, add_feature_gates, feature_gates
+from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, dump_default, load_file
@@ -24,11 +25,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, dest="verb")
     check = verbs.add_parser("check", help="say what is wrong with a file", description=_CHECK, allow_abbrev=False)
-    check.add_argument("file", metavar="FILE", help="a KubeSchedulerConfiguration v1 file")
+    check.add_argument(
+        "file", action=StoreText, metavar="FILE", help="a KubeSchedulerConfiguration v1 file; - is standard input"
+    )
     add_feature_gates(check)
     default = verbs.add_parser("default", help="print the defaults", description=_DEFAULT, allow_abbrev=False)
     default.add_argument(
         "--scheduler-name",
+        action=StoreText,
         metavar="NAME",
         default=DEFAULT_NAME,
         help="of the profile and of the Lease (default %(default)s)",
@@ -50,18 +54,18 @@ def _check(args: argparse.Namespace) -> int:
     loaded = load_file(args.file, gates)
     problems = profile_problems(loaded)
     if problems:
-        raise ConfigError(problems, args.file)
-    warnings = [*gates.warnings, *(f"{args.file}: {warning}" for warning in unhonoured(loaded))]
+        raise ConfigError(problems, loaded.where)
+    warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
-    print(_verdict(args.file, loaded, len(warnings)))
+    print(_verdict(loaded, len(warnings)))
     return 0
 
 
-def _verdict(path: str, loaded: LoadedConfig, warnings: int) -> str:
+def _verdict(loaded: LoadedConfig, warnings: int) -> str:
     names = ", ".join(profile.scheduler_name for profile in loaded.configuration.profiles)
     doubts = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
-    return f"{path}: can be used; it schedules for {names}{doubts}"
+    return f"{loaded.where}: can be used; it schedules for {names}{doubts}"
 
 
 def _print_default(args: argparse.Namespace) -> int:

@@ -5,6 +5,7 @@ import asyncio
 import sys
 from typing import Any
 
+from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.refusal import refuse
 
@@ -42,6 +43,7 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
+    signals_as_usual()  # all is imported: from here on there is something to end in order
     logs.configure(verbosity=0)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:

@@ -10,10 +10,12 @@ Flags of kscheduler alone: `--port` (0 takes a free one), `--scheduler-name`, `-
 """
 
 import argparse
+import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kscheduler.cli.parser import StoreText, text
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
@@ -50,26 +52,41 @@ class Resolved:
     warnings: tuple[FlagWarning, ...]
 
 
-def boolean(text: str) -> bool:
+def boolean(given: str) -> bool:
     """As Go reads it. Raises `ArgumentTypeError`."""
-    if text not in _WORDS:
-        raise argparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return _WORDS[text]
+    if given not in _WORDS:
+        raise argparse.ArgumentTypeError(f"{given!r} is neither true nor false")
+    return _WORDS[given]
 
 
-def duration(text: str) -> Duration:
+def duration(given: str) -> Duration:
     """`15s`, `1m30s`. Raises `ArgumentTypeError`."""
     try:
-        return parse_duration(text)
+        return parse_duration(given)
     except DurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def port(text: str) -> int:
+def port(given: str) -> int:
     """A TCP port or 0. Raises `ArgumentTypeError`."""
-    if not text.isdecimal() or int(text) > 65535:
-        raise argparse.ArgumentTypeError(f"{text!r} must be between 0 and 65535")
-    return int(text)
+    if not given.isdecimal() or int(given) > 65535:
+        raise argparse.ArgumentTypeError(f"{given!r} must be between 0 and 65535")
+    return int(given)
+
+
+def address(given: str) -> str:
+    """An IP address to listen on. Raises `ArgumentTypeError`."""
+    try:
+        return str(ipaddress.ip_address(given))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{given!r} is no IP address, such as 0.0.0.0 or ::1") from None
+
+
+def verbosity(given: str) -> int:
+    """Klog's level, from 0. Raises `ArgumentTypeError`."""
+    if not given.isdecimal():
+        raise argparse.ArgumentTypeError(f"{given!r} must be a whole number from 0")
+    return int(given)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,12 +109,12 @@ LEADER_ELECTION = (
     SettingFlag("leader-elect-lease-duration", "leaderElection.leaseDuration", duration, "default 15s"),
     SettingFlag("leader-elect-renew-deadline", "leaderElection.renewDeadline", duration, "default 10s"),
     SettingFlag("leader-elect-retry-period", "leaderElection.retryPeriod", duration, "default 2s"),
-    SettingFlag("leader-elect-resource-lock", "leaderElection.resourceLock", str, "default leases"),
-    SettingFlag("leader-elect-resource-name", "leaderElection.resourceName", str, "default: as --scheduler-name"),
-    SettingFlag("leader-elect-resource-namespace", "leaderElection.resourceNamespace", str, "default kube-system"),
+    SettingFlag("leader-elect-resource-lock", "leaderElection.resourceLock", text, "default leases"),
+    SettingFlag("leader-elect-resource-name", "leaderElection.resourceName", text, "default: as --scheduler-name"),
+    SettingFlag("leader-elect-resource-namespace", "leaderElection.resourceNamespace", text, "default kube-system"),
 )
 DEPRECATED = (
-    SettingFlag("kubeconfig", "clientConnection.kubeconfig", str, "default: in-cluster, else $KUBECONFIG"),
+    SettingFlag("kubeconfig", "clientConnection.kubeconfig", text, "default: in-cluster, else $KUBECONFIG"),
     SettingFlag(
         "kube-api-qps", "clientConnection.qps", float, "requests a second; default: adapts, negative: likewise"
     ),
@@ -184,17 +201,33 @@ NOT_BUILT_SWITCHES: Mapping[str, str] = {
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
     """Declare them. Flags that were not given have no attribute, except `config` and `feature_gates`."""
-    parser.add_argument("--config", metavar="FILE", default="", help="a KubeSchedulerConfiguration v1 file")
+    parser.add_argument(
+        "--config",
+        action=StoreText,
+        metavar="FILE",
+        default="",
+        help="a KubeSchedulerConfiguration v1 file; - is standard input",
+    )
     parser.add_argument(
         "--scheduler-name",
+        action=StoreText,
         metavar="NAME",
         default=argparse.SUPPRESS,
         help=f"without --config: pods whose spec.schedulerName is this are scheduled (default {DEFAULT_NAME})",
     )
-    parser.add_argument("--master", metavar="URL", default="", help="API server without credentials, as kubectl proxy")
+    parser.add_argument(
+        "--master", action=StoreText, metavar="URL", default="", help="API server without credentials, as kubectl proxy"
+    )
+    parser.add_argument(
+        "--context",
+        action=StoreText,
+        metavar="NAME",
+        default="",
+        help="of the kubeconfig; default: its current-context",
+    )
     add_feature_gates(parser)
     served = parser.add_argument_group("HTTP server")
-    served.add_argument("--bind-address", metavar="IP", default="0.0.0.0", help="default %(default)s")
+    served.add_argument("--bind-address", type=address, metavar="IP", default="0.0.0.0", help="default %(default)s")
     served.add_argument(
         "--port", type=port, default=argparse.SUPPRESS, help=f"0 for a free one (default {DEFAULT_PORT})"
     )

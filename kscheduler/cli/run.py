@@ -5,25 +5,47 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
-from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
+from kscheduler.cli.flags import Resolved, add_flags, duration, resolve, verbosity
+from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
+from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
+
+_DESCRIPTION = """\
+Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
+
+  kscheduler run                                  the cluster of your kubeconfig, or of this pod
+  kscheduler run --context staging                another context of it
+  kscheduler run --config config.yaml             a KubeSchedulerConfiguration, as kube-scheduler has them
+  kscheduler run --master http://127.0.0.1:8001   `kubectl proxy`, or `kscheduler cluster`
+
+kube-scheduler's own flags are accepted; one that has no effect here says so at the start."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     """Declare the flags: kube-scheduler's, and a few of its own."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
-        "run", help="schedule the pods that name this scheduler", description=__doc__, allow_abbrev=False
+        "run",
+        help="schedule the pods that name this scheduler",
+        description=_DESCRIPTION,
+        usage="%(prog)s [FLAG ...]",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add_flags(parser)
     parser.add_argument(
-        "--write-config-to", metavar="FILE", default="", help="write the complete configuration there and end"
+        "--write-config-to",
+        action=StoreText,
+        metavar="FILE",
+        default="",
+        help="write the complete configuration there and end",
     )
     parser.add_argument(
         "--permit-token-file",
+        action=StoreText,
         metavar="FILE",
         default="",
-        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down",
+        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down, "
+        "and /configz from other machines",
     )
     parser.add_argument(
         "--cache-check-period",
@@ -40,7 +62,9 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="how often what was watched is compared with the API server; 0: only where the cache check asks for it "
         "(default %(default)s)",
     )
-    parser.add_argument("-v", "--v", type=int, default=2, metavar="LEVEL", help="log verbosity, as klog (default 2)")
+    parser.add_argument(
+        "-v", "--v", type=verbosity, default=2, metavar="LEVEL", help="log verbosity, as klog (default 2)"
+    )
     parser.add_argument("--log-format", choices=("json", "text"), help="default: text on a terminal, json elsewhere")
     return parser
 
@@ -51,6 +75,7 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
 
+    open_missing()
     logs.configure(verbosity=args.v, json=None if args.log_format is None else args.log_format == "json")
     try:
         resolved = resolve(args)
@@ -85,6 +110,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     options = app.Options(
         config=resolved.config,
         master=args.master,
+        context=args.context,
         bind_address=resolved.bind_address,
         port=resolved.port,
         permit_token_file=args.permit_token_file,

@@ -20,11 +20,12 @@ from kscheduler.client.errors import (
 )
 from kscheduler.client.events import EventRecorder, EventStatistics, ObjectReference, reference_to
 from kscheduler.client.rest import APIClient, LineStream
-from kscheduler.client.rest_statistics import DURATION_BUCKETS, DurationHistogram, RESTStatistics
+from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
 from kscheduler.client.writes import UNCHANGED, PodWriter, Unchanged
 
 __all__ = [
     "DURATION_BUCKETS",
+    "SIZE_BUCKETS",
     "UNCHANGED",
     "APIClient",
     "APIError",
@@ -32,7 +33,6 @@ __all__ = [
     "ConfigurationError",
     "Connection",
     "CredentialsError",
-    "DurationHistogram",
     "EventRecorder",
     "EventStatistics",
     "LineStream",
@@ -41,6 +41,7 @@ __all__ = [
     "ObjectReference",
     "PodWriter",
     "RESTStatistics",
+    "RequestHistogram",
     "StalledError",
     "Unchanged",
     "UnknownOutcomeError",

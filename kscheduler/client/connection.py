@@ -12,19 +12,22 @@ import ssl
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.credentials import (
+    UNREADABLE,
     Credentials,
     FixedCredentials,
     LoaderCredentials,
     TokenFile,
     load_with,
+    reason_of,
     tls_files_of,
 )
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 from kscheduler.client.kubeconfig import KubeConfig, check_url, read_kubeconfig
-from kscheduler.client.tls import TLSContexts, TLSFiles
+from kscheduler.client.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.watch import collector_paused
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -79,6 +82,11 @@ class Connection:
         return (self._contexts.files.server_name or None) if self._contexts is not None else None
 
 
+def host_of(url: str) -> str:
+    """Host and port of a server's URL, for people and as a label: never a user's password."""
+    return (urlsplit(url).netloc or url).rpartition("@")[2]
+
+
 def plain_connection(url: str) -> Connection:
     """A server that asks for no credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
     check_url(url, "--master")
@@ -97,12 +105,19 @@ async def load_connection(
 ) -> Connection:
     """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, the pod's service account.
 
-    `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL.
+    `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL. `context` names an
+    entry of the kubeconfig in place of its current-context.
     Raises `ConfigurationError`: one line that names the file and the field.
     """
     if master and not kubeconfig:
+        if context:
+            message = f"--context {context}: --master alone needs no kubeconfig, and so no context; give one of the two"
+            raise ConfigurationError(message)
         return plain_connection(master)
     paths = _kubeconfig_paths(kubeconfig, environ)
+    if context and not paths:
+        message = f"--context {context}: there is no kubeconfig: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config"
+        raise ConfigurationError(message)
     if paths:
         return await _from_kubeconfig(read_kubeconfig(paths, context), master, allow_exec=allow_exec, clock=clock)
     if "KUBERNETES_SERVICE_HOST" in environ:
@@ -145,11 +160,27 @@ async def _from_kubeconfig(config: KubeConfig, master: str, *, allow_exec: bool,
     url = master or config.server
     if master:
         check_url(master, "--master")
-    contexts = TLSContexts(tls_files_of(configuration), clock) if url.startswith("https:") else None
+    contexts = None
+    if url.startswith("https:"):
+        contexts = TLSContexts(tls_files_of(configuration), clock, _places(config))
     credentials = _credentials(config, loader, configuration, clock)
     if isinstance(credentials, LoaderCredentials) and contexts is not None:
         credentials.give_certificates_to(contexts)
     return Connection(url, f"{url} ({where})", credentials, contexts, configuration.proxy)
+
+
+def _places(config: KubeConfig) -> TLSPlaces:
+    """Which fields trust and identity come from. Inline data wins over a file, as in kubectl."""
+    return TLSPlaces(
+        _place(config.cluster, config.cluster_place, "certificate-authority"),
+        f"{config.user_place}.exec: the certificate that the plugin returned"
+        if "exec" in config.user and not config.user.get("client-certificate")
+        else _place(config.user, config.user_place, "client-certificate"),
+    )
+
+
+def _place(entry: dict[str, Any], where: str, field: str) -> str:
+    return f"{where}.{field}-data" if entry.get(f"{field}-data") else f"{where}.{field}: {entry.get(field, '')}"
 
 
 def _refuse_what_is_not_supported(config: KubeConfig, where: str, *, allow_exec: bool) -> None:
@@ -174,8 +205,8 @@ async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
     try:
         loader = KubeConfigLoader(config.tree, active_context=config.context, config_base_path="")
         await load_with(loader, configuration)
-    except (ConfigException, CredentialsError) as error:
-        message = f"{where}: {_plugin_of(config)}{error}"
+    except (ConfigException, CredentialsError, *UNREADABLE) as error:
+        message = f"{where}: {_plugin_of(config)}{reason_of(error)}"
         raise ConfigurationError(message) from None
     return loader, configuration
 

@@ -18,6 +18,17 @@ _REREAD_SECONDS = 50.0
 """A minute less ten seconds of leeway."""
 
 
+UNREADABLE = (ValueError, KeyError, TypeError, AssertionError, AttributeError)
+"""What kubernetes_asyncio raises by accident over settings that it does not expect."""
+_PLUGIN_PROBLEMS = (
+    ("exec: failed to decode process output", "what it prints is no ExecCredential in JSON"),
+    ("exec: malformed response. missing key", "what it prints is no ExecCredential: there is no"),
+    ("exec: malformed request. missing key", "there is no"),
+    ("exec: process returned", "it ended with exit code"),
+)
+"""The library's words about exec plugins, and ours; what follows them stays."""
+
+
 class Credentials(Protocol):
     """What proves our identity."""
 
@@ -138,9 +149,19 @@ async def load_with(loader: Any, configuration: Any) -> None:
 
     try:
         await loader.load_and_set(configuration)
-    except (ConfigException, OSError, ValueError, KeyError, TypeError, AssertionError, aiohttp.ClientError) as error:
-        message = " ".join(str(error).split()) or type(error).__name__
-        raise CredentialsError(message) from error
+    except (ConfigException, OSError, aiohttp.ClientError, *UNREADABLE) as error:
+        raise CredentialsError(reason_of(error)) from error
+
+
+def reason_of(error: BaseException) -> str:
+    """One line in words; what the library raises by accident keeps its type's name, which a bug report needs."""
+    text = " ".join(str(error).split())
+    for raised, meaning in _PLUGIN_PROBLEMS:
+        if raised in text:
+            return meaning + text.partition(raised)[2]
+    if isinstance(error, UNREADABLE):
+        return f"kubernetes_asyncio cannot read it ({type(error).__name__}: {text})"
+    return text or type(error).__name__
 
 
 def tls_files_of(configuration: Any) -> TLSFiles:

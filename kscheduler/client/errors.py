@@ -6,6 +6,8 @@
 - `NetworkError`: a read got no answer. (The two above are kinds of it.)
 """
 
+import html
+import re
 from dataclasses import dataclass
 
 import msgspec
@@ -56,6 +58,8 @@ class _WireDetails(msgspec.Struct, rename="camel"):
 class Status(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
+    kind: str = ""
+    """`Status`; empty where the body was something else, as a proxy's page is."""
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -75,10 +79,13 @@ _REASONS = {
     422: "Invalid",
     429: "TooManyRequests",
     500: "InternalError",
+    502: "BadGateway",
     503: "ServiceUnavailable",
     504: "Timeout",
 }
 _LONGEST_TEXT = 512
+_LONGEST_PAGE = 8 * 1024
+_TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
 class APIError(ClientError):
@@ -93,6 +100,8 @@ class APIError(ClientError):
         retry_after_seconds: float | None = None,
     ) -> None:
         self.code = status.code
+        self.is_status = bool(status.kind)
+        """Whether the API server itself says so: its refusals are Status objects."""
         self.reason = status.reason or _REASONS.get(status.code, "")
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
@@ -165,11 +174,20 @@ def status_of(code: int, body: bytes) -> Status:
     try:
         status = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = " ".join(body[:_LONGEST_TEXT].decode(errors="replace").split())
-        return Status(code=code, message=text or "no message")
+        return Status(code=code, message=_text_of(body))
     if not status.code:
         status.code = code
     return status
+
+
+def _text_of(body: bytes) -> str:
+    """A page of a proxy becomes its title: whoever reads the line wants to know who answered, not its markup."""
+    text = " ".join(body[:_LONGEST_PAGE].decode(errors="replace").split())
+    if not text.startswith("<"):
+        return text[:_LONGEST_TEXT] or "no message"
+    title = _TITLE.search(text)
+    named = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
+    return f"an HTML page{named} in place of an answer: a proxy, or no API server"
 
 
 def parse_retry_after(header: str | None) -> float | None:

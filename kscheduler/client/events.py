@@ -24,7 +24,9 @@ from kscheduler.api.meta import KubeObject, Value
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.event_series import Series, SeriesBook, SeriesKey
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
+from kscheduler.client.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
 
@@ -37,6 +39,7 @@ WORKERS_BESIDE_BINDS = 2
 _ELLIPSIS = " ..."
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
+_SECONDS_BETWEEN_COMPLAINTS = 60.0
 
 
 class ObjectReference(Value, frozen=True):
@@ -149,6 +152,8 @@ class EventRecorder:
         self._last_nanoseconds = 0
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
+        self._complain_at = float("-inf")
+        self._counts = WorkQueueCounts("events")
 
     def record(
         self,
@@ -186,6 +191,7 @@ class EventRecorder:
         series = Series(work.regarding.namespace or "default", name, 1, now, work.at, now, is_recorded=False)
         forgotten = self._book.begin(key, series)
         (self._first if is_normal else self._then).append(_NewEvent(work, series))
+        self._counts.adds += 1
         self._wake()
         if forgotten is not None and forgotten.is_recorded:
             self._put_series(forgotten)
@@ -195,6 +201,7 @@ class EventRecorder:
         if not series.is_queued and self._queued < self._queue_size:
             series.is_queued = True
             self._then.append(series)
+            self._counts.adds += 1
             self._wake()
 
     def _wake(self) -> None:
@@ -228,6 +235,10 @@ class EventRecorder:
         """A snapshot of the counts."""
         return EventStatistics(self._queued, self._sent, self._patched, self._dropped, self._failed, len(self._book))
 
+    def work_queue(self) -> WorkQueueStatistics:
+        """The same queue, as client-go's work queues are counted."""
+        return self._counts.statistics(self._queued, self._clock.monotonic())
+
     async def _work(self) -> None:
         while True:
             while not self._queued or self._sending >= self._at_a_time():
@@ -240,6 +251,7 @@ class EventRecorder:
                 await self._send_next()
             except Exception:  # the worker: one Event must not end the service, and the scheduler with it
                 self._failed += 1
+                count_caught(Boundary.EVENT_RECORDER)
                 log.exception("event was not recorded")
             finally:
                 self._sending -= 1
@@ -250,11 +262,17 @@ class EventRecorder:
         """What went well at once; the rest at its rate, and what went well meanwhile before it."""
         if not self._first:
             await self._bucket.take()
-        if self._first:
-            await self._create(self._first.popleft())
-        elif self._then:
-            work = self._then.popleft()
+        queue = self._first or self._then
+        if not queue:
+            return
+        work = queue.popleft()
+        # Of a series the time since it was last seen: that put it into the queue.
+        since = work.last_seen_at if isinstance(work, Series) else work.occurrence.at
+        number = self._counts.begin(self._clock.time() - since, self._clock.monotonic())
+        try:
             await (self._patch(work) if isinstance(work, Series) else self._create(work))
+        finally:
+            self._counts.end(number, self._clock.monotonic())
 
     async def _create(self, work: _NewEvent) -> None:
         series = work.series
@@ -296,14 +314,22 @@ class EventRecorder:
                 await send()
             except ClientError as error:
                 if left and _may_pass(error):
+                    self._counts.retries += 1
                     await self._clock.sleep(backoff.next())
                     continue
                 if not (isinstance(error, APIError) and error.is_not_found):
                     self._failed += 1
-                    log.warning("event was not recorded", err=error)
+                    self._complain(error)
                 return False
             return True
         return False
+
+    def _complain(self, error: ClientError) -> None:
+        """Once a minute: what fails one Event fails all of them, and thousands may be queued."""
+        now = self._clock.monotonic()
+        if now >= self._complain_at:
+            self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
+            log.warning("event was not recorded", err=error, failed=self._failed)
 
     async def _finish_series(self) -> None:
         while True:

@@ -30,6 +30,10 @@ class MalformedResponseError(Exception):
     """What came is no HTTP/1.1 response, or it was cut off. The request may have been carried out."""
 
 
+class CutResponseError(MalformedResponseError):
+    """The connection was closed before the answer was whole."""
+
+
 class UnsendableError(ValueError):
     """A header or path that would be another request than the one that is meant."""
 
@@ -136,7 +140,7 @@ class ResponseParser:
         begun = self._head is not None or self._pending
         where = "in the middle of an answer" if begun else "before it answered"
         message = f"the server closed the connection {where}"
-        raise MalformedResponseError(message)
+        raise CutResponseError(message)
 
     def _feed_head(self, data: bytes) -> tuple[_Body, bytes] | None:
         """Read up to the end of the head of a final response; its body, empty still, and the bytes for it."""

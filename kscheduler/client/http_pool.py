@@ -25,6 +25,7 @@ from yarl import URL
 
 from kscheduler.client.connection import Connection
 from kscheduler.client.errors import CredentialsError, NotSentError
+from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http1 import (
     MalformedResponseError,
     Request,
@@ -156,8 +157,7 @@ class HTTPPool:
             ValueError,
             RuntimeError,
         ) as error:  # a host that is none is a ValueError; uvloop raises the last
-            text = str(error) or type(error).__name__
-            message = f"no connection to {self._host_field}: {text}"
+            message = f"no connection to {self._host_field}: {failure_text(error)}"
             raise NotSentError(message) from error
 
     async def _open_one(self, context: ssl.SSLContext | None) -> "_HTTPConnection":

@@ -24,6 +24,9 @@ _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
 
+_TEXTS = ("token", "username", "password")
+_IDENTITY = ("client-certificate", "client-key")
+
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 
@@ -36,6 +39,10 @@ class KubeConfig:
     cluster: dict[str, Any]
     user: dict[str, Any]
     files: tuple[str, ...]
+    cluster_place: str = ""
+    """Where the cluster stands, for messages: `kubeconfig FILE: clusters[0].cluster`."""
+    user_place: str = ""
+    """Where the user stands; empty for a context without one."""
 
     @property
     def server(self) -> str:
@@ -58,7 +65,7 @@ def read_kubeconfig(paths: Iterable[str], context: str = "") -> KubeConfig:
         _merge(merged, _read(path), path, origins)
     if context:
         merged["current-context"] = context
-    return _select(merged, files, origins)
+    return _select(merged, files, origins, chosen=bool(context))
 
 
 def _read(path: str) -> dict[str, Any]:
@@ -157,23 +164,32 @@ def _check_base64(value: Any, where: str) -> None:
         raise ConfigurationError(message) from None
 
 
-def _select(tree: dict[str, Any], files: tuple[str, ...], origins: dict[tuple[str, str], str]) -> KubeConfig:
+def _select(
+    tree: dict[str, Any], files: tuple[str, ...], origins: dict[tuple[str, str], str], *, chosen: bool
+) -> KubeConfig:
+    """What the context names. `chosen`: it came from an argument, not from the files."""
     named = f"kubeconfig {':'.join(files)}"
     current = tree.get("current-context")
     if not current:
-        message = f"{named}: current-context is not set; set it or name a context"
+        known = ", ".join(sorted(entry["name"] for entry in tree["contexts"])) or "none"
+        message = f"{named}: current-context is not set: name one with --context (there are: {known})"
         raise ConfigurationError(message)
-    context = _find(tree, "contexts", current, f"{named}: current-context")["context"]
+    asked = "--context" if chosen else "current-context"
+    context = _find(tree, "contexts", current, f"{named}: {asked}")["context"]
     where = origins["contexts", current]
     cluster_name = _string(context.get("cluster"), f"{where}.context.cluster")
     cluster = _find(tree, "clusters", cluster_name, f"{where}.context.cluster")["cluster"]
     _check_server(cluster, f"{origins['clusters', cluster_name]}.cluster")
     user_name = context.get("user")
     user = _find(tree, "users", user_name, f"{where}.context.user")["user"] if user_name else {}
+    _check_cluster(cluster, f"{origins['clusters', cluster_name]}.cluster")
+    if user_name:
+        _check_user(user, f"{origins['users', user_name]}.user")
     for field in (*_CLUSTER_FILES, *_USER_FILES):
         origin = origins["clusters", cluster_name] if field in _CLUSTER_FILES else origins.get(("users", user_name), "")
         _check_file(cluster if field in _CLUSTER_FILES else user, field, origin)
-    return KubeConfig(tree, current, cluster, user, files)
+    of_user = f"{origins['users', user_name]}.user" if user_name else ""
+    return KubeConfig(tree, current, cluster, user, files, f"{origins['clusters', cluster_name]}.cluster", of_user)
 
 
 def _find(tree: dict[str, Any], plural: str, name: Any, where: str) -> dict[str, Any]:
@@ -181,8 +197,52 @@ def _find(tree: dict[str, Any], plural: str, name: Any, where: str) -> dict[str,
         if entry["name"] == name:
             found: dict[str, Any] = entry
             return found
-    message = f"{where}: there is no entry {name!r} in {plural}"
+    known = ", ".join(sorted(entry["name"] for entry in tree[plural])) or "none"
+    message = f"{where}: there is no entry {name!r} in {plural} (there are: {known})"
     raise ConfigurationError(message)
+
+
+def _check_cluster(cluster: dict[str, Any], where: str) -> None:
+    """What the library would stumble over, or take for something else than was meant."""
+    skips = cluster.get("insecure-skip-tls-verify", False)
+    if not isinstance(skips, bool):
+        message = f"{where}.insecure-skip-tls-verify: expected true or false, found {_kind(skips)}"
+        raise ConfigurationError(message)
+    if cluster.get("tls-server-name", "") != "":
+        _string(cluster["tls-server-name"], f"{where}.tls-server-name")
+    if cluster.get("proxy-url", "") != "":
+        _check_proxy(_string(cluster["proxy-url"], f"{where}.proxy-url"), f"{where}.proxy-url")
+
+
+def _check_proxy(url: str, where: str) -> None:
+    if url.startswith("socks5"):
+        message = f"{where}: {url!r}: SOCKS proxies are not supported, only http and https ones"
+        raise ConfigurationError(message)
+    check_url(url, where)
+
+
+def _check_user(user: dict[str, Any], where: str) -> None:
+    """Each way to prove who we are has the parts that it needs."""
+    for field in _TEXTS:
+        if user.get(field, "") != "":
+            _string(user[field], f"{where}.{field}")
+    certificate, key = (bool(user.get(field) or user.get(f"{field}-data")) for field in _IDENTITY)
+    if certificate != key:
+        present, absent = _IDENTITY if certificate else _IDENTITY[::-1]
+        message = f"{where}.{present}: there is no {absent} or {absent}-data beside it"
+        raise ConfigurationError(message)
+    for field, needed in (("exec", ("apiVersion", "command")), ("auth-provider", ("name",))):
+        if field in user:
+            _check_provider(user[field], f"{where}.{field}", needed)
+
+
+def _check_provider(provider: Any, where: str, needed: tuple[str, ...]) -> None:
+    """A plugin's settings: a mapping with these texts in it."""
+    if not isinstance(provider, dict):
+        message = f"{where}: expected a mapping, found {_kind(provider)}"
+        raise ConfigurationError(message)
+    for field in needed:
+        _string(provider.get(field), f"{where}.{field}")
 
 
 def _check_server(cluster: dict[str, Any], where: str) -> None:
@@ -225,4 +285,4 @@ def _string(value: Any, where: str) -> str:
 
 def _kind(value: Any) -> str:
     names = {dict: "a mapping", list: "a list", str: "a string", bool: "a boolean", type(None): "nothing"}
-    return names.get(type(value), f"a {type(value).__name__}")
+    return names.get(type(value), "a number" if isinstance(value, int | float) else f"the value {value}")

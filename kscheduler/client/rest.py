@@ -9,7 +9,7 @@ over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is the calle
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
 from typing import Self
@@ -23,6 +23,7 @@ from kscheduler.client.connection import Connection
 from kscheduler.client.errors import (
     APIError,
     ClientError,
+    CredentialsError,
     NetworkError,
     NotSentError,
     StalledError,
@@ -30,9 +31,11 @@ from kscheduler.client.errors import (
     parse_retry_after,
     status_of,
 )
+from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http1 import MalformedResponseError, Request
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.lines import LineSplitter
+from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 from kscheduler.client.transport import (
     CONNECT_SECONDS,
@@ -67,8 +70,11 @@ class APIClient:
         bucket: TokenBucket | None = None,
         timeout_seconds: float = 30.0,
         clock: Clock = REAL_CLOCK,
+        reachability: APIServerReachability | None = None,
     ) -> None:
         """`max_connections` bounds reads and writes on the wire; watches do not count. `bucket` None is unlimited.
+
+        `reachability` is told of every outcome; clients of one API server may share it.
 
         A request's time runs from when it has a place: what waits behind others has not been sent, and must not be
         taken for lost.
@@ -76,6 +82,7 @@ class APIClient:
         self.connection = connection
         self._bucket = bucket
         self._clock = clock
+        self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
         self._timeout = timeout_seconds
         self._max_connections = max_connections
         self._places = asyncio.Semaphore(max_connections)
@@ -180,19 +187,28 @@ class APIClient:
     async def _authenticated(self, request: Request, timeout_seconds: float) -> bytes:
         """One attempt, and a second one with new credentials if the server refuses the old."""
         async with self._places:
-            identity = await self._admitted()
+            identity = await self._admitted(request.method)
             try:
                 return await self._attempt(request, identity, timeout_seconds)
             except APIError as error:
                 if not error.is_unauthorized or not await self.connection.refresh(identity):
                     raise
-            return await self._attempt(request, await self._admitted(), timeout_seconds)
+            return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
 
-    async def _admitted(self) -> Mapping[str, str]:
+    async def _admitted(self, method: str) -> Mapping[str, str]:
         """Wait for the rate limit; the headers that authenticate."""
         if self._bucket is not None:
+            began = self._clock.monotonic()
             await self._bucket.take()
-        return await self.connection.headers()
+            self._counters.count_waited(method, self._clock.monotonic() - began)
+        return await self._identity()
+
+    async def _identity(self) -> Mapping[str, str]:
+        try:
+            return await self.connection.headers()
+        except CredentialsError as error:
+            self._reachability.failed(error, self._clock.monotonic())
+            raise
 
     async def _attempt(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> bytes:
         if self._is_closed:
@@ -205,15 +221,27 @@ class APIClient:
         try:
             response = await transport.send(request, identity, timeout_seconds)
             code = response.status
+            self._counters.count_bytes(request.method, len(request.body), len(response.body))
         except _FAILURES as error:
-            raise network_error(error, request.method, request.target) from error
+            raise self._unanswered(error, request.method, request.target) from error
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
+            self._reachability.succeeded(self._clock.monotonic())
             return response.body
         retry_after = parse_retry_after(response.headers.get("retry-after"))
-        status = status_of(code, response.body)
-        raise APIError(status, method=request.method, path=request.target, retry_after_seconds=retry_after)
+        raise self._refusal(code, response.body, request.method, request.target, retry_after)
+
+    def _unanswered(self, error: BaseException, method: str, target: str) -> NetworkError:
+        failure = network_error(error, method, target)
+        if not self._is_closed:
+            self._reachability.failed(error, self._clock.monotonic(), str(failure))
+        return failure
+
+    def _refusal(self, code: int, body: bytes, method: str, target: str, retry_after: float | None) -> APIError:
+        refusal = APIError(status_of(code, body), method=method, path=target, retry_after_seconds=retry_after)
+        self._reachability.refused(refusal, self._clock.monotonic())
+        return refusal
 
     def _open_transport(self) -> Transport:
         if HTTPPool.can_serve(self.connection):
@@ -235,27 +263,31 @@ class APIClient:
         response = await self._open_watch(session, target, inactivity_seconds)
         self._counters.watches += 1
         try:
-            yield LineStream(response, path)
+            yield LineStream(response, path, self._heard, self._unanswered)
         finally:
             self._counters.watches -= 1
             response.close()
 
+    def _heard(self) -> None:
+        self._reachability.heard(self._clock.monotonic())
+
     async def _open_watch(self, session: aiohttp.ClientSession, path: str, inactivity: float) -> aiohttp.ClientResponse:
-        identity = await self.connection.headers()
+        identity = await self._identity()
         response = await self._try_to_watch(session, path, identity, inactivity)
         if response.status == 401 and await self.connection.refresh(identity):
             response.close()
-            response = await self._try_to_watch(session, path, await self.connection.headers(), inactivity)
+            response = await self._try_to_watch(session, path, await self._identity(), inactivity)
         if response.status == 200:
+            self._reachability.succeeded(self._clock.monotonic())
             return response
         try:
             answer = await response.content.read(_LARGEST_REFUSAL)
         except _FAILURES as error:
-            raise network_error(error, "GET", path) from error
+            raise self._unanswered(error, "GET", path) from error
         finally:
             response.close()
         retry_after = parse_retry_after(response.headers.get("Retry-After"))
-        raise APIError(status_of(response.status, answer), method="GET", path=path, retry_after_seconds=retry_after)
+        raise self._refusal(response.status, answer, "GET", path, retry_after)
 
     async def _try_to_watch(
         self, session: aiohttp.ClientSession, path: str, identity: Mapping[str, str], inactivity: float
@@ -274,7 +306,7 @@ class APIClient:
             )
             code = response.status
         except _FAILURES as error:
-            raise network_error(error, "GET", path) from error
+            raise self._unanswered(error, "GET", path) from error
         finally:
             self._counters.count(code, "GET", time.perf_counter() - began)
         return response
@@ -287,9 +319,18 @@ class LineStream:
     `NetworkError` when the connection breaks.
     """
 
-    def __init__(self, response: aiohttp.ClientResponse, path: str) -> None:
+    def __init__(
+        self,
+        response: aiohttp.ClientResponse,
+        path: str,
+        heard: Callable[[], None],
+        failed: Callable[[BaseException, str, str], NetworkError],
+    ) -> None:
+        """`heard`: something came. `failed` makes what the transport raised the error that the caller gets."""
         self._response = response
         self._path = path
+        self._heard = heard
+        self._failed = failed
         self._splitter = LineSplitter()
 
     def __aiter__(self) -> AsyncIterator[list[bytes]]:
@@ -298,6 +339,7 @@ class LineStream:
     async def _batches(self) -> AsyncIterator[list[bytes]]:
         content = self._response.content
         while chunk := await self._read(content):
+            self._heard()
             if lines := self._splitter.feed(chunk):
                 yield lines
 
@@ -305,7 +347,7 @@ class LineStream:
         try:
             return await content.readany()
         except _FAILURES as error:
-            raise network_error(error, "GET", self._path) from error
+            raise self._failed(error, "GET", self._path) from error
 
 
 def _worth_waiting(method: str, error: ClientError) -> float | None:
@@ -320,8 +362,7 @@ def _worth_waiting(method: str, error: ClientError) -> float | None:
 
 def network_error(error: BaseException, method: str, path: str) -> NetworkError:
     """What a failure of the transport means for the request."""
-    text = str(error) or type(error).__name__
-    where = f"{method} {path.partition('?')[0]}: {text}"
+    where = f"{method} {path.partition('?')[0]}: {failure_text(error)}"
     if isinstance(error, _NEVER_SENT):
         return NotSentError(where)
     if method not in ("GET", "HEAD"):

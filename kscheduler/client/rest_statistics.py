@@ -1,27 +1,37 @@
 """What the client counts, as plain numbers: prometheus types cost more than they tell on this path."""
 
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
 """Upper bounds of rest_client_request_duration_seconds, as client-go has them; one more bucket holds the rest."""
 
+SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
+"""The same of rest_client_request_size_bytes and rest_client_response_size_bytes."""
+
 
 @dataclass(slots=True)
-class DurationHistogram:
-    """Counts by bucket (not cumulative; the last one has no bound) and the sum of seconds."""
+class RequestHistogram:
+    """Counts by bucket (not cumulative; the last one has no bound) and the sum of what was counted."""
 
-    counts: list[int] = field(default_factory=lambda: [0] * (len(DURATION_BUCKETS) + 1))
-    sum_seconds: float = 0.0
+    bounds: Sequence[float]
+    counts: list[int]
+    total: float = 0.0
 
-    def observe(self, seconds: float) -> None:
+    @classmethod
+    def empty(cls, bounds: Sequence[float]) -> "RequestHistogram":
+        """With nothing counted yet."""
+        return cls(bounds, [0] * (len(bounds) + 1))
+
+    def observe(self, value: float) -> None:
         """Count one request."""
-        self.counts[bisect_left(DURATION_BUCKETS, seconds)] += 1
-        self.sum_seconds += seconds
+        self.counts[bisect_left(self.bounds, value)] += 1
+        self.total += value
 
-    def copy(self) -> "DurationHistogram":
+    def copy(self) -> "RequestHistogram":
         """A snapshot."""
-        return DurationHistogram(self.counts.copy(), self.sum_seconds)
+        return RequestHistogram(self.bounds, self.counts.copy(), self.total)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +40,14 @@ class RESTStatistics:
 
     requests: dict[tuple[str, str], int]
     """By status code (`<error>` when no answer came, as client-go has it) and HTTP method."""
-    durations: dict[str, DurationHistogram]
-    """By verb; `buckets` are `DURATION_BUCKETS`."""
+    durations: dict[str, RequestHistogram]
+    """Seconds by verb; bounds are `DURATION_BUCKETS`."""
+    waited: dict[str, RequestHistogram]
+    """Seconds that requests waited for our own rate limit, by verb; none where there is no limit."""
+    sent_bytes: dict[str, RequestHistogram]
+    """Bodies of requests by verb, of those that have one; bounds are `SIZE_BUCKETS`."""
+    received_bytes: dict[str, RequestHistogram]
+    """Bodies of answers by verb, streams of watches apart; likewise."""
     throttled: int
     """Answers 429: the server wants us slower."""
     retries: int
@@ -44,7 +60,10 @@ class RESTCounters:
 
     def __init__(self) -> None:
         self._requests: dict[tuple[int, str], int] = {}
-        self._durations: dict[str, DurationHistogram] = {}
+        self._durations: dict[str, RequestHistogram] = {}
+        self._waited: dict[str, RequestHistogram] = {}
+        self._sent_bytes: dict[str, RequestHistogram] = {}
+        self._received_bytes: dict[str, RequestHistogram] = {}
         self.throttled = 0
         self.retries = 0
         self.watches = 0
@@ -55,16 +74,38 @@ class RESTCounters:
         self._requests[key] = self._requests.get(key, 0) + 1
         histogram = self._durations.get(method)
         if histogram is None:
-            histogram = self._durations[method] = DurationHistogram()
+            histogram = self._durations[method] = RequestHistogram.empty(DURATION_BUCKETS)
         histogram.observe(seconds)
         if code == 429:
             self.throttled += 1
+
+    def count_waited(self, method: str, seconds: float) -> None:
+        """A request has waited for the rate limit."""
+        waited = self._waited.get(method)
+        if waited is None:
+            waited = self._waited[method] = RequestHistogram.empty(DURATION_BUCKETS)
+        waited.observe(seconds)
+
+    def count_bytes(self, method: str, sent: int, received: int) -> None:
+        """An answer came with a body of `received` bytes to a request with one of `sent`; 0 of these is none."""
+        if sent:
+            sizes = self._sent_bytes.get(method)
+            if sizes is None:
+                sizes = self._sent_bytes[method] = RequestHistogram.empty(SIZE_BUCKETS)
+            sizes.observe(sent)
+        sizes = self._received_bytes.get(method)
+        if sizes is None:
+            sizes = self._received_bytes[method] = RequestHistogram.empty(SIZE_BUCKETS)
+        sizes.observe(received)
 
     def statistics(self) -> RESTStatistics:
         """A snapshot."""
         return RESTStatistics(
             requests={(str(code or "<error>"), method): n for (code, method), n in self._requests.items()},
             durations={verb: histogram.copy() for verb, histogram in self._durations.items()},
+            waited={verb: histogram.copy() for verb, histogram in self._waited.items()},
+            sent_bytes={verb: histogram.copy() for verb, histogram in self._sent_bytes.items()},
+            received_bytes={verb: histogram.copy() for verb, histogram in self._received_bytes.items()},
             throttled=self.throttled,
             retries=self.retries,
             watches=self.watches,

@@ -10,6 +10,13 @@ from kscheduler.client.errors import ConfigurationError
 _LOOK_EVERY_SECONDS = 10.0
 """How often the files' times are read; a rotation is followed within this time."""
 
+_PEM_PROBLEMS = {
+    "NO_CERTIFICATE_OR_CRL_FOUND": "there is no PEM certificate in it",
+    "NO_START_LINE": "there is no PEM certificate in it",
+    "KEY_VALUES_MISMATCH": "the key does not belong to the certificate",
+}
+"""OpenSSL's reasons in words; a reason that is not here says nothing more to a user."""
+
 _Fingerprint = tuple[tuple[int, int, int] | None, ...]
 
 
@@ -24,11 +31,20 @@ class TLSFiles:
     server_name: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class TLSPlaces:
+    """Where the user wrote what is in the files, for messages: inline data is kept in temporary files."""
+
+    authority: str = ""
+    identity: str = ""
+
+
 class TLSContexts:
     """Hands out the TLS context; a new one when the files have changed, so that new connections use new trust."""
 
-    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK) -> None:
+    def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSPlaces = TLSPlaces()) -> None:  # frozen
         self._clock = clock
+        self._places = places
         self.follow(files)
 
     def follow(self, files: TLSFiles) -> None:
@@ -36,7 +52,7 @@ class TLSContexts:
         self.files = files
         self._fingerprint = _fingerprint(files)
         self._looked_at = self._clock.monotonic()
-        self._context = _build(files)
+        self._context = _build(files, self._places)
 
     def context(self) -> ssl.SSLContext:
         """The context for a new connection."""
@@ -51,45 +67,46 @@ class TLSContexts:
         if fingerprint == self._fingerprint:
             return
         try:
-            self._context = _build(self.files)
+            self._context = _build(self.files, self._places)
         except ConfigurationError:
             return  # half-written files during a rotation: keep what works and look again next time
         self._fingerprint = fingerprint
 
 
-def _build(files: TLSFiles) -> ssl.SSLContext:
+def _build(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
     # The machine's own authorities take 30 ms to load; most clusters have one of their own.
-    context = _with_authority(files.authority) if files.authority else ssl.create_default_context()
+    context = _with_authority(files.authority, places) if files.authority else ssl.create_default_context()
     # Python 3.13 began to demand key identifiers that many clusters' authorities lack; Go never has.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not files.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     if files.certificate:
-        _load_identity(context, files)
+        _load_identity(context, files, places)
     return context
 
 
-def _with_authority(path: str) -> ssl.SSLContext:
+def _with_authority(path: str, places: TLSPlaces) -> ssl.SSLContext:
     """Trust this authority and no other."""
     try:
         return ssl.create_default_context(cafile=path)
     except (OSError, ssl.SSLError) as error:
-        message = f"certificate-authority {path}: {_text(error)}"
+        message = f"{places.authority or f'certificate-authority {path}'}: {_text(error)}"
         raise ConfigurationError(message) from None
 
 
-def _load_identity(context: ssl.SSLContext, files: TLSFiles) -> None:
+def _load_identity(context: ssl.SSLContext, files: TLSFiles, places: TLSPlaces) -> None:
     try:
         context.load_cert_chain(files.certificate, files.key or None)
     except (OSError, ssl.SSLError) as error:
-        message = f"client-certificate {files.certificate} with client-key {files.key or '(none)'}: {_text(error)}"
+        named = f"client-certificate {files.certificate} with client-key {files.key or '(none)'}"
+        message = f"{places.identity or named}: {_text(error)}"
         raise ConfigurationError(message) from None
 
 
 def _text(error: Exception) -> str:
     if isinstance(error, ssl.SSLError):
-        return f"not a usable PEM file ({error.reason or error})"
+        return _PEM_PROBLEMS.get(error.reason or "", "not a usable PEM file")
     return str(error.strerror if isinstance(error, OSError) and error.strerror else error)
 
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.types import Plugin, Plugins, PluginSet
+from kscheduler.config.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
 """`implements(plugin name, point)`, a point being a key of `POINTS`. A plugin that implements none does not exist."""
@@ -103,7 +104,7 @@ def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Pro
         seen: set[str] = set()
         for plugin in getattr(plugins, field).enabled:
             if not _exists(plugin.name, implements):
-                yield Problem(f"plugins.{point}", f'{_type_name(point)} "{plugin.name}" does not exist')
+                yield _does_not_exist(f"plugins.{point}", point, plugin.name)
             elif not implements(plugin.name, point):
                 yield Problem(f"plugins.{point}", f'plugin "{plugin.name}" does not extend {_type_name(point)} plugin')
             elif plugin.name in seen:
@@ -117,7 +118,11 @@ def _missing_multi_point(plugins: Plugins, implements: Implements) -> Iterator[P
     first = next(expanded, None)
     for name in dict.fromkeys(plugin.name for plugin in plugins.multi_point.enabled):
         if first and not _exists(name, implements):
-            yield Problem("plugins.multiPoint", f'{_type_name(first)} "{name}" does not exist')
+            yield _does_not_exist("plugins.multiPoint", first, name)
+
+
+def _does_not_exist(path: str, point: str, name: str) -> Problem:
+    return Problem(path, f'{_type_name(point)} "{name}" does not exist: {advice(name)}')
 
 
 def _registered_twice(path: str, name: str, point: str) -> Problem:

@@ -1,27 +1,42 @@
-"""Feature gates: the table of those that touch a scheduler in Kubernetes 1.36, and `--feature-gates`.
+"""Feature gates: all that kube-scheduler knows, and `--feature-gates`.
 
-Setting a gate that nobody knows, or one that is locked, is an error that names it. A gate that is known but changes
-nothing here yet is a warning: silence would look like obedience.
+kube-scheduler accepts every gate of Kubernetes, because it is built of the same libraries as all the other programs.
+The table (`upstream/feature_gates_1_36.json`) has them all, with stage, default, lock and needs; one more version of
+Kubernetes is one more file.
+
+Setting a gate that nobody knows, or one that is locked, is an error that names it, in kube-scheduler's words. A gate
+that a scheduler reads and that changes nothing here is a warning: silence would look like obedience. The many others
+(a kubelet's, a controller's) pass in silence, so that one list of gates can be given to every program of a cluster.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+from typing import Final
+
+import msgspec
 
 from kscheduler.config.errors import ConfigError, Problem
 
+VERSION: Final = "1.36"
+"""The Kubernetes whose gates, defaults and locks hold."""
+
 
 class Stage(Enum):
-    """How mature a feature is."""
+    """How mature a feature is, as the metric `kubernetes_feature_enabled` words it."""
 
-    ALPHA = "Alpha"
-    BETA = "Beta"
-    GA = "GA"
+    ALPHA = "ALPHA"
+    BETA = "BETA"
+    GA = ""
+    DEPRECATED = "DEPRECATED"
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A feature gate as 1.36 has it."""
+    """A feature gate as one version of Kubernetes has it."""
 
     name: str
     stage: Stage
@@ -31,89 +46,95 @@ class Gate:
     """Gates without which this one must be off."""
 
 
-_CLAIMS = ("DynamicResourceAllocation",)
+class _Entry(msgspec.Struct, forbid_unknown_fields=True):
+    stage: Stage
+    default: bool
+    locked: bool = False
+    needs: tuple[str, ...] = ()
 
-_TABLE = (
-    Gate("ClearingNominatedNodeNameAfterBinding", Stage.BETA, default=True),
-    Gate("ComponentFlagz", Stage.BETA, default=True),
-    Gate("ComponentStatusz", Stage.BETA, default=True),
-    Gate("CoordinatedLeaderElection", Stage.BETA, default=False),
-    Gate("DRAAdminAccess", Stage.GA, default=True, locked=True, needs=_CLAIMS),
-    Gate("DRAConsumableCapacity", Stage.BETA, default=True, needs=_CLAIMS),
-    Gate("DRADeviceBindingConditions", Stage.BETA, default=True, needs=(*_CLAIMS, "DRAResourceClaimDeviceStatus")),
-    Gate("DRADeviceTaintRules", Stage.BETA, default=False, needs=("DRADeviceTaints",)),
-    Gate("DRADeviceTaints", Stage.BETA, default=True, needs=_CLAIMS),
-    Gate("DRAExtendedResource", Stage.BETA, default=True, needs=_CLAIMS),
-    Gate("DRAListTypeAttributes", Stage.ALPHA, default=False, needs=_CLAIMS),
-    Gate("DRANodeAllocatableResources", Stage.ALPHA, default=False, needs=_CLAIMS),
-    Gate("DRAPartitionableDevices", Stage.BETA, default=True, needs=_CLAIMS),
-    Gate("DRAPrioritizedList", Stage.GA, default=True, needs=_CLAIMS),
-    Gate("DRAResourceClaimDeviceStatus", Stage.BETA, default=True),
-    Gate(
-        "DRAResourceClaimGranularStatusAuthorization",
-        Stage.BETA,
-        default=True,
-        needs=(*_CLAIMS, "DRAResourceClaimDeviceStatus"),
-    ),
-    Gate("DRASchedulerFilterTimeout", Stage.BETA, default=True, needs=_CLAIMS),
-    Gate("DRAWorkloadResourceClaims", Stage.ALPHA, default=False, needs=(*_CLAIMS, "GenericWorkload")),
-    Gate("DynamicResourceAllocation", Stage.GA, default=True, locked=True),
-    Gate("GangScheduling", Stage.ALPHA, default=False, needs=("GenericWorkload",)),
-    Gate("GenericWorkload", Stage.ALPHA, default=False),
-    Gate("ImageVolume", Stage.GA, default=True, locked=True),
-    Gate(
-        "InPlacePodLevelResourcesVerticalScaling",
-        Stage.BETA,
-        default=True,
-        needs=("InPlacePodVerticalScaling", "PodLevelResources", "NodeDeclaredFeatures"),
-    ),
-    Gate("InPlacePodVerticalScaling", Stage.GA, default=True, locked=True),
-    Gate("MatchLabelKeysInPodAffinity", Stage.GA, default=True, locked=True),
-    Gate("MatchLabelKeysInPodTopologySpread", Stage.BETA, default=True),
-    Gate(
-        "MatchLabelKeysInPodTopologySpreadSelectorMerge",
-        Stage.BETA,
-        default=True,
-        needs=("MatchLabelKeysInPodTopologySpread",),
-    ),
-    Gate("MutableCSINodeAllocatableCount", Stage.GA, default=True, locked=True),
-    Gate("NodeDeclaredFeatures", Stage.BETA, default=True),
-    Gate("NodeInclusionPolicyInPodTopologySpread", Stage.GA, default=True, locked=True),
-    Gate("NominatedNodeNameForExpectation", Stage.BETA, default=True),
-    Gate("OpportunisticBatching", Stage.BETA, default=True),
-    Gate("PodLevelResources", Stage.BETA, default=True),
-    Gate("PodObservedGenerationTracking", Stage.GA, default=True, locked=True),
-    Gate("PodSchedulingReadiness", Stage.GA, default=True, locked=True),
-    Gate("PodTopologyLabelsAdmission", Stage.BETA, default=True),
-    Gate("SELinuxMount", Stage.BETA, default=False),
-    Gate("SELinuxMountReadWriteOncePod", Stage.GA, default=True, locked=True),
-    Gate("SchedulerAsyncAPICalls", Stage.BETA, default=False),
-    Gate("SchedulerAsyncPreemption", Stage.BETA, default=True),
-    Gate("SchedulerPopFromBackoffQ", Stage.BETA, default=True),
-    Gate("SchedulerQueueingHints", Stage.GA, default=True, locked=True),
-    Gate("SidecarContainers", Stage.GA, default=True, locked=True),
-    Gate("StorageCapacityScoring", Stage.ALPHA, default=False),
-    Gate("TaintTolerationComparisonOperators", Stage.ALPHA, default=False),
-    Gate("TopologyAwareWorkloadScheduling", Stage.ALPHA, default=False, needs=("GenericWorkload",)),
-    Gate("VolumeAttributesClass", Stage.GA, default=True, locked=True),
-    Gate("VolumeLimitScaling", Stage.ALPHA, default=False),
-    Gate("WorkloadAwarePreemption", Stage.ALPHA, default=False, needs=("GangScheduling",)),
-    Gate("WorkloadWithJob", Stage.ALPHA, default=False, needs=("GenericWorkload",)),
+
+@cache
+def gates_of(version: str) -> Mapping[str, Gate]:
+    """Every gate of a version of Kubernetes, by name. Raises `FileNotFoundError` for a version without a table."""
+    path = Path(__file__).parent / "upstream" / f"feature_gates_{version.replace('.', '_')}.json"
+    entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
+    gates = (Gate(name, one.stage, one.default, one.locked, one.needs) for name, one in entries.items())
+    return MappingProxyType({gate.name: gate for gate in gates})
+
+
+GATES: Final[Mapping[str, Gate]] = gates_of(VERSION)
+
+ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+
+HONOURED: Final = frozenset(
+    (
+        "NodeDeclaredFeatures",
+        "NominatedNodeNameForExpectation",
+        "StorageCapacityScoring",
+        "TaintTolerationComparisonOperators",
+    )
 )
-GATES: Mapping[str, Gate] = {gate.name: gate for gate in _TABLE}
-
-ALL_OF_A_STAGE: Mapping[str, Stage] = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
-
-HONOURED: frozenset[str] = frozenset({"NodeDeclaredFeatures", "NominatedNodeNameForExpectation"})
 """Gates whose *other* value changes what this service does. Whoever builds a gated rule adds its gate."""
 
-_WHY_NOT: Mapping[str, str] = {
+READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
+    (
+        "ComponentFlagz",
+        "ComponentStatusz",
+        "CoordinatedLeaderElection",
+        "DRAAdminAccess",
+        "DRAConsumableCapacity",
+        "DRADeviceBindingConditions",
+        "DRADeviceTaintRules",
+        "DRADeviceTaints",
+        "DRAExtendedResource",
+        "DRAListTypeAttributes",
+        "DRANodeAllocatableResources",
+        "DRAPartitionableDevices",
+        "DRAPrioritizedList",
+        "DRAResourceClaimDeviceStatus",
+        "DRASchedulerFilterTimeout",
+        "DRAWorkloadResourceClaims",
+        "DynamicResourceAllocation",
+        "GangScheduling",
+        "GenericWorkload",
+        "InPlacePodLevelResourcesVerticalScaling",
+        "InPlacePodVerticalScaling",
+        "MatchLabelKeysInPodTopologySpread",
+        "NodeInclusionPolicyInPodTopologySpread",
+        "OpportunisticBatching",
+        "PodLevelResources",
+        "SchedulerAsyncAPICalls",
+        "SchedulerAsyncPreemption",
+        "SchedulerPopFromBackoffQ",
+        "SchedulerQueueingHints",
+        "SidecarContainers",
+        "TopologyAwareWorkloadScheduling",
+        "VolumeAttributesClass",
+        "VolumeLimitScaling",
+        "WorkloadAwarePreemption",
+    )
+)
+"""Gates that kube-scheduler itself asks (pkg/scheduler and cmd/kube-scheduler); all others are other programs'."""
+
+_WHY_NOT: Final[Mapping[str, str]] = {
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
 }
 """Gates that will never be honoured."""
 
-_TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
-_FALSE = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
+_FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
+_COMPONENT: Final = "kube"
+"""The component whose gates these are, where a setting names one: `kube:A=true`."""
+
+
+@dataclass(frozen=True, slots=True)
+class GateState:
+    """A gate as it is: one sample of `kubernetes_feature_enabled`."""
+
+    name: str
+    stage: str
+    """`ALPHA`, `BETA`, `DEPRECATED`, or nothing for what is generally available."""
+    enabled: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +145,8 @@ class FeatureGates:
     """Gates that were set, by name; all others have their defaults."""
     warnings: tuple[str, ...] = ()
     """One sentence for each gate that was set and has no effect here."""
+    all_of_a_stage: Mapping[str, bool] = field(default_factory=dict)
+    """`AllAlpha` and `AllBeta`, where they were set."""
 
     def enabled(self, name: str) -> bool:
         """Whether the feature is on. Raises `KeyError` for a gate that is not in the table: that is a bug."""
@@ -133,8 +156,20 @@ class FeatureGates:
         """Every gate of the table."""
         return {name: self.enabled(name) for name in GATES}
 
+    def enabled_names(self) -> frozenset[str]:
+        """The gates that are on."""
+        return frozenset(name for name in GATES if self.enabled(name))
 
-DEFAULT_GATES = FeatureGates()
+    def states(self) -> tuple[GateState, ...]:
+        """Every gate with its stage, by name; `AllAlpha` and `AllBeta` are among them, as in kube-scheduler."""
+        known = [GateState(gate.name, gate.stage.value, self.enabled(gate.name)) for gate in GATES.values()]
+        wholes = (
+            GateState(name, stage.value, self.all_of_a_stage.get(name, False)) for name, stage in ALL_OF_A_STAGE.items()
+        )
+        return tuple(sorted((*known, *wholes), key=lambda state: state.name))
+
+
+DEFAULT_GATES: Final = FeatureGates()
 
 
 def parse_feature_gates(text: str, where: str = "--feature-gates") -> FeatureGates:
@@ -143,25 +178,37 @@ def parse_feature_gates(text: str, where: str = "--feature-gates") -> FeatureGat
     problems += [problem for name, value in settings.items() for problem in _refusals(name, value=value)]
     if problems:
         raise ConfigError(problems, where)
-    gates = FeatureGates(_chosen(settings))
-    unmet = _unmet_needs(gates)
+    chosen = _chosen(settings)
+    unmet = _unmet_needs(FeatureGates(chosen))
     if unmet:
         raise ConfigError(unmet, where)
-    return FeatureGates(gates.chosen, _without_effect(settings))
+    wholes = {name: settings[name] for name in ALL_OF_A_STAGE if name in settings}
+    return FeatureGates(chosen, tuple(_without_effect(settings)), wholes)
 
 
 def _settings(text: str) -> tuple[dict[str, bool], list[Problem]]:
     settings: dict[str, bool] = {}
     problems: list[Problem] = []
+    components: set[str] = set()
     for part in (piece.strip() for piece in text.split(",") if piece.strip()):
-        name, equals, word = (piece.strip() for piece in part.partition("="))
+        component, colon, setting = part.partition(":")
+        components.add(component.strip() if colon else "")
+        name, equals, word = (piece.strip() for piece in (setting if colon else part).partition("="))
         if not equals:
             problems.append(Problem("", f"missing bool value for {name}: write {name}=true or {name}=false"))
         elif word not in _TRUE | _FALSE:
             problems.append(Problem("", f"invalid value of {name}={word}: write true or false"))
         else:
             settings[name] = word in _TRUE
-    return settings, problems
+    return settings, [*_component_problems(components), *problems]
+
+
+def _component_problems(components: set[str]) -> Iterator[Problem]:
+    for component in sorted(components - {"", _COMPONENT}):
+        yield Problem("", f"component not registered: {component}")
+    if {"", _COMPONENT} <= components:
+        mixed = "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use"
+        yield Problem("", mixed)
 
 
 def _refusals(name: str, *, value: bool) -> list[Problem]:
@@ -182,14 +229,14 @@ def _chosen(settings: Mapping[str, bool]) -> dict[str, bool]:
     chosen: dict[str, bool] = {}
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
-            chosen.update({gate.name: settings[word] for gate in _TABLE if gate.stage is stage})
+            chosen.update({gate.name: settings[word] for gate in GATES.values() if gate.stage is stage})
     chosen.update({name: value for name, value in settings.items() if name in GATES})
     return chosen
 
 
 def _unmet_needs(gates: FeatureGates) -> list[Problem]:
     problems = []
-    for gate in _TABLE:
+    for gate in GATES.values():
         missing = [need for need in gate.needs if not gates.enabled(need)]
         if missing and gates.enabled(gate.name):
             listed = " ".join(missing)
@@ -199,13 +246,21 @@ def _unmet_needs(gates: FeatureGates) -> list[Problem]:
     return problems
 
 
-def _without_effect(settings: Mapping[str, bool]) -> tuple[str, ...]:
-    warnings = []
+def _without_effect(settings: Mapping[str, bool]) -> Iterator[str]:
     for name, value in settings.items():
         if name in ALL_OF_A_STAGE:
-            warnings.append(f"feature gate {name} has no effect beyond the configuration's defaults")
-        elif value != GATES[name].default and name not in HONOURED:
+            unbuilt = ", ".join(_unbuilt_of(ALL_OF_A_STAGE[name], value=value, but=settings))
+            if unbuilt:
+                yield f"feature gate {name}={str(value).lower()} has no effect yet on {unbuilt}"
+        elif value != GATES[name].default and name in READ_BY_SCHEDULERS - HONOURED:
             why = _WHY_NOT.get(name)
             effect = f"has no effect: {why}" if why else "is known but has no effect yet"
-            warnings.append(f"feature gate {name}={str(value).lower()} {effect}")
-    return tuple(warnings)
+            yield f"feature gate {name}={str(value).lower()} {effect}"
+
+
+def _unbuilt_of(stage: Stage, *, value: bool, but: Collection[str]) -> Iterator[str]:
+    """Gates of the stage that get another value than their default, and that would change nothing here."""
+    for gate in GATES.values():
+        is_unbuilt = gate.name in READ_BY_SCHEDULERS - HONOURED
+        if gate.stage is stage and gate.default != value and is_unbuilt and gate.name not in but:
+            yield gate.name

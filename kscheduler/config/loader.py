@@ -1,5 +1,6 @@
 """From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all that is wrong with it."""
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from kscheduler.config.types import (
 from kscheduler.config.validation import validate
 from kscheduler.config.yaml_tree import MAX_BYTES, Tree, parse_yaml
 
+STANDARD_INPUT = "standard input"
+"""How messages name the file `-`."""
 GROUP = API_VERSION.partition("/")[0]
 
 
@@ -57,14 +60,19 @@ def default_configuration(scheduler_name: str = "kscheduler", gates: FeatureGate
 
 
 def load_file(path: str | Path, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
-    """Read a configuration file. Raises `ConfigError`, also where the file cannot be read."""
+    """Read a configuration file; `-` is standard input. Raises `ConfigError`, also where the file cannot be read."""
+    where = STANDARD_INPUT if str(path) == "-" else str(path)
     try:
-        with Path(path).open("rb") as file:
-            data = file.read(MAX_BYTES + 1)
+        data = sys.stdin.buffer.read(MAX_BYTES + 1) if where is STANDARD_INPUT else _bytes_of(Path(path))
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
-        raise config_error("", f"cannot be read: {reason}", str(path)) from None
-    return load_bytes(data, str(path), gates)
+        raise config_error("", f"cannot be read: {reason}", where) from None
+    return load_bytes(data, where, gates)
+
+
+def _bytes_of(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return file.read(MAX_BYTES + 1)
 
 
 def load_bytes(data: bytes, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:

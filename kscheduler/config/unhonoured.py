@@ -1,7 +1,8 @@
 """What was set and has no effect here (yet): a warning that names the field, instead of silence.
 
-Only what the user wrote warns, and only where the value differs from what this service does anyway. Whoever builds a
-feature takes its line out of `RULES` or its plugin out of `UNBUILT_PLUGINS`.
+Only what the user wrote warns, and only where the value differs from kube-scheduler's default: a default written out
+asks for nothing. Leader election alone warns unwritten: two replicas without it would be one too many. Whoever builds
+a feature takes its line out of `RULES` or its plugin out of `UNBUILT_PLUGINS`.
 """
 
 import re
@@ -9,8 +10,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from kscheduler.config.loader import LoadedConfig
-from kscheduler.config.types import Plugins
+from kscheduler.config.extenders import extender_name
+from kscheduler.config.loader import LoadedConfig, default_configuration
+from kscheduler.config.types import Extender, Plugins
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,26 +45,13 @@ def _speaks_json(content_type: Any) -> bool:
     return not content_type or "json" in str(content_type) or "*/*" in str(content_type)
 
 
-_NO_ELECTION = "leader election is not built yet: run one replica"
+_NO_ELECTION = "leader election is not built yet: run one replica, and switch it off (--leader-elect=false)"
 _NO_PROFILING = "profiling endpoints are not built yet"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("leaderElection.leaderElect", _NO_ELECTION, _is_off),
-    *(
-        Rule(f"leaderElection.{name}", _NO_ELECTION)
-        for name in (
-            "leaseDuration",
-            "renewDeadline",
-            "retryPeriod",
-            "resourceLock",
-            "resourceName",
-            "resourceNamespace",
-        )
-    ),
-    Rule("extenders", "extenders are not called yet", lambda extenders: not extenders),
     Rule("parallelism", "nodes are judged all at once, by no workers that could be counted"),
-    Rule("delayCacheUntilActive", _NO_ELECTION, _is_off),
+    Rule("delayCacheUntilActive", "there is no leader election to wait for"),
     Rule("enableProfiling", _NO_PROFILING, _is_off),
     Rule("enableContentionProfiling", _NO_PROFILING, _is_off),
     Rule("clientConnection.contentType", _JSON_ONLY, _speaks_json),
@@ -87,15 +76,30 @@ def unhonoured(
     loaded: LoadedConfig, rules: tuple[Rule, ...] = RULES, unbuilt: frozenset[str] = UNBUILT_PLUGINS
 ) -> tuple[SettingWarning, ...]:
     """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
-    warnings = [*_from_rules(loaded, rules), *_from_plugins(loaded, unbuilt)]
+    warnings = [
+        *_election(loaded),
+        *_from_rules(loaded, rules),
+        *_from_plugins(loaded, unbuilt),
+        *_from_extenders(loaded),
+    ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
+
+
+def _election(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """One line for all of `leaderElection`: without an election none of its fields means anything."""
+    if loaded.configuration.leader_election.leader_elect:
+        yield SettingWarning("leaderElection.leaderElect", f"has no effect: {_NO_ELECTION}")
 
 
 def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...]) -> Iterator[SettingWarning]:
     by_path = {rule.path: rule for rule in rules}
+    defaults = default_configuration().configuration
     for path in loaded.given:
         rule = by_path.get(_INDEX.sub("[*]", path))
-        if rule is not None and not rule.fine(_value_at(loaded.as_given, path)):
+        if rule is None:
+            continue
+        value = _value_at(loaded.as_given, path)
+        if value != _value_at(defaults, path) and not rule.fine(value):
             yield SettingWarning(path, f"has no effect: {rule.reason}")
 
 
@@ -110,16 +114,60 @@ def _value_at(configuration: Any, path: str) -> Any:
 
 
 def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[SettingWarning]:
+    (default,) = default_configuration().configuration.profiles
+    by_default = {plugin.name for plugin in default.plugins.multi_point.enabled}
     for index, profile in enumerate(loaded.as_given.profiles):
         path = f"profiles[{index}]"
         for number, entry in enumerate(profile.plugin_config):
-            if entry.name in unbuilt:
+            if entry.name in unbuilt and entry not in default.plugin_config:
                 yield _unbuilt(f"{path}.pluginConfig[{number}]", entry.name)
         for field, name in _CAMEL.items():
             for number, plugin in enumerate(getattr(profile.plugins, field).enabled):
-                if plugin.name in unbuilt:
+                if plugin.name in unbuilt - by_default:
                     yield _unbuilt(f"{path}.plugins.{name}.enabled[{number}]", plugin.name)
 
 
 def _unbuilt(path: str, plugin: str) -> SettingWarning:
     return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")
+
+
+# --- extenders --------------------------------------------------------------------------------------------------------
+
+
+def _from_extenders(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    for index, extender in enumerate(loaded.as_given.extenders):
+        pods = _pods_asked_about(extender)
+        effects = list(_missing_effects(extender) if extender.ignorable else _held_effects(extender, pods))
+        if effects:
+            called = f"extenders are not called yet: {', '.join(effects)}"
+            yield SettingWarning(f"extenders[{index}]", f"{called} ({extender_name(extender)})")
+
+
+def _pods_asked_about(extender: Extender) -> str:
+    names = ", ".join(resource.name for resource in extender.managed_resources)
+    return f"pods that request or limit {names}" if names else "all pods"
+
+
+def _held_effects(extender: Extender, pods: str) -> Iterator[str]:
+    if extender.filter_verb or extender.bind_verb:
+        yield f"{pods} are held"
+        return
+    if extender.preempt_verb:
+        yield f"{pods} preempt nobody"
+    if extender.prioritize_verb:
+        yield "it gives no points"
+
+
+def _missing_effects(extender: Extender) -> Iterator[str]:
+    """What goes on without it, as kube-scheduler's work does while an ignorable extender does not answer."""
+    if extender.filter_verb:
+        yield "it turns no node down"
+    if extender.prioritize_verb:
+        yield "it gives no points"
+    if extender.preempt_verb:
+        yield "it is not asked whom to preempt"
+    if extender.bind_verb:
+        yield "the profile's own plugins bind"
+    names = [one.name for one in extender.managed_resources if one.ignored_by_scheduler]
+    if names:
+        yield f"nobody keeps account of {', '.join(names)}"

@@ -42,7 +42,8 @@ class AffinityTerms:
 NO_TERMS = AffinityTerms()
 
 
-_MOST_KNOWN: Final = 4096
+_MOST_KNOWN: Final = 1024
+"""Two kilobytes each; beyond, all begins anew."""
 _known: dict[tuple[int, str], tuple[Affinity, AffinityTerms]] = {}
 """By identity of the affinity and by namespace: informers make equal affinities one value, which a Deployment's pods
 share. It can never be stale: an affinity never changes, and while it is held here nothing else has its identity.

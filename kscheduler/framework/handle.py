@@ -4,7 +4,7 @@ A few small protocols; `state` and `scheduling` implement them and `app` joins t
 cluster (in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -90,6 +90,18 @@ class Writer(Protocol):
         ...
 
 
+class VolumeObserver(Protocol):
+    """Who counts what is done about volumes."""
+
+    def __call__(self, operation: str, seconds: float, *, is_ok: bool) -> None:
+        """`predicate`, `assume` or `bind` took so long; `is_ok`: without an error."""
+        ...
+
+
+def _observe_nothing(operation: str, seconds: float, *, is_ok: bool) -> None:
+    """Where nobody counts."""
+
+
 @dataclass(frozen=True, slots=True)
 class Handle:
     """Everything outside itself that a plugin may use."""
@@ -105,6 +117,9 @@ class Handle:
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
     evictions: Evictions | None = None
+    features: Collection[str] = frozenset()
+    """Feature gates that are on, by name."""
+    observe_volumes: VolumeObserver = _observe_nothing
 
 
 PluginArgs = Mapping[str, object] | object | None

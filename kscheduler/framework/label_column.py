@@ -51,7 +51,7 @@ class LabelColumn:
 
     def is_wasteful(self, live: int) -> bool:
         """Whether so many values have passed that the column is better made anew."""
-        return len(self.values) > 4 * live + 1024
+        return len(self.values) > 2 * live + 256
 
     def matches(self, requirement: Requirement, rows: NDArray[np.intp]) -> Mask:
         """Which of the rows satisfy the requirement; shape of `rows`."""

@@ -21,6 +21,7 @@ from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
 from kscheduler.framework.amount_numbers import AmountNumbers
 from kscheduler.framework.change_log import ChangeLog
+from kscheduler.framework.interned import Interned
 from kscheduler.framework.label_column import LabelColumn, Mask
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.pod_info import ALL_INTERFACES, HostPort, PodInfo
@@ -78,11 +79,12 @@ class NodeTable:
         self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
         self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `taint_sets`."""
-        self.taint_sets: list[tuple[Taint, ...]] = [()]
+        self.taint_sets: Interned[tuple[Taint, ...]] = Interned(())
+        """Those that nodes have: a number is given away again when no node has its set any more."""
         self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `feature_sets`."""
-        self.feature_sets: list[frozenset[str]] = [frozenset()]
-        """What kubelets declare that they can do (`status.declaredFeatures`)."""
+        self.feature_sets: Interned[frozenset[str]] = Interned(frozenset())
+        """What kubelets declare that they can do (`status.declaredFeatures`); numbered likewise."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
@@ -101,8 +103,6 @@ class NodeTable:
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
-        self._taint_set_of: dict[tuple[Taint, ...], int] = {(): 0}
-        self._feature_set_of: dict[frozenset[str], int] = {frozenset(): 0}
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._labels = {key: LabelColumn(self.capacity) for key in _ASKED_ABOUT_SOON}
@@ -250,6 +250,8 @@ class NodeTable:
         self.is_live[row] = False
         self.allowed_pods[row] = 0
         self.unschedulable[row] = False
+        self.taint_set[row] = self.taint_sets.put(row, ())
+        self.feature_set[row] = self.feature_sets.put(row, frozenset())
         self.allocatable[:, row] = self.requested[:, row] = 0
         self._touch(row)
         self.node_changes.append(row)
@@ -303,8 +305,8 @@ class NodeTable:
                 self.allocatable[self.resources[name], row] = clamped(amount)
         self.allowed_pods[row] = clamped(info.allocatable.get(PODS, 0))
         self.unschedulable[row] = node.spec.unschedulable
-        self.taint_set[row] = self._intern_taints(node.spec.taints)
-        self.feature_set[row] = self._intern_features(frozenset(node.status.declared_features))
+        self.taint_set[row] = self.taint_sets.put(row, node.spec.taints)
+        self.feature_set[row] = self.feature_sets.put(row, frozenset(node.status.declared_features))
         self.name_hash[row] = stable_hash(info.name)
         self.images.add(row, node.status.images)
         for key, column in list(self._labels.items()):
@@ -331,20 +333,6 @@ class NodeTable:
         self.generation[row] = self.last_generation
         self.row_changes.append(row)
         self.amount_changes.append(row)
-
-    def _intern_taints(self, taints: tuple[Taint, ...]) -> int:
-        number = self._taint_set_of.get(taints)
-        if number is None:
-            number = self._taint_set_of[taints] = len(self.taint_sets)
-            self.taint_sets.append(taints)
-        return number
-
-    def _intern_features(self, features: frozenset[str]) -> int:
-        number = self._feature_set_of.get(features)
-        if number is None:
-            number = self._feature_set_of[features] = len(self.feature_sets)
-            self.feature_sets.append(features)
-        return number
 
     def _label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)

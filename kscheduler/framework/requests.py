@@ -74,7 +74,8 @@ class _Sums:
     nonzero: tuple[int, int]
 
 
-_KEPT_SUMS: Final = 16_384
+_KEPT_SUMS: Final = 2048
+"""Half a kilobyte each, and the containers that it holds; beyond, all begins anew."""
 _sums: dict[tuple[int, int], _Sums] = {}
 """By the identity of both: informers make the containers of like pods one value."""
 

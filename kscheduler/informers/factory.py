@@ -141,6 +141,10 @@ class InformerFactory:
         for informer in self._informers.values():
             await informer.wait_until_synced()
 
+    def problems(self) -> dict[str, str]:
+        """What keeps informers from listing or watching now, by resource; those that rest wait for their API."""
+        return {one.kind.resource: one.problem for one in self._informers.values() if one.problem and not one.resting}
+
     def statistics(self) -> tuple[InformerStatistics, ...]:
         """A snapshot of each informer."""
         return tuple(informer.statistics() for informer in self._informers.values())

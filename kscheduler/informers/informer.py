@@ -19,6 +19,7 @@ from kscheduler.informers.store import Store
 from kscheduler.informers.transform import Transform, default_transform
 from kscheduler.informers.unreadable import Retain, rule_for
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 
 log = get_logger(__name__)
 
@@ -232,6 +233,7 @@ class Informer(Generic[T]):
             call(handler)
         except Exception:
             self._handler_errors += 1
+            count_caught(Boundary.EVENT_HANDLER)
             log.exception("event handler failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)
 
     async def rest(self) -> None:

@@ -108,7 +108,6 @@ class Reflector(Generic[T]):
         self._lists: ListDecoder[T] = ListDecoder(kind)
         self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
-        self._said = ""
         self._watching: asyncio.Timeout | None = None
         self._asked_for_list = ""
 
@@ -208,6 +207,8 @@ class Reflector(Generic[T]):
         watch = _Watch(self._clock.monotonic(), initial)
         try:
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
+                if initial is None:
+                    self._informer.problem = ""  # it is open; what it brings may take a minute
                 async for lines in stream:
                     if (verdict := await self._consume(watch, lines)) is not None:
                         return verdict
@@ -296,18 +297,13 @@ class Reflector(Generic[T]):
                 return
 
     def _note(self, verdict: Verdict) -> None:
-        """Say each problem once, until it is over."""
+        """Remember the problem until it is over. The log is written where all resources are seen together."""
         if not verdict.back_off:
-            self._said = ""
             return
         self._informer.problem = f"{verdict.reason}: {verdict.detail}" if verdict.detail else verdict.reason
-        if verdict.reason == self._said or verdict.reason == "not found":
-            return
-        self._said = verdict.reason
-        resource = self._informer.kind.resource
-        if verdict.reason == "forbidden":
-            log.error("RBAC must grant verbs list and watch", resource=resource, err=verdict.detail)
-        else:
-            log.warning(
-                "list or watch failed; trying again", resource=resource, reason=verdict.reason, err=verdict.detail
-            )
+        log.debug(
+            "list or watch failed; trying again",
+            resource=self._informer.kind.resource,
+            reason=verdict.reason,
+            err=verdict.detail,
+        )

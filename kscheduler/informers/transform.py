@@ -10,7 +10,6 @@ takes away half of a pod and two thirds of a node. Comparing two specs gets chea
 """
 
 from collections.abc import Callable, Iterable
-from sys import intern
 from typing import Any, Final
 
 from msgspec.structs import force_setattr
@@ -30,10 +29,13 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import Condition, KubeObject, OwnerReference
-from kscheduler.informers.shared import Shared
+from kscheduler.informers.shared import Shared, SharedText
 
 Transform = Callable[[Any], None]
 """Changes a freshly decoded object in place; nobody else has seen it yet. A second time it changes nothing."""
+
+_same_text: Final = SharedText().of
+"""For names and labels of all kinds: the string that equals this one, for as long as an object has it."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LARGEST_ANNOTATION = 4096
@@ -41,8 +43,8 @@ LARGEST_ANNOTATION = 4096
 
 
 _MOST_OF_THEIR_OWN: Final = 32_768
-"""Labels and owners that are remembered: as many as a large cluster has Deployments. In one of Jobs nearly all are
-seen once, and must not stay for long: 20 MiB at most."""
+"""Labels and owners that are shared at most: as many as a large cluster has Deployments. In one of Jobs nearly all are
+seen once: 20 MiB at most."""
 
 
 def trim(obj: KubeObject) -> None:
@@ -69,7 +71,7 @@ class PodTransform:
     def __call__(self, pod: Pod) -> None:
         """Before it is stored."""
         metadata = pod.metadata
-        metadata.namespace = intern(metadata.namespace)
+        metadata.namespace = _same_text(metadata.namespace)
         if metadata.labels:
             metadata.labels = self._labels.of(metadata.labels)
         if metadata.annotations:
@@ -80,8 +82,8 @@ class PodTransform:
         self._share_status(pod.status)
 
     def _share_spec(self, spec: PodSpec) -> None:
-        force_setattr(spec, "node_name", intern(spec.node_name))
-        force_setattr(spec, "scheduler_name", intern(spec.scheduler_name))
+        force_setattr(spec, "node_name", _same_text(spec.node_name))
+        force_setattr(spec, "scheduler_name", _same_text(spec.scheduler_name))
         force_setattr(spec, "containers", self._containers.of(spec.containers))
         if spec.init_containers:
             force_setattr(spec, "init_containers", self._containers.of(spec.init_containers))
@@ -96,7 +98,7 @@ class PodTransform:
             force_setattr(spec, "volumes", tuple([one for one in spec.volumes if _constrains(one)]))
 
     def _share_status(self, status: PodStatus) -> None:
-        force_setattr(status, "phase", intern(status.phase))
+        force_setattr(status, "phase", _same_text(status.phase))
         _intern_conditions(status.conditions)
         if status.container_statuses:
             force_setattr(status, "container_statuses", self._statuses.of(status.container_statuses))
@@ -113,7 +115,7 @@ class NodeTransform:
         """Before it is stored."""
         trim(node)
         metadata, status = node.metadata, node.status
-        metadata.name = intern(metadata.name)
+        metadata.name = _same_text(metadata.name)
         if status.images:
             force_setattr(status, "images", tuple([self._images.of(image) for image in status.images]))
         force_setattr(status, "capacity", self._amounts.of(status.capacity))
@@ -129,7 +131,7 @@ def default_transform(plural: str) -> Transform:
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:
-    return {intern(key): intern(value) for key, value in labels.items()}
+    return {_same_text(key): _same_text(value) for key, value in labels.items()}
 
 
 def _drop_large_annotations(pod: Pod) -> None:
@@ -143,10 +145,10 @@ def _drop_large_annotations(pod: Pod) -> None:
 
 def _intern_conditions(conditions: Iterable[Condition]) -> None:
     for one in conditions:
-        force_setattr(one, "type", intern(one.type))
-        force_setattr(one, "status", intern(one.status))
+        force_setattr(one, "type", _same_text(one.type))
+        force_setattr(one, "status", _same_text(one.status))
         if one.reason:
-            force_setattr(one, "reason", intern(one.reason))
+            force_setattr(one, "reason", _same_text(one.reason))
 
 
 def _constrains(volume: Volume) -> bool:

@@ -5,20 +5,29 @@ takes longer than a thousand decisions, and must not stop the event loop. The id
 `Source`, a function that copies its numbers on the loop in microseconds; `Exposition` folds the copies into
 prometheus-client's families and renders them in a thread, one rendering at a time, shared by the scrapes that wait.
 
+Each family that is exposed is moved by a test that names it (`tests/metrics/test_every_series_moves.py`): what nothing
+moves is not published.
+
 Limits: the thread still needs Python's interpreter lock, so that a rendering slows the loop a little without stopping
-it. `kubernetes_build_info` is left out on purpose: the KubeVersionMismatch alert counts its values, and ours is not a
-Kubernetes version; `kscheduler_build_info` tells it instead. `leader_election_master_status`, `workqueue_*` and
-`/metrics/resources` come with the parts that they describe.
+it. `leader_election_*` and `/metrics/resources` come with the parts that they describe.
 """
 
-from kscheduler.metrics.api_client import EventCounts, InformerCounts, event_source, informer_source, rest_client_source
-from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat
+from kscheduler.metrics.api_client import (
+    EventCounts,
+    InformerCounts,
+    event_source,
+    informer_source,
+    reachability_source,
+    rest_client_source,
+)
+from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
 from kscheduler.metrics.loop_lag import LoopLag
-from kscheduler.metrics.process import build_info_source, process_families
+from kscheduler.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.metrics.samples import Distributions, Numbers, Source
 from kscheduler.metrics.scheduler import Gauges, scheduler_source
 from kscheduler.metrics.status_patches import status_source
 from kscheduler.metrics.truth import truth_source
+from kscheduler.metrics.work_queues import work_queue_source
 
 __all__ = [
     "Distributions",
@@ -31,12 +40,17 @@ __all__ = [
     "Numbers",
     "Source",
     "TextFormat",
+    "accepts",
     "build_info_source",
     "event_source",
+    "feature_source",
     "informer_source",
     "process_families",
+    "program_samples",
+    "reachability_source",
     "rest_client_source",
     "scheduler_source",
     "status_source",
     "truth_source",
+    "work_queue_source",
 ]

@@ -6,17 +6,39 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Protocol
-from urllib.parse import urlsplit
 
-from kscheduler.client.rest_statistics import DURATION_BUCKETS, RESTStatistics
+from kscheduler.client.connection import host_of
+from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge, gauge_by
 from kscheduler.scheduling.observations import LabelValues, Series
 
 REQUESTS = Series("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
 REQUEST_SECONDS = Series("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))
+WAITED = Series(
+    "rest_client_rate_limiter_duration_seconds",
+    "Time that requests waited for our own rate limit (clientConnection.qps).",
+    ("verb", "host"),
+)
+REQUEST_BYTES = Series("rest_client_request_size_bytes", "Sizes of requests' bodies.", ("verb", "host"))
+RESPONSE_BYTES = Series("rest_client_response_size_bytes", "Sizes of answers' bodies.", ("verb", "host"))
 RETRIES = Series("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
 THROTTLED = Series("kscheduler_rest_client_throttled_total", "Answers 429, Too Many Requests.", ("host",))
 WATCHES = Series("kscheduler_watches", "Open watches.", ("host",))
+
+UNREACHABLE = Series(
+    "kscheduler_api_server_unreachable_seconds", "For how long the API server has been away; 0: it is there.", ("host",)
+)
+UNAUTHORIZED = Series(
+    "kscheduler_api_server_unauthorized_seconds",
+    "For how long the API server has not accepted our credentials; 0: it does.",
+    ("host",),
+)
+OUTAGES = Series(
+    "kscheduler_api_server_outages_total",
+    "Times that the API server went away, or began to refuse our credentials, by cause.",
+    ("host", "cause"),
+)
 
 EVENT_AGE = Series(
     "kscheduler_watch_last_event_age_seconds", "Time since a watch last brought anything, bookmarks too.", ("resource",)
@@ -112,7 +134,7 @@ class EventCounts(Protocol):
 
 def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistics]]) -> Source:
     """The requests of all clients that talk to one API server; `server` is its URL, or host and port."""
-    host = (urlsplit(server).netloc or server).rpartition("@")[2]  # client-go's label; never a user's password
+    host = host_of(server)  # client-go's label
 
     def copy() -> Iterable[Sample]:
         statistics = [client() for client in clients]
@@ -121,7 +143,10 @@ def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistic
             requests.update({(code, method, host): count for (code, method), count in one.requests.items()})
         return [
             Numbers("counter", REQUESTS, dict(requests)),
-            Distributions(REQUEST_SECONDS, DURATION_BUCKETS, _durations(host, statistics)),
+            Distributions(REQUEST_SECONDS, DURATION_BUCKETS, _by_verb(host, [one.durations for one in statistics])),
+            Distributions(WAITED, DURATION_BUCKETS, _by_verb(host, [one.waited for one in statistics])),
+            Distributions(REQUEST_BYTES, SIZE_BUCKETS, _by_verb(host, [one.sent_bytes for one in statistics])),
+            Distributions(RESPONSE_BYTES, SIZE_BUCKETS, _by_verb(host, [one.received_bytes for one in statistics])),
             Numbers("counter", RETRIES, {(host,): sum(one.retries for one in statistics)}),
             Numbers("counter", THROTTLED, {(host,): sum(one.throttled for one in statistics)}),
             gauge_by(WATCHES, {host: sum(one.watches for one in statistics)}),
@@ -130,16 +155,31 @@ def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistic
     return copy
 
 
-def _durations(host: str, statistics: Iterable[RESTStatistics]) -> list[Distribution]:
+def reachability_source(server: str, statistics: Callable[[], ReachabilityStatistics]) -> Source:
+    """Whether the API server is there and accepts us."""
+    host = host_of(server)
+
+    def copy() -> Iterable[Sample]:
+        now = statistics()
+        return [
+            gauge(UNREACHABLE, {(host,): now.unreachable_seconds}),
+            gauge(UNAUTHORIZED, {(host,): now.unauthorized_seconds}),
+            Numbers("counter", OUTAGES, {(host, cause): count for cause, count in now.outages.items()}),
+        ]
+
+    return copy
+
+
+def _by_verb(host: str, clients: Iterable[Mapping[str, RequestHistogram]]) -> list[Distribution]:
     """One histogram per verb, added up over the clients."""
     counts: dict[str, list[int]] = {}
-    seconds: dict[str, float] = {}
-    for one in statistics:
-        for verb, histogram in one.durations.items():
+    totals: dict[str, float] = {}
+    for histograms in clients:
+        for verb, histogram in histograms.items():
             so_far = counts.setdefault(verb, [0] * len(histogram.counts))
             counts[verb] = [a + b for a, b in zip(so_far, histogram.counts, strict=True)]
-            seconds[verb] = seconds.get(verb, 0.0) + histogram.sum_seconds
-    return [Distribution((verb, host), counts[verb], seconds[verb]) for verb in counts]
+            totals[verb] = totals.get(verb, 0.0) + histogram.total
+    return [Distribution((verb, host), counts[verb], totals[verb]) for verb in counts]
 
 
 def informer_source(statistics: Callable[[], Iterable[InformerCounts]]) -> Source:

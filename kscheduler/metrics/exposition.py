@@ -22,6 +22,20 @@ _FAST_COMPRESSION = 1
 """Exposition shrinks thirtyfold at any level; the higher ones only take longer."""
 
 
+def accepts(header: str, name: str) -> bool:
+    """Whether an Accept or Accept-Encoding header names it, and not to refuse it (`q=0`)."""
+    for part in header.lower().split(","):
+        named, _, parameters = part.partition(";")
+        if named.strip() == name:
+            weights = [
+                value.strip()
+                for key, _, value in (one.partition("=") for one in parameters.split(";"))
+                if key.strip() == "q"
+            ]
+            return not any(weight and not weight.strip("0.") for weight in weights)
+    return False
+
+
 class TextFormat(Enum):
     """The two formats that are served, each as the Accept header that `choose_encoder` knows it by."""
 
@@ -34,7 +48,7 @@ class TextFormat(Enum):
 
         The header itself does not reach prometheus-client: a version that is no number would be an exception there.
         """
-        return cls.OPENMETRICS if "application/openmetrics-text" in accept else cls.PROMETHEUS
+        return cls.OPENMETRICS if accepts(accept, "application/openmetrics-text") else cls.PROMETHEUS
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,15 +68,10 @@ class Exposition:
         sources: Sequence[Source],
         *,
         on_thread: Sequence[Callable[[], Iterable[Metric]]] = (),
-        on_reset: Callable[[], None] | None = None,
     ) -> None:
-        """`sources` are called on the loop, `on_thread` (what reads the system) in the thread.
-
-        `on_reset` sets counts back to zero (`Observations.reset`); counts kept elsewhere go on.
-        """
+        """`sources` are called on the loop, `on_thread` (what reads the system) in the thread."""
         self._sources = list(sources)
         self._on_thread = tuple(on_thread)
-        self._on_reset = on_reset
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="exposition")
         self._under_way: dict[tuple[TextFormat, bool], asyncio.Future[Exposed]] = {}
         self._renderings = 0
@@ -70,6 +79,12 @@ class Exposition:
     def add(self, source: Source) -> None:
         """One more source, of a part that is built later."""
         self._sources.append(source)
+
+    def names(self) -> frozenset[str]:
+        """The names of all families, of those too that have no samples yet. For who has to know them all."""
+        own = {sample.series.name for source in self._sources for sample in source()}
+        read = {_full_name(metric) for source in self._on_thread for metric in source()}
+        return frozenset(own | read)
 
     @property
     def renderings(self) -> int:
@@ -91,16 +106,13 @@ class Exposition:
         loop = asyncio.get_running_loop()
         return loop.run_in_executor(self._thread, render_samples, samples, self._on_thread, text_format, gzipped)
 
-    def reset(self) -> bool:
-        """Set counts back to zero; False when nothing here can be."""
-        if self._on_reset is None:
-            return False
-        self._on_reset()
-        return True
-
     def close(self) -> None:
         """End the thread; a rendering under way is finished, and nobody gets it."""
         self._thread.shutdown(wait=False, cancel_futures=True)
+
+
+def _full_name(metric: Metric) -> str:
+    return f"{metric.name}_total" if metric.type == "counter" else str(metric.name)
 
 
 class _Families(Collector):

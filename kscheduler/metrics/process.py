@@ -1,16 +1,53 @@
-"""Series about this process: `process_*` as every Prometheus client has them, and which build it is."""
+"""Series about this process: what every Prometheus client has, under the names that dashboards for Kubernetes ask for.
 
+`process_*` are the system's. Of Go's series the dashboards of kubernetes-mixin ask for `go_goroutines`: here it is the
+number of asyncio tasks, which are what goroutines are to a program in Go (`kscheduler_asyncio_tasks` is the same number
+under its own name). Nothing stands for Go's heap and collector, so those series are absent rather than made up.
+
+`kubernetes_build_info` names the Kubernetes whose rules are followed, with kscheduler's own version behind a plus: the
+alert KubeVersionMismatch counts minor versions in a cluster, and a scheduler of 1.36 in a cluster of 1.34 is a mismatch
+whichever program it is. What really runs is in `kscheduler_build_info`.
+"""
+
+import asyncio
 import platform
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
-from kscheduler.metrics.samples import Sample, Source, gauge
+from kscheduler.logs.caught import caught
+from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.scheduling.observations import Series
+
+KUBERNETES = (1, 36)
+"""The Kubernetes whose kube-scheduler this one decides like."""
 
 BUILD_INFO = Series(
     "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")
+)
+KUBERNETES_BUILD_INFO = Series(
+    "kubernetes_build_info",
+    "Always 1; the labels tell whose rules are followed, as every part of Kubernetes does.",
+    (
+        "major",
+        "minor",
+        "git_version",
+        "git_commit",
+        "git_tree_state",
+        "build_date",
+        "go_version",
+        "compiler",
+        "platform",
+    ),
+)
+FEATURES = Series("kubernetes_feature_enabled", "1 where a feature gate is on, 0 where it is off.", ("name", "stage"))
+GOROUTINES = Series("go_goroutines", "Number of asyncio tasks, which stand for goroutines here.")
+TASKS = Series("kscheduler_asyncio_tasks", "Number of asyncio tasks.")
+UNEXPECTED = Series(
+    "kscheduler_unexpected_errors_total",
+    "Bugs caught in this process, by the boundary that caught them.",
+    ("boundary",),
 )
 
 _process = ProcessCollector(registry=None)
@@ -22,12 +59,34 @@ def process_families() -> Iterable[Metric]:
 
 
 def build_info_source(version: str) -> Source:
-    """The version, as a gauge that is always 1."""
-    values: dict[tuple[str, ...], float] = {
-        (version, platform.python_version(), f"{platform.system().lower()}/{platform.machine()}"): 1
+    """The version, as gauges that are always 1."""
+    where = f"{platform.system().lower()}/{platform.machine()}"
+    python = platform.python_version()
+    major, minor = KUBERNETES
+    git_version = f"v{major}.{minor}.0+kscheduler.{version}"
+    compiler = platform.python_implementation().lower()
+    own: dict[tuple[str, ...], float] = {(version, python, where): 1}
+    kubernetes: dict[tuple[str, ...], float] = {
+        (str(major), str(minor), git_version, "", "", "", f"python{python}", compiler, where): 1
     }
 
     def copy() -> Iterable[Sample]:
-        return [gauge(BUILD_INFO, values)]
+        return [gauge(BUILD_INFO, own), gauge(KUBERNETES_BUILD_INFO, kubernetes)]
 
     return copy
+
+
+def feature_source(features: Callable[[], Mapping[tuple[str, str], bool]]) -> Source:
+    """Feature gates by (name, stage); Kubernetes' word for a stage is `ALPHA`, `BETA`, empty for GA, `DEPRECATED`."""
+
+    def copy() -> Iterable[Sample]:
+        return [gauge(FEATURES, {labels: float(is_on) for labels, is_on in features().items()})]
+
+    return copy
+
+
+def program_samples() -> Iterable[Sample]:
+    """A `Source`: tasks now, and bugs caught so far. To be called on the loop."""
+    tasks = len(asyncio.all_tasks())
+    errors: dict[tuple[str, ...], float] = {(str(boundary),): count for boundary, count in caught().items()}
+    return [gauge(GOROUTINES, {(): tasks}), gauge(TASKS, {(): tasks}), Numbers("counter", UNEXPECTED, errors)]

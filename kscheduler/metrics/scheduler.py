@@ -23,6 +23,11 @@ INFLIGHT_EVENTS = Series(
 GOROUTINES = Series(
     "scheduler_goroutines", "Concurrent pieces of work (asyncio tasks here), such as binding.", ("operation",)
 )
+PENDING_API_CALLS = Series(
+    "scheduler_pending_async_api_calls",
+    "Requests that no decision waits for and that are not sent yet.",
+    ("call_type",),
+)
 
 
 def _nothing() -> Mapping[str, float]:
@@ -50,6 +55,8 @@ class Gauges:
     """By event label, and `PodPopped` for the pods themselves."""
     goroutines: Callable[[], Mapping[str, float]] = _nothing
     """By operation, such as `binding`."""
+    pending_api_calls: Callable[[], Mapping[str, float]] = _nothing
+    """By type: `pod_status_patch`. Bindings are sent at once."""
 
 
 def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
@@ -68,6 +75,7 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge(UNSCHEDULABLE_PODS, parked),
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
+            gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
         ]
 
     return copy

@@ -18,7 +18,7 @@ from kscheduler.framework.tolerations import NO_SCHEDULE, any_tolerates
 from kscheduler.framework.wording import taint_facts, taint_text
 
 _CORDONED = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
-"""What a pod must tolerate to run on a cordoned node."""
+"""What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""
 
 
 class NodeUnschedulable(Plugin):

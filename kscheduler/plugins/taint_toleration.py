@@ -4,13 +4,12 @@ Nodes share few distinct sets of taints. Each set is judged once per list of tol
 the rows by one lookup.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
-from kscheduler.api.core import Node, Pod, Taint, Toleration
+from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail, grouped
@@ -18,15 +17,11 @@ from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWi
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.normalize import default_normalize
+from kscheduler.framework.per_taint_set import PerTaintSet, Taints, Tolerations
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.tolerations import PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS, PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
 from kscheduler.framework.wording import taint_facts, taint_text
-
-Taints = tuple[Taint, ...]
-Tolerations = tuple[Toleration, ...]
-
-_KEPT_TABLES = 256
 
 
 class TaintToleration(Plugin):
@@ -41,16 +36,17 @@ class TaintToleration(Plugin):
     reasons: ClassVar = {UNTOLERATED: "node(s) had untolerated taint(s)"}
 
     def __init__(self, args: PluginArgs, handle: Handle) -> None:
-        del args, handle
-        self._verdicts = _PerTaintSet(self._verdict)
-        self._unwelcome = _PerTaintSet(_count_unwelcome)
+        del args
+        self._compares = COMPARISON_OPERATORS in handle.features
+        self._verdicts = PerTaintSet(self._verdict)
+        self._unwelcome = PerTaintSet(self._count_unwelcome)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """A node that is new or has other taints now, or a toleration of the pod's own: nothing else is compared."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return (
-            ClusterEventWithHint(node, _after_node_change),
+            ClusterEventWithHint(node, self._after_node_change),
             ClusterEventWithHint(toleration, _after_toleration_change),
         )
 
@@ -88,52 +84,23 @@ class TaintToleration(Plugin):
             yield Detail("untoleratedTaint", text, group, {"taints": [taint_facts(taint) for taint in taints]})
 
     def _verdict(self, taints: Taints, tolerations: Tolerations) -> int:
-        return self.UNTOLERATED if has_untolerated(taints, tolerations) else 0
+        return self.UNTOLERATED if self._is_closed(taints, tolerations) else 0
 
+    def _is_closed(self, taints: Taints, tolerations: Tolerations) -> bool:
+        return has_untolerated(taints, tolerations, compares=self._compares)
 
-class _PerTaintSet:
-    """A number per taint set of a table, kept for the tolerations that were asked about lately.
+    def _count_unwelcome(self, taints: Taints, tolerations: Tolerations) -> int:
+        """PreferNoSchedule taints that no toleration covers; a toleration of another effect cannot cover them."""
+        unwelcome = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+        return sum(not any_tolerates(tolerations, taint, compares=self._compares) for taint in unwelcome)
 
-    Taint sets are only ever appended to a table's list, so a table of numbers is extended, never made anew; another
-    NodeTable (a fork, a what-if) has another list and begins afresh.
-    """
-
-    def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
-        self._function = function
-        self._of: list[Taints] = []
-        self._tables: dict[Tolerations, NDArray[np.int64]] = {}
-
-    def table(self, nodes: NodeTable, tolerations: Tolerations) -> NDArray[np.int64]:
-        """One number per entry of `nodes.taint_sets`."""
-        if nodes.taint_sets is not self._of:
-            self._of = nodes.taint_sets
-            self._tables.clear()
-        table = self._tables.get(tolerations)
-        known = 0 if table is None else len(table)
-        if table is None or known < len(self._of):
-            more = np.array([self._function(taints, tolerations) for taints in self._of[known:]], dtype=np.int64)
-            table = more if table is None else np.concatenate([table, more])
-            self._keep(tolerations, table)
-        return table
-
-    def _keep(self, tolerations: Tolerations, table: NDArray[np.int64]) -> None:
-        self._tables[tolerations] = table
-        if len(self._tables) > _KEPT_TABLES:
-            del self._tables[next(iter(self._tables))]
-
-
-def _count_unwelcome(taints: Taints, tolerations: Tolerations) -> int:
-    """PreferNoSchedule taints that no toleration covers; a toleration of another effect cannot cover them."""
-    return sum(taint.effect == PREFER_NO_SCHEDULE and not any_tolerates(tolerations, taint) for taint in taints)
-
-
-def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A node whose taints keep the pod off no longer, or a new one that they do not keep it off."""
-    if not isinstance(new, Node):
-        return QueueingHint.QUEUE
-    was_closed = not isinstance(old, Node) or has_untolerated(old.spec.taints, pod.tolerations)
-    is_open = not has_untolerated(new.spec.taints, pod.tolerations)
-    return QueueingHint.QUEUE if was_closed and is_open else QueueingHint.SKIP
+    def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+        """A node whose taints keep the pod off no longer, or a new one that they do not keep it off."""
+        if not isinstance(new, Node):
+            return QueueingHint.QUEUE
+        was_closed = not isinstance(old, Node) or self._is_closed(old.spec.taints, pod.tolerations)
+        is_open = not self._is_closed(new.spec.taints, pod.tolerations)
+        return QueueingHint.QUEUE if was_closed and is_open else QueueingHint.SKIP
 
 
 def _after_toleration_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:

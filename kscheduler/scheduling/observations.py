@@ -8,7 +8,7 @@ an inner loop binds a child once (`observations.extension_points["Filter", "Succ
 Limits: one event loop; nothing here is safe across threads, so the collector copies on the loop and renders elsewhere.
 Label values are names of profiles, plugins, events and outcomes, never a user's text. What is a state rather than a
 happening (pods per queue, cache sizes) is not kept here: the collector asks its owner. Metrics of parts that are not
-built (volumes, claims, pod groups, batching, asynchronous API calls) are absent, as in kube-scheduler while nothing has
+built (resource claims, pod groups, batching) are absent, as in kube-scheduler while nothing has
 happened under any of their labels; the two of preemption carry no label, so kube-scheduler exposes them from the
 start, dashboards divide by them, and they stand here at zero.
 """
@@ -142,6 +142,7 @@ class Observations:
         self._declare_attempts()
         self._declare_plugins()
         self._declare_queue()
+        self._declare_api_calls_and_volumes()
         self._declare_our_own()
 
     # ---- the whole ----
@@ -227,6 +228,19 @@ class Observations:
         """A pod was bound that only the flush of old unschedulable pods had brought back: a hint missed its event."""
         self.after_flush[()] += 1
 
+    # ---- the API server and volumes ----
+
+    def async_api_call(self, call_type: str, result: str, seconds: float) -> None:
+        """A request that no decision waited for has ended (`success`, `error`): `pod_binding`, `pod_status_patch`."""
+        self.async_api_calls[call_type, result] += 1
+        self.async_api_call_seconds[call_type, result].observe(seconds)
+
+    def volume_scheduling(self, operation: str, seconds: float, *, is_ok: bool) -> None:
+        """A pod's volumes were looked for (`predicate`), set aside (`assume`) or written and waited for (`bind`)."""
+        self.volume_seconds[(operation,)].observe(seconds)
+        if not is_ok:
+            self.volume_errors[(operation,)] += 1
+
     # ---- beyond kube-scheduler ----
 
     def bind_conflict(self) -> None:
@@ -236,10 +250,6 @@ class Observations:
     def bind_settled(self, outcome: str) -> None:
         """A bind without a clear answer was settled by reading the pod: say what was found."""
         self.binds_settled[(outcome,)] += 1
-
-    def unexpected_error(self, boundary: str) -> None:
-        """A bug was caught at a boundary (`plugin`, `worker`, `event_handler`, `pod_task`): the pod is retried."""
-        self.unexpected_errors[(boundary,)] += 1
 
     # ---- declarations ----
 
@@ -337,6 +347,30 @@ class Observations:
             "scheduler_pod_scheduled_after_flush_total", "Pods bound after only the flush had brought them back."
         )
 
+    def _declare_api_calls_and_volumes(self) -> None:
+        self.async_api_calls = self._counter(
+            "scheduler_async_api_call_execution_total",
+            "Requests that no decision waited for, by how they ended.",
+            "call_type",
+            "result",
+        )
+        self.async_api_call_seconds = self._histogram(
+            "scheduler_async_api_call_execution_duration_seconds",
+            "Time of requests that no decision waited for.",
+            _ATTEMPT_SECONDS,
+            "call_type",
+            "result",
+        )
+        self.volume_seconds = self._histogram(
+            "scheduler_volume_scheduling_duration_seconds",
+            "Time to look for a pod's volumes (predicate), to set them aside (assume), to bind them (bind).",
+            _ATTEMPT_SECONDS,
+            "operation",
+        )
+        self.volume_errors = self._counter(
+            "scheduler_volume_scheduling_stage_error_total", "Failures of these.", "operation"
+        )
+
     def _declare_our_own(self) -> None:
         self.bind_conflicts = self._counter(
             "kscheduler_bind_conflicts_total", "Bindings that the API server refused with 409."
@@ -345,7 +379,4 @@ class Observations:
             "kscheduler_binds_settled_total",
             "Binds with an unknown outcome that reading the pod has settled, by what was found.",
             "outcome",
-        )
-        self.unexpected_errors = self._counter(
-            "kscheduler_unexpected_errors_total", "Bugs caught, by the boundary that caught them.", "boundary"
         )

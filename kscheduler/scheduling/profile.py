@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from kscheduler.config.types import Extender
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.plugin import (
     BindPlugin,
@@ -22,6 +23,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.state.hints import Registrations
 
 
@@ -57,6 +59,8 @@ class Profile:
     post_bind: tuple[PostBindPlugin, ...] = ()
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
+    extenders: tuple[Extender, ...] = ()
+    """Those without which no decision is right; nobody calls them yet."""
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
@@ -72,6 +76,7 @@ class Profile:
                 if status.is_success:
                     continue
             except Exception as failure:  # noqa: BLE001  a plugin call
+                count_caught(Boundary.PLUGIN)
                 status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}')
             return status.by(plugin.name)
         return SUCCESS

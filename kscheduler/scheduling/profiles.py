@@ -5,17 +5,18 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-import msgspec
-
 from kscheduler.config.errors import ConfigError, config_error
-from kscheduler.config.expansion import POINTS, Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile, Plugins, PluginSet
+from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
+from kscheduler.config.extenders import deciding, with_ignored_resources
+from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements
 from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
@@ -31,12 +32,14 @@ Profiles = Mapping[str, Profile]
 
 def build_profiles(configuration: KubeSchedulerConfiguration, registry: Registry, handle: Handle) -> Profiles:
     """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built."""
+    configuration = with_ignored_resources(configuration)
+    extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
     expanded: dict[str, Expanded] = {}
     for settings in configuration.profiles:
         profile, expanded[settings.scheduler_name] = _build(settings, registry, handle)
         percentage = _percentage_of_nodes(settings, configuration)
-        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage)
+        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -79,6 +82,7 @@ def _may_let_in(gate: StandingGate) -> Collection[str] | None:
     try:
         return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
     except Exception:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
+        count_caught(Boundary.PLUGIN)
         return None
 
 
@@ -88,16 +92,21 @@ def rules_not_built(profile: Profile) -> tuple[str, ...]:
 
 
 def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:
-    plugins = _without_missing(settings.plugins)
-    built = _build_plugins(settings, plugins, registry, handle)
+    built = _build_plugins(settings, registry, handle)
+
+    def is_implemented(name: str, point: Point) -> bool:
+        return name in built and implements(built[name], point)
 
     def takes_part(name: str, point: str) -> bool:
-        return name in built and point in _POINT_OF and implements(built[name], _POINT_OF[point])
+        """Here, or upstream: what is known there may be named, also where it has nothing to do here."""
+        if (name in built or name in NOT_BUILT) and point in IN_TREE_POINTS.get(name, ()):
+            return True
+        return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 
-    expanded = expand(plugins, takes_part, settings.scheduler_name)
+    expanded = expand(settings.plugins, takes_part, settings.scheduler_name)
 
     def at(point: Point) -> tuple[Any, ...]:
-        return tuple(built[enabled.name] for enabled in expanded[point.key])
+        return tuple(built[one.name] for one in expanded[point.key] if is_implemented(one.name, point))
 
     weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
     profile = Profile(
@@ -125,12 +134,10 @@ def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSche
     return configuration.percentage_of_nodes_to_score if own is None else own
 
 
-def _build_plugins(
-    settings: KubeSchedulerProfile, plugins: Plugins, registry: Registry, handle: Handle
-) -> dict[str, Plugin]:
+def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
     args = {one.name: one.args for one in settings.plugin_config}
     built: dict[str, Plugin] = {}
-    for name in plugins_needed(plugins):
+    for name in plugins_needed(settings.plugins):
         if name not in registry:
             continue  # expansion says where it is named
         try:
@@ -139,14 +146,3 @@ def _build_plugins(
             where = f"profile {settings.scheduler_name}"
             raise config_error("pluginConfig", f'initializing plugin "{name}": {failure}', where) from failure
     return built
-
-
-def _without_missing(plugins: Plugins) -> Plugins:
-    """The same sets without the in-tree plugins that are not built: they are known, so naming them is no mistake."""
-
-    def kept(one: PluginSet) -> PluginSet:
-        enabled = tuple(plugin for plugin in one.enabled if plugin.name not in NOT_BUILT)
-        return msgspec.structs.replace(one, enabled=enabled)
-
-    fields = {field: kept(getattr(plugins, field)) for field in (*POINTS.values(), "multi_point")}
-    return msgspec.structs.replace(plugins, **fields)

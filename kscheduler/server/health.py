@@ -7,7 +7,8 @@ kubelet's timeout notices; the checks here see what can be dead while the loop l
 `ProgressCheck`.
 
 Reasons are withheld without `?verbose`, as upstream, and told with it: more open than upstream, because a person who
-looks at a scheduler that is not ready wants to know why, and the texts name kinds and objects, never contents.
+looks at a scheduler that is not ready wants to know why, and the texts name kinds and the API server. Information
+beside the checks names objects, and is for those whom `access` admits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -44,8 +45,10 @@ class Health:
         """The checks with `ping` first."""
         return {"ping": ping, **self.checks}
 
-    def report(self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False) -> tuple[bool, str]:
-        """Whether all checks pass, and the text to answer with."""
+    def report(
+        self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False, informs: bool = True
+    ) -> tuple[bool, str]:
+        """Whether all checks pass, and the text to answer with. `informs`: whoever asks may see `information`."""
         lines, failed = [], False
         checks = self.all_checks()
         for name, check in checks.items():
@@ -57,7 +60,7 @@ class Health:
             quoted = ",".join(f'"{_one_line(name)}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
         if verbose:
-            lines.extend(self._information_lines())
+            lines.extend(self._information_lines() if informs else self._withheld())
         if not failed and not verbose:
             return True, "ok"
         lines.append(f"{self.name} check {'failed' if failed else 'passed'}")
@@ -70,6 +73,10 @@ class Health:
             return None
         reason = check()
         return (True, "ok") if reason is None else (False, f"internal server error: {_one_line(reason)}\n")
+
+    def _withheld(self) -> Iterable[str]:
+        count = sum(1 for _ in self.information())
+        return [f"[i]{count} notes withheld: ask from this machine, or with the token"] if count else []
 
     def _information_lines(self) -> Iterable[str]:
         lines = list(self.information())

@@ -11,9 +11,12 @@ from aiohttp.typedefs import Middleware
 
 from kscheduler import __version__
 from kscheduler.logs import get_logger
-from kscheduler.metrics import Exposition, TextFormat
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.metrics import Exposition, TextFormat, accepts
+from kscheduler.server.access import Access
 from kscheduler.server.connections import Places
 from kscheduler.server.health import Health
+from kscheduler.server.malformed import SERVED_BY
 from kscheduler.server.waiting_pods import PATH as WAITING_PODS
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 
@@ -47,17 +50,18 @@ class Endpoints:
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
     version: Mapping[str, str] = field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
+    access: Access = field(default_factory=Access)
+    """Who may see the configuration and names of objects."""
 
 
 def application(endpoints: Endpoints, places: Places) -> web.Application:
     """The aiohttp application; every request passes the boundary and the guard of `places`."""
     app = web.Application(middlewares=[_guarded(places), _boundary], client_max_size=places.limits.body_bytes)
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
-        app.router.add_get(f"/{health.name}", _health_handler(health))
+        app.router.add_get(f"/{health.name}", _health_handler(health, endpoints.access))
         app.router.add_get(f"/{health.name}/{{check}}", _single_check_handler(health))
     app.router.add_get("/metrics", _metrics_handler(endpoints.exposition))
-    app.router.add_delete("/metrics", _reset_handler(endpoints.exposition))
-    app.router.add_get("/configz", _configz_handler(endpoints.component_config))
+    app.router.add_get("/configz", _configz_handler(endpoints.component_config, endpoints.access))
     app.router.add_get("/version", _json_handler(dict(endpoints.version)))
     if endpoints.waiting_pods is not None:
         endpoints.waiting_pods.add_to(app.router)
@@ -74,10 +78,11 @@ def _paths(endpoints: Endpoints) -> list[str]:
     return sorted([*listed, WAITING_PODS] if is_open else listed)
 
 
-def _health_handler(health: Health) -> Handler:
+def _health_handler(health: Health, access: Access) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         excluded = frozenset(request.query.getall("exclude", []))
-        passes, text = health.report(excluded=excluded, verbose="verbose" in request.query)
+        verbose = "verbose" in request.query
+        passes, text = health.report(excluded=excluded, verbose=verbose, informs=verbose and access.admits(request))
         return web.Response(text=text, status=200 if passes else 500)
 
     return handle
@@ -97,7 +102,7 @@ def _single_check_handler(health: Health) -> Handler:
 def _metrics_handler(exposition: Exposition) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         text_format = TextFormat.accepted_by(",".join(request.headers.getall(hdrs.ACCEPT, [])))
-        gzipped = "gzip" in request.headers.get(hdrs.ACCEPT_ENCODING, "")
+        gzipped = accepts(request.headers.get(hdrs.ACCEPT_ENCODING, ""), "gzip")
         exposed = await exposition.render(text_format, gzipped=gzipped)
         headers = {hdrs.CONTENT_TYPE: exposed.content_type, hdrs.VARY: "Accept, Accept-Encoding"}
         if exposed.gzipped:
@@ -107,18 +112,10 @@ def _metrics_handler(exposition: Exposition) -> Handler:
     return handle
 
 
-def _reset_handler(exposition: Exposition) -> Handler:
+def _configz_handler(component_config: Callable[[], bytes], access: Access) -> Handler:
     async def handle(request: web.Request) -> web.Response:
-        if not exposition.reset():
-            raise web.HTTPMethodNotAllowed(request.method, [hdrs.METH_GET, hdrs.METH_HEAD])
-        _log.info("metrics_reset", peer=request.remote)
-        return web.Response(text="metrics reset\n")
-
-    return handle
-
-
-def _configz_handler(component_config: Callable[[], bytes]) -> Handler:
-    async def handle(_request: web.Request) -> web.Response:
+        if not access.admits(request):
+            return access.refusal()
         body = msgspec.json.encode({"componentconfig": msgspec.Raw(component_config())})
         return web.Response(body=body, content_type=_JSON)
 
@@ -175,11 +172,10 @@ async def _boundary(request: web.Request, handler: Handler) -> web.StreamRespons
         headers = {} if allow is None else {hdrs.ALLOW: allow}
         return web.Response(text=answer.text, status=answer.status, headers=headers)
     except Exception:  # noqa: BLE001  # the HTTP handler is one of the five boundaries
+        count_caught(Boundary.HTTP)
         _log.exception("http_handler_failed", method=request.method, path=request.path)
         return web.Response(text="500: Internal Server Error", status=500)
 
 
 async def _set_headers(_request: web.Request, response: web.StreamResponse) -> None:
-    response.headers[hdrs.SERVER] = "kscheduler"
-    response.headers[hdrs.CACHE_CONTROL] = "no-cache, private"
-    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers.update(SERVED_BY)

@@ -1,16 +1,17 @@
 """Listens, from before the caches are synced until after everything else has stopped."""
 
 import asyncio
-import ipaddress
 from collections.abc import Iterable
 from typing import cast
 
 from aiohttp import web
 
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
 from kscheduler.scheduling.observations import LabelValues, Series
 from kscheduler.server.connections import Limits, Places
+from kscheduler.server.malformed import MalformedRequests, RequestHandler
 from kscheduler.server.routes import Endpoints, application
 
 _log = get_logger("server")
@@ -21,32 +22,20 @@ _CLOSED = Series(
     "Connections closed on clients that were too slow (timeout), too many (displaced) or too large.",
     ("reason",),
 )
+_MALFORMED = Series("kscheduler_http_malformed_requests_total", "Requests refused because they are no HTTP.")
 _LINGERING_SECONDS = 1.0
 """How long the rest of a body that nobody wants is read and thrown away, so that the client sees the answer."""
 _STOP_SECONDS = 5.0
 """What requests under way get at the end, as in kube-scheduler."""
 
 
-def is_loopback(host: str) -> bool:
-    """Whether an address to listen on can be reached from this machine alone. A name that is no address cannot tell."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
-
-
 class Server:
     """The HTTP server. Start it first and close it last."""
 
-    def __init__(self, endpoints: Endpoints, *, limits: Limits | None = None) -> None:
+    def __init__(self, endpoints: Endpoints, *, limits: Limits | None = None, clock: Clock = REAL_CLOCK) -> None:
         self._places = Places(limits or Limits())
-        self._runner = web.AppRunner(
-            application(endpoints, self._places),
-            access_log=None,
-            keepalive_timeout=self._places.limits.idle_seconds,
-            lingering_time=_LINGERING_SECONDS,
-            shutdown_timeout=_STOP_SECONDS,
-        )
+        self._malformed = MalformedRequests(clock)
+        self._runner = web.AppRunner(application(endpoints, self._places), shutdown_timeout=_STOP_SECONDS)
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str = "0.0.0.0", port: int = 10259) -> None:
@@ -56,7 +45,17 @@ class Server:
         if make_handler is None:
             message = "aiohttp's runner has no server after its setup"
             raise RuntimeError(message)
-        factory = self._places.factory(lambda: cast("asyncio.Protocol", make_handler()))
+        settings = {
+            "loop": asyncio.get_running_loop(),
+            "access_log": None,
+            "keepalive_timeout": self._places.limits.idle_seconds,
+            "lingering_time": _LINGERING_SECONDS,
+        }
+
+        def protocol() -> asyncio.Protocol:
+            return cast("asyncio.Protocol", RequestHandler(make_handler, self._malformed, **settings))
+
+        factory = self._places.factory(protocol)
         try:
             self._listener = await asyncio.get_running_loop().create_server(factory, host or None, port)
         except OSError:
@@ -79,7 +78,11 @@ class Server:
             ("displaced",): self._places.displaced,
             ("too_large",): self._places.too_large,
         }
-        return [gauge(_CONNECTIONS, {(): len(self._places)}), Numbers("counter", _CLOSED, closed)]
+        return [
+            gauge(_CONNECTIONS, {(): len(self._places)}),
+            Numbers("counter", _CLOSED, closed),
+            Numbers("counter", _MALFORMED, {(): self._malformed.total}),
+        ]
 
     @property
     def connections(self) -> int:

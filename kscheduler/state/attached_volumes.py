@@ -25,6 +25,8 @@ from kscheduler.framework.volumes import UNLIMITED_ROOM, CountColumn
 from kscheduler.state.csi_nodes import NO_LIMITS
 
 NO_LIMIT: Final = -1
+_MOST_UNASKED: Final = 256
+"""Marks of nodes that are gone, beside one for each node that is there."""
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
@@ -104,9 +106,11 @@ class AttachedVolumes:
     def mark(self, node_name: str) -> None:
         """Anything may have changed on the node."""
         self._marked.add(node_name)
+        self._make_room()
 
     def may_have_more(self, node_name: str, volumes: int) -> None:
         """At most so many volumes more are attached to the node (or fewer than before)."""
+        self._make_room()
         row = self._nodes.row_of(node_name)
         if row < 0:
             self._marked.add(node_name)
@@ -115,6 +119,11 @@ class AttachedVolumes:
         for columns in self._columns.values():
             if row < len(columns.room):  # a row beyond is a new one, and its node is marked
                 columns.lower(row, volumes)
+
+    def _make_room(self) -> None:
+        """Nodes come and go, each by a name of its own, and perhaps nobody ever asks about volumes."""
+        if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MOST_UNASKED:
+            self._refresh()
 
     def attached(self, driver: str) -> CountColumn:
         """Attached volumes of a driver per row."""

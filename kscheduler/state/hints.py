@@ -13,6 +13,7 @@ from typing import Final, Protocol
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint, Resource
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.logs.caught import Boundary, count_caught
 
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
@@ -125,6 +126,7 @@ class HintTable:
             answer = hint(pod, old, new)
             said = answer.value
         except Exception:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
+            count_caught(Boundary.PLUGIN)
             answer, said = QueueingHint.QUEUE, "Error"
         self._observe(plugin, event.label, said, perf_counter() - began)
         return answer is QueueingHint.QUEUE

@@ -20,6 +20,8 @@ _ALL: Final = slice(None)
 BUDGET_BYTES = 256 * 2**20
 """For one collection of columns; at 20,000 nodes room for a thousand."""
 _ENTRY_BYTES = 8
+_OWN_BYTES: Final = 2048
+"""Of a column besides its entries: the owner (a parsed selector), its places in indexes, its sums."""
 _MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
 """Entries of all sums by domain together; beyond, they begin anew."""
 
@@ -56,9 +58,14 @@ class RecentColumns(Generic[T]):
             self._columns[owner] = column
         return column
 
-    def keep(self, owner: T, column: CountColumn) -> None:
-        """Keep a new column; those not used for longest make room."""
-        most = max(1, self._budget_bytes // (_ENTRY_BYTES * len(column)))
+    def keep(self, owner: T, column: CountColumn, most_columns: int | None = None) -> None:
+        """Keep a new column; those not used for longest make room.
+
+        `most_columns`: for owners that do not end by themselves, how many there may be whatever room they have.
+        """
+        most = max(1, self._budget_bytes // (_ENTRY_BYTES * len(column) + _OWN_BYTES))
+        if most_columns is not None:
+            most = min(most, most_columns)
         while len(self._columns) >= most:
             self.drop(next(iter(self._columns)))
         self._columns[owner] = column

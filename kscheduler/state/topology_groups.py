@@ -46,6 +46,10 @@ class PodGroups:
 
     def __init__(self) -> None:
         self._namespaces: dict[str, _Namespace] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
 
     @property
     def namespaces(self) -> Iterable[str]:
@@ -57,7 +61,9 @@ class PodGroups:
         namespace = self._namespaces.get(pod.namespace)
         if namespace is None:
             namespace = self._namespaces[pod.namespace] = _Namespace()
+        before = len(namespace.groups)
         rows = namespace.group_of(pod).rows
+        self._count += len(namespace.groups) - before
         rows[row] = rows.get(row, 0) + 1
 
     def remove(self, row: int, pod: PodInfo) -> None:
@@ -70,6 +76,7 @@ class PodGroups:
         del group.rows[row]
         if not group.rows:
             namespace.drop(_key(pod))
+            self._count -= 1
             if not namespace.groups:
                 del self._namespaces[pod.namespace]
 
@@ -79,6 +86,7 @@ class PodGroups:
             for key, group in list(namespace.groups.items()):
                 if group.rows.pop(row, None) is not None and not group.rows:
                     namespace.drop(key)
+                    self._count -= 1
             if not namespace.groups:
                 del self._namespaces[name]
 

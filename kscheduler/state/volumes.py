@@ -200,8 +200,9 @@ class VolumeTable:
         self._capacities.setdefault(capacity.storage_class_name, {})[capacity.key] = capacity
 
     def _remove_capacity(self, key: str) -> None:
-        for of_class in self._capacities.values():
-            of_class.pop(key, None)
+        for name, of_class in list(self._capacities.items()):
+            if of_class.pop(key, None) is not None and not of_class:
+                del self._capacities[name]
 
     def _put_attachment(self, attachment: VolumeAttachment) -> None:
         before = self._attachments.put(attachment)

@@ -11,6 +11,7 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.handle import Handle, WaitingPod
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
@@ -20,7 +21,7 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import prioritize, schedule
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
+from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
@@ -147,7 +148,7 @@ def _judged(scenario: Scenario) -> PodInfo:
     return pod
 
 
-def handle_over(view: Cache, objects: ClusterObjects) -> Handle:
+def handle_over(view: Cache, objects: ClusterObjects, gates: FeatureGates = DEFAULT_GATES) -> Handle:
     """What plugins may use where nothing is written and nobody waits."""
     return Handle(
         view,
@@ -159,12 +160,18 @@ def handle_over(view: Cache, objects: ClusterObjects) -> Handle:
         workloads=listed_workloads(objects),
         budgets=listed_budgets(objects),
         evictions=_NobodyIsEvicted(),
+        features=gates.enabled_names(),
     )
+
+
+def _built(scenario: Scenario, view: Cache, plugins: Registry) -> Profiles:
+    handle = handle_over(view, scenario.objects, scenario.config.gates)
+    return build_profiles(scenario.config.configuration, plugins, handle)
 
 
 def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | None:
     try:
-        profiles = build_profiles(scenario.config.configuration, plugins, handle_over(view, scenario.objects))
+        profiles = _built(scenario, view, plugins)
     except ConfigError as problem:
         problems = "; ".join(str(one) for one in problem.problems)
         raise ScenarioError(f"{scenario.where}: config: {problems}") from None

@@ -28,7 +28,7 @@ def _problems(loaded: LoadedConfig, plugins: Registry, only: str = "") -> Iterat
         profiles = tuple(one for one in configuration.profiles if one.scheduler_name == only)
         configuration = replace(configuration, profiles=profiles)
     try:
-        build_profiles(configuration, plugins, handle_over(Cache(), ClusterObjects()))
+        build_profiles(configuration, plugins, handle_over(Cache(), ClusterObjects(), loaded.gates))
     except ConfigError as error:
         for problem in error.problems:
             where = f"{error.where}: " if error.where else ""

@@ -22,6 +22,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.config.unhonoured import unhonoured
+from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
 
 FILE = """\
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -182,7 +183,7 @@ def test_a_switch_needs_no_value(name: str) -> None:
 def test_gates_go_by_kube_schedulers_names() -> None:
     found = resolved("--feature-gates=VolumeLimitScaling=true", "--feature-gates", "StorageCapacityScoring=true")
     assert found.config.gates.enabled("VolumeLimitScaling")
-    assert [warning.flag for warning in found.warnings] == ["--feature-gates", "--feature-gates"]
+    assert [warning.flag for warning in found.warnings] == ["--feature-gates"], "the other one is built"
     assert problems("--feature-gates=Nope=true,ImageVolume=false,Neither=1") == [
         "--feature-gates: unrecognized feature gate: Nope",
         "--feature-gates: cannot set feature gate ImageVolume to false, feature is locked to true",
@@ -195,7 +196,7 @@ def test_a_gate_reaches_the_plugins_of_the_file(file: str) -> None:
         enabled = configured("--config", file, *flags).profiles[0].plugins.multi_point.enabled
         return {plugin.name for plugin in enabled}
 
-    off = "--feature-gates=NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false"
+    off = f"--feature-gates={WITHOUT_DECLARED_FEATURES}"
     assert plugins() - plugins(off) == {"NodeDeclaredFeatures"}
 
 

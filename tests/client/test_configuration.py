@@ -98,6 +98,69 @@ BROKEN = [
         "certificate-authority",
         id="authority is no PEM",
     ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "token: 5"),
+        "users[0].user.token: expected a string, found a number",
+        id="token is a number",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "client-certificate-data: aGVsbG8="),
+        "users[0].user.client-certificate: there is no client-key or client-key-data beside it",
+        id="certificate without key",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "exec: 7"), "users[0].user.exec: expected a mapping", id="exec is a number"
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "exec: {command: ls}"),
+        "users[0].user.exec.apiVersion: expected a string, it is missing",
+        id="exec without version",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: echo}"),
+        "users.exec echo: what it prints is no ExecCredential in JSON",
+        id="exec prints nothing",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "exec: {apiVersion: client.authentication.k8s.io/v1, command: 'false'}"),
+        "users.exec false: it ended with exit code 1",
+        id="exec fails",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "auth-provider: 7"),
+        "users[0].user.auth-provider: expected a mapping",
+        id="provider is a number",
+    ),
+    pytest.param(
+        GOOD.replace('8001/"', '8001/", proxy-url: foo'),
+        "clusters[0].cluster.proxy-url: 'foo' is not a URL",
+        id="proxy is no URL",
+    ),
+    pytest.param(
+        GOOD.replace('8001/"', '8001/", proxy-url: "socks5://h:1"'), "SOCKS proxies are not supported", id="SOCKS proxy"
+    ),
+    pytest.param(
+        GOOD.replace('8001/"', '8001/", insecure-skip-tls-verify: "yes"'),
+        "clusters[0].cluster.insecure-skip-tls-verify: expected true or false, found a string",
+        id="skip is text",
+    ),
+    pytest.param(
+        GOOD.replace("http:", "https:").replace('8001/"', '8001/", certificate-authority-data: aGVsbG8='),
+        "clusters[0].cluster.certificate-authority-data: there is no PEM certificate in it",
+        id="inline authority is no PEM",
+    ),
+    pytest.param(
+        GOOD.replace("http:", "https:").replace(
+            "token: secret-token", "client-certificate-data: aGVsbG8=, client-key-data: aGVsbG8="
+        ),
+        "users[0].user.client-certificate-data: not a usable PEM file",
+        id="inline certificate is no PEM",
+    ),
+    pytest.param(
+        GOOD.replace("token: secret-token", "auth-provider: {name: gcp}"),
+        "kubernetes_asyncio cannot read it",
+        id="provider that needs more",
+    ),
     pytest.param(GOOD.replace("token: secret-token", "as: root"), "users.as: impersonation", id="impersonation"),
     pytest.param(
         GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: ./missing}"),
@@ -119,7 +182,29 @@ async def test_a_broken_kubeconfig_gives_one_line_that_names_file_and_field(
     assert path in message
     assert "\n" not in message
     assert "secret" not in message
+    assert "/tmp/tmp" not in message  # the temporary file that the library makes of inline data
     assert capfd.readouterr() == ("", "")
+
+
+async def test_a_context_can_be_named_and_a_wrong_one_is_told_with_those_that_there_are(tmp_path: Path) -> None:
+    two = GOOD.replace("contexts: [", "contexts: [{name: other, context: {cluster: c}}, ")
+    path = write(tmp_path, two)
+    assert await (await load(path, context="other")).headers() == {}
+    with pytest.raises(
+        ConfigurationError, match=r"--context: there is no entry 'nope' in contexts \(there are: dev, ot"
+    ):
+        await load(path, context="nope")
+    nameless = write(tmp_path, two.replace("current-context: dev", ""), "nameless")
+    with pytest.raises(ConfigurationError, match=r"name one with --context \(there are: dev, other\)"):
+        await load(nameless)
+    assert (await load(nameless, context="dev")).base_url == "http://127.0.0.1:8001"
+
+
+async def test_a_context_without_a_kubeconfig_is_refused_not_passed_over(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"--context dev: --master alone"):
+        await load_connection(master="http://127.0.0.1:1", context="dev")
+    with pytest.raises(ConfigurationError, match=r"--context dev: there is no kubeconfig"):
+        await load_connection(context="dev", environ={"HOME": str(tmp_path), "KUBERNETES_SERVICE_HOST": "10.0.0.1"})
 
 
 async def test_a_missing_file_is_named(tmp_path: Path) -> None:

@@ -83,9 +83,16 @@ async def test_a_refusal_without_retry_after_is_not_retried(code: int, reason: s
 
 
 async def test_a_refusal_that_is_no_status_becomes_one_line() -> None:
-    page = reply(b"<html>\n<b>Bad\nGateway</b>", 502)
+    page = reply(b"upstream\nis away", 502)
     async with scripted_server(page) as server, APIClient(plain_connection(server.url)) as client:
-        with pytest.raises(APIError, match=r"502 : <html> <b>Bad Gateway</b> \(POST /x\)"):
+        with pytest.raises(APIError, match=r"502 BadGateway: upstream is away \(POST /x\)"):
+            await client.post("/x", b"{}")
+
+
+async def test_a_proxys_page_is_told_by_its_title() -> None:
+    page = reply(b"<html><head><title>503 Service\nTemporarily Away</title></head><body>long</body></html>", 503)
+    async with scripted_server(page) as server, APIClient(plain_connection(server.url)) as client:
+        with pytest.raises(APIError, match=r"an HTML page \(503 Service Temporarily Away\) in place of an answer"):
             await client.post("/x", b"{}")
 
 
@@ -277,7 +284,7 @@ async def test_durations_and_codes_are_counted() -> None:
         statistics = client.statistics()
     assert statistics.requests == {("200", "GET"): 1, ("404", "GET"): 1, ("200", "POST"): 1}
     assert sum(statistics.durations["GET"].counts) == 2
-    assert statistics.durations["GET"].sum_seconds > 0
+    assert statistics.durations["GET"].total > 0
 
 
 def test_an_unknown_failure_of_a_write_is_never_called_safe() -> None:

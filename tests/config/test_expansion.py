@@ -10,6 +10,11 @@ from kscheduler.config.expansion import POINTS, EnabledPlugin, expand, plugins_n
 from kscheduler.config.feature_gates import DEFAULT_GATES, parse_feature_gates
 from kscheduler.config.types import Plugin, Plugins, PluginSet
 
+WITHOUT_DECLARED_FEATURES = (
+    "NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,"
+    "InPlacePodVerticalScalingInitContainers=false,RestartAllContainersOnContainerExits=false"
+)
+"""All that needs the gate goes with it: kube-scheduler refuses the gate alone."""
 TABLE = {
     "Sort": {"queueSort"},
     "Sort2": {"queueSort"},
@@ -50,9 +55,7 @@ def test_the_default_plugins_come_in_kube_schedulers_order() -> None:
 
 
 def test_gated_default_plugins_come_and_go_with_their_gate() -> None:
-    gates = parse_feature_gates(
-        "NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false,GenericWorkload=1,GangScheduling=1"
-    )
+    gates = parse_feature_gates(f"{WITHOUT_DECLARED_FEATURES},GenericWorkload=1,GangScheduling=1")
     order = [plugin.name for plugin in default_plugins(gates).multi_point.enabled]
     assert order[-2:] == ["DefaultBinder", "GangScheduling"]
 

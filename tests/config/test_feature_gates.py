@@ -3,7 +3,17 @@
 import pytest
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import DEFAULT_GATES, GATES, Stage, parse_feature_gates
+from kscheduler.config.feature_gates import (
+    DEFAULT_GATES,
+    GATES,
+    HONOURED,
+    READ_BY_SCHEDULERS,
+    VERSION,
+    GateState,
+    Stage,
+    gates_of,
+    parse_feature_gates,
+)
 
 
 def test_without_settings_every_gate_has_its_default() -> None:
@@ -37,6 +47,11 @@ def test_gates_are_set_by_name() -> None:
             "GangScheduling is enabled, but depends on features that are disabled: [GenericWorkload]",
         ),
         ("PodLevelResources=false", "InPlacePodLevelResourcesVerticalScaling is enabled, but depends on"),
+        ("wardle:A=true", "component not registered: wardle"),
+        (
+            "kube:OpportunisticBatching=false,PodLevelResources=true",
+            "set kube feature gates with default empty prefix or kube: prefix consistently, do not mix use",
+        ),
     ],
 )
 def test_a_setting_that_cannot_be_is_an_error_that_names_the_gate(text: str, message: str) -> None:
@@ -68,6 +83,59 @@ def test_all_alpha_turns_on_alpha_gates_and_a_gate_of_its_own_wins() -> None:
     assert {name for name in alphas if not gates.enabled(name)} == {"GangScheduling", "WorkloadAwarePreemption"}
 
 
-def test_every_locked_gate_is_ga_and_every_need_is_in_the_table() -> None:
-    assert all(gate.stage is Stage.GA for gate in GATES.values() if gate.locked)
-    assert {need for gate in GATES.values() for need in gate.needs} <= set(GATES)
+def test_every_need_is_in_the_table_and_holds_by_default() -> None:
+    """As kube-scheduler asks when it starts: what is on needs what is on, what is locked what is locked."""
+    for gate in GATES.values():
+        needs = [GATES[need] for need in gate.needs]
+        assert not gate.default or all(need.default for need in needs), gate
+        assert not gate.locked or all(need.locked for need in needs), gate
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ExtendWebSocketsToKubelet=false",
+        "kube:ExtendWebSocketsToKubelet=false",
+        "WatchListClient=false",
+        "KubeletInUserNamespace=true",
+        "ContextualLogging=false",
+        "AllBeta=false,AllAlpha=false",
+    ],
+)
+def test_gates_of_all_of_kubernetes_are_known_and_those_of_other_programs_pass_in_silence(text: str) -> None:
+    gates = parse_feature_gates(text)
+    assert not [warning for warning in gates.warnings if "AllBeta" not in warning]
+
+
+def test_the_gates_that_kube_scheduler_reads_are_gates() -> None:
+    assert GATES.keys() >= READ_BY_SCHEDULERS >= HONOURED
+
+
+def test_gates_that_are_built_do_not_warn() -> None:
+    assert parse_feature_gates("StorageCapacityScoring=true,TaintTolerationComparisonOperators=true").warnings == ()
+
+
+def test_a_whole_stage_warns_of_what_it_does_not_change_here() -> None:
+    gates = parse_feature_gates("AllAlpha=true,GangScheduling=false,WorkloadAwarePreemption=false")
+    (warning,) = gates.warnings
+    assert warning.startswith("feature gate AllAlpha=true has no effect yet on ")
+    assert "TopologyAwareWorkloadScheduling" in warning
+    assert "StorageCapacityScoring" not in warning
+    assert "GangScheduling" not in warning
+    assert parse_feature_gates("AllAlpha=false").warnings == ()
+
+
+def test_every_gate_is_listed_with_its_stage_as_the_metric_words_it() -> None:
+    states = {state.name: state for state in parse_feature_gates("AllAlpha=true,GangScheduling=true").states()}
+    assert list(states) == sorted([*GATES, "AllAlpha", "AllBeta"])
+    assert states["AllAlpha"] == GateState("AllAlpha", "ALPHA", enabled=True)
+    assert states["AllBeta"] == GateState("AllBeta", "BETA", enabled=False)
+    assert states["StorageCapacityScoring"] == GateState("StorageCapacityScoring", "ALPHA", enabled=True)
+    assert states["SchedulerQueueingHints"] == GateState("SchedulerQueueingHints", "", enabled=True)
+    assert {state.stage for state in states.values()} == {"ALPHA", "BETA", "", "DEPRECATED"}
+
+
+def test_a_version_without_a_table_is_not_made_up() -> None:
+    assert gates_of(VERSION) is GATES
+    with pytest.raises(FileNotFoundError):
+        gates_of("1.2")

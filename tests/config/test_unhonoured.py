@@ -3,39 +3,57 @@
 import pytest
 
 from kscheduler.config.defaults import IN_TREE_PLUGINS
-from kscheduler.config.loader import default_configuration, load_bytes
+from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
+ELECTION = "leaderElection.leaderElect"
+
+
 def paths(text: str) -> list[str]:
-    return [warning.path for warning in unhonoured(load_bytes((HEAD + text).encode(), "f"))]
+    """All but leader election, which warns wherever it is not switched off."""
+    warnings = unhonoured(load_bytes((HEAD + text).encode(), "f"))
+    return [warning.path for warning in warnings if warning.path != ELECTION]
 
 
-def test_defaults_that_nobody_wrote_do_not_warn() -> None:
-    assert paths("") == []
-    assert unhonoured(default_configuration()) == ()
+def test_of_defaults_that_nobody_wrote_leader_election_alone_warns() -> None:
+    """Two replicas without it would both bind: this is said even where no file asks for it."""
+    for loaded in (default_configuration(), load_bytes(HEAD.encode(), "f")):
+        (warning,) = unhonoured(loaded)
+        assert warning.path == ELECTION
+        assert "run one replica" in warning.reason
+
+
+def test_leader_election_switched_off_is_silent_with_all_its_fields() -> None:
+    text = HEAD + "leaderElection: {leaderElect: false, retryPeriod: 3s, resourceName: x}"
+    assert unhonoured(load_bytes(text.encode(), "f")) == ()
+
+
+def test_defaults_that_are_written_out_ask_for_nothing() -> None:
+    loaded = load_bytes(dump_default().encode(), "f")
+    assert [warning.path for warning in unhonoured(loaded)] == [ELECTION]
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("leaderElection: {leaderElect: true}", ["leaderElection.leaderElect"]),
-        ("leaderElection: {leaderElect: false}", []),
-        ("leaderElection: {retryPeriod: 3s}", ["leaderElection.retryPeriod"]),
-        ("extenders: [{urlPrefix: x}]", ["extenders"]),
+        ("parallelism: 16", []),
+        ("parallelism: 8", ["parallelism"]),
+        ("extenders: [{urlPrefix: x}, {urlPrefix: z, filterVerb: f}]", ["extenders[1]"]),
         ("extenders: []", []),
         ("percentageOfNodesToScore: 50", []),
         ("profiles: [{percentageOfNodesToScore: 50}]", []),
-        ("enableProfiling: true", ["enableProfiling"]),
+        ("enableProfiling: true", []),
         ("enableProfiling: false", []),
-        ("clientConnection: {contentType: application/vnd.kubernetes.protobuf}", ["clientConnection.contentType"]),
+        ("clientConnection: {contentType: application/vnd.kubernetes.protobuf}", []),
+        ("clientConnection: {contentType: application/cbor}", ["clientConnection.contentType"]),
         ("clientConnection: {contentType: application/json}", []),
         ("clientConnection: {qps: 5, burst: 6}", []),
         ("podInitialBackoffSeconds: 2", []),
         (
-            "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DynamicResources}]}]",
+            "profiles: [{pluginConfig: [{name: NodeAffinity}, {name: DynamicResources, args: {filterTimeout: 3s}}]}]",
             ["profiles[0].pluginConfig[1]"],
         ),
         (
@@ -50,13 +68,45 @@ def test_a_setting_warns_only_where_it_was_set_and_differs_from_what_is_done(tex
 
 
 def test_a_warning_says_which_field_and_why() -> None:
-    (warning,) = unhonoured(load_bytes((HEAD + "extenders: [{urlPrefix: x}]").encode(), "f"))
-    assert str(warning) == "extenders: has no effect: extenders are not called yet"
+    _, warning = unhonoured(load_bytes((HEAD + "parallelism: 8").encode(), "f"))
+    assert (
+        str(warning) == "parallelism: has no effect: nodes are judged all at once, by no workers that could be counted"
+    )
 
 
 def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
-    loaded = load_bytes((HEAD + "extenders: [{urlPrefix: x}]").encode(), "f")
-    assert unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "extenders")) == ()
+    loaded = load_bytes((HEAD + "parallelism: 8").encode(), "f")
+    left = unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "parallelism"))
+    assert [warning.path for warning in left] == [ELECTION]
+
+
+MANAGED = "managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: example.com/nic}]"
+
+EVERYTHING = (
+    "it turns no node down, it gives no points, it is not asked whom to preempt, the profile's own plugins bind, "
+    "nobody keeps account of example.com/gpu"
+)
+
+
+@pytest.mark.parametrize(
+    ("extender", "effects"),
+    [
+        ("filterVerb: f", "all pods are held"),
+        ("bindVerb: b, prioritizeVerb: p, weight: 1", "all pods are held"),
+        (f"filterVerb: f, {MANAGED}", "pods that request or limit example.com/gpu, example.com/nic are held"),
+        ("preemptVerb: p", "all pods preempt nobody"),
+        ("prioritizeVerb: p, weight: 1", "it gives no points"),
+        ("filterVerb: f, ignorable: true", "it turns no node down"),
+        (
+            f"filterVerb: f, prioritizeVerb: p, weight: 2, preemptVerb: q, bindVerb: b, ignorable: true, {MANAGED}",
+            EVERYTHING,
+        ),
+    ],
+)
+def test_an_extender_warns_of_exactly_what_goes_without_it(extender: str, effects: str) -> None:
+    text = f"extenders: [{{urlPrefix: 'http://me:secret@gpu.example.com/scheduler', {extender}}}]"
+    warning, _ = unhonoured(load_bytes((HEAD + text).encode(), "f"))
+    assert str(warning) == (f"extenders[0]: extenders are not called yet: {effects} (http://gpu.example.com/scheduler)")
 
 
 def test_unbuilt_plugins_are_in_tree_plugins() -> None:

@@ -1,5 +1,6 @@
 """kscheduler as a process of its own, started as a user would start it."""
 
+import http.client
 import json
 import os
 import sys
@@ -48,3 +49,14 @@ def http_port(process: Process) -> int | None:
     """The port of its HTTP server, as its newest start logged it; None before that."""
     found = [line["port"] for line in log_lines(process) if line.get("msg") == LISTENING]
     return int(found[-1]) if found else None
+
+
+def own_page(process: Process, path: str) -> tuple[int, str]:
+    """What its own HTTP server answers: status and text. Raises `OSError` where it does not answer."""
+    connection = http.client.HTTPConnection("127.0.0.1", http_port(process) or 0, timeout=30)
+    try:
+        connection.request("GET", path)
+        response = connection.getresponse()
+        return response.status, response.read().decode()
+    finally:
+        connection.close()

@@ -10,6 +10,8 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from kscheduler.client.reachability import UNREADY_SECONDS
+
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 KUBERNETES = ("1.31", "1.32", "1.33", "1.34", "1.35", "1.36")
@@ -44,6 +46,7 @@ def documents(path: Path) -> list[Object]:
 
 
 OBJECTS = [document for path in sorted((DEPLOY / "manifests").glob("*.yaml")) for document in documents(path)]
+OPTIONAL = [document for path in sorted((DEPLOY / "optional").glob("*.yaml")) for document in documents(path)]
 EXAMPLES = [document for path in sorted((DEPLOY / "examples").glob("*.yaml")) for document in documents(path)]
 
 
@@ -64,7 +67,7 @@ def container() -> Object:
 
 
 @pytest.mark.parametrize("version", KUBERNETES)
-@pytest.mark.parametrize("document", OBJECTS + EXAMPLES, ids=lambda document: document["kind"])
+@pytest.mark.parametrize("document", OBJECTS + OPTIONAL + EXAMPLES, ids=lambda document: document["kind"])
 def test_every_object_fits_its_schema_strictly(document: Object, version: str) -> None:
     assert kubernetes_validate.validate(document, version, strict=True) == version
 
@@ -134,7 +137,8 @@ def test_only_this_service_account_gets_the_role_and_only_this_pod_its_token() -
 
 def test_everything_namespaced_is_in_the_one_namespace() -> None:
     name = only("Namespace")["metadata"]["name"]
-    namespaced = [one for one in OBJECTS if one["kind"] in ("ServiceAccount", "Deployment", "Service")]
+    kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy")
+    namespaced = [one for one in OBJECTS + OPTIONAL if one["kind"] in kinds]
     assert {one["metadata"]["namespace"] for one in namespaced} == {name}
 
 
@@ -166,6 +170,21 @@ def test_the_service_reaches_the_port_of_the_pods_it_selects() -> None:
     assert service["selector"] == deployment["selector"]["matchLabels"]
     assert service["selector"].items() <= labels.items()
     assert [(port["port"], port["targetPort"]) for port in service["ports"]] == [(10259, "http")]
+
+
+def test_only_who_is_labelled_for_it_reaches_the_port_that_has_no_login() -> None:
+    (policy,) = (one["spec"] for one in OPTIONAL if one["kind"] == "NetworkPolicy")
+    assert policy["podSelector"]["matchLabels"] == only("Service")["spec"]["selector"]
+    assert policy["policyTypes"] == ["Ingress"]
+    (rule,) = policy["ingress"]
+    assert rule["from"] == [{"namespaceSelector": {"matchLabels": {"kscheduler.io/scrapes": "true"}}}]
+    (port,) = container()["ports"]
+    assert [one["port"] for one in rule["ports"]] == [port["name"]]
+
+
+def test_readiness_waits_no_longer_for_the_api_server_than_the_manifest_says() -> None:
+    comment = (DEPLOY / "manifests" / "30-deployment.yaml").read_text()
+    assert f"One that is away for {UNREADY_SECONDS:g} s makes it unready" in comment
 
 
 def test_the_namespace_enforces_the_restricted_profile() -> None:

@@ -18,7 +18,7 @@ from tests.controlplane.process import Process, free_port, wait_until
 from tests.e2e.metrics_page import Page, read
 from tests.e2e.servers import NAME, RealServer
 
-PREFIX = "scheduler_"
+PREFIXES = ("scheduler_", "rest_client_", "workqueue_", "kubernetes_", "process_", "go_goroutines")
 BACKOFF = {"podInitialBackoffSeconds": 1, "podMaxBackoffSeconds": 1}
 ONE_BY_ONE = {"KSCHEDULER_CLASSES": "off"}
 """Pods that are alike would be judged once for all of them, which is what kube-scheduler does not do."""
@@ -39,7 +39,7 @@ class Metered:
         self._changed_at = 0.0
 
     def page(self) -> Page:
-        """The `scheduler_*` series as they are now."""
+        """The series as they are now, those of Go's runtime and of other components apart."""
         connection = self._connection()
         try:
             connection.request("GET", "/metrics")
@@ -49,7 +49,7 @@ class Metered:
                 raise RuntimeError(f"/metrics of {self.process.name}: {response.status} {text[:200]}")
         finally:
             connection.close()
-        return read(text, PREFIX)
+        return read(text, PREFIXES)
 
     def _connection(self) -> http.client.HTTPConnection:
         port = self._port()

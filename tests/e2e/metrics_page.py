@@ -42,8 +42,8 @@ class Page:
         return sum(value for found, value in self.numbers.get(series, {}).items() if wanted <= dict(found).items())
 
 
-def read(text: str, prefix: str) -> Page:
-    """The series of a page whose names begin so. A counter keeps the `_total` of its name."""
+def read(text: str, prefix: str | tuple[str, ...]) -> Page:
+    """The series of a page whose names begin so, or with one of these. A counter keeps the `_total` of its name."""
     families = [one for one in text_string_to_metric_families(text) if one.name.startswith(prefix)]
     shapes = {full_name(family): shape(family) for family in families if family.samples}
     return Page(shapes, {full_name(family): numbers(family) for family in families if family.samples})

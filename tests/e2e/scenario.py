@@ -156,9 +156,10 @@ class Scenario:
 
     # The scheduler
 
-    def start_scheduler(self, *, wait_started: bool = False) -> Process:
+    def start_scheduler(self, *options: str, wait_started: bool = False) -> Process:
         """A new process of the scheduler under test; with `wait_started` it has logged its first lines."""
         process = self.server.scheduler(self.program, self._folder / f"scheduler-{next(PROCESS_NUMBERS)}")
+        process.command += options
         process.start()
         self.processes.append(process)
         if wait_started:

@@ -1,6 +1,7 @@
 """One workload through kube-scheduler and through kscheduler, one after the other: their /metrics tell the same.
 
-Names, types, label names and bucket bounds of every `scheduler_*` series are equal; so are, after each step, the counts
+Names, types, label names and bucket bounds of every `scheduler_*`, `rest_client_*`, `workqueue_*`, `kubernetes_*` and
+`process_*` series are equal; so are, after each step, the counts
 of attempts by result, of arrivals by queue and event, and of pods by queue and by plugin, and at the end whatever else
 counts happenings. Every difference stands in `DIFFERENCES` with its reason. A difference that is not there fails, and
 so does one that is there and is none any more.
@@ -47,6 +48,11 @@ HINTS = "scheduler_queueing_hint_execution_duration_seconds"
 BATCHING = "kube-scheduler's way to reuse results for pods that are alike; kscheduler does it by class, and counts none"
 
 
+EXEC = "of client certificates that exec plugins hand out; kubernetes_asyncio runs those"
+TRANSPORTS = "client-go's cache of transports; there is one connection pool per client here"
+NETWORK = "of the network namespace, not of the process; the kubelet tells it per pod"
+
+
 class Kind(Enum):
     """In what way a number differs."""
 
@@ -82,6 +88,14 @@ WHOLE_SERIES = (
     Difference("scheduler_batch_cache_flushed_total", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_get_node_hint_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
     Difference("scheduler_store_schedule_results_duration_seconds", Kind.ONLY_THEIRS, BATCHING),
+    Difference("rest_client_exec_plugin_certificate_rotation_age", Kind.ONLY_THEIRS, EXEC),
+    Difference("rest_client_exec_plugin_ttl_seconds", Kind.ONLY_THEIRS, EXEC),
+    Difference("rest_client_transport_cache_entries", Kind.ONLY_THEIRS, TRANSPORTS),
+    Difference("rest_client_transport_cert_rotation_gc_calls_total", Kind.ONLY_THEIRS, TRANSPORTS),
+    Difference("rest_client_transport_create_calls_total", Kind.ONLY_THEIRS, TRANSPORTS),
+    Difference("process_network_receive_bytes_total", Kind.ONLY_THEIRS, NETWORK),
+    Difference("process_network_transmit_bytes_total", Kind.ONLY_THEIRS, NETWORK),
+    Difference("process_virtual_memory_max_bytes", Kind.ONLY_THEIRS, "Python's client does not read the limit"),
 )
 COLUMNS = "a plugin that works in columns has nothing to prepare here"
 CHANCE = "among equal nodes kube-scheduler draws lots, so that later pods may find a node more or less to score"

@@ -4,8 +4,10 @@ import signal
 
 import pytest
 
-from tests.controlplane.kscheduler_process import log_lines
+from tests.controlplane.kscheduler_process import own_page
 from tests.e2e.scenario import Scenario
+
+EXPIRED = 'kscheduler_relists_total{reason="expired"'
 
 
 def test_scheduling_goes_on_after_the_api_server_restarted(scenario: Scenario) -> None:
@@ -63,5 +65,6 @@ def test_a_compacted_history_is_answered_by_a_new_list(scenario: Scenario) -> No
     scenario.wait_bound()
     assert {scenario.node_of(f"after-{number}") for number in range(10)} == {"node-0"}
     if scenario.program == "kscheduler":
-        expired = {line["resource"] for line in log_lines(process) if line.get("reason") == "expired"}
+        text = own_page(process, "/metrics")[1]
+        expired = {line.split('resource="')[1].split('"')[0] for line in text.splitlines() if EXPIRED in line}
         assert expired >= {"nodes", "pods"}

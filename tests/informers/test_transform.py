@@ -11,8 +11,8 @@ from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.informers import Informer
-from kscheduler.informers.shared import Shared
-from kscheduler.informers.transform import LARGEST_ANNOTATION, LAST_APPLIED, default_transform
+from kscheduler.informers.shared import Shared, SharedText
+from kscheduler.informers.transform import LARGEST_ANNOTATION, LAST_APPLIED, PodTransform, default_transform
 from tests.builders import Tree, make_node, make_pod, pod_tree
 
 SOURCES: dict[str, Tree] = {
@@ -146,6 +146,40 @@ def test_a_full_memory_begins_anew_and_still_hands_out_equal_values() -> None:
         value = (f"value-{number}",)
         assert shared.of(value) == value
         assert len(shared) <= 2
+
+
+def test_what_nobody_holds_any_more_is_forgotten_and_what_somebody_holds_stays_one_value() -> None:
+    shared: Shared[tuple[str, ...]] = Shared()
+    held = [shared.of((f"held-{number}",)) for number in range(700)]
+    for number in range(5000):
+        shared.of((f"passing-{number}",))
+        assert len(shared) <= 2 * 700 + 1
+    assert all(shared.of((f"held-{number}",)) is one for number, one in enumerate(held))
+    del held
+    for number in range(5000):
+        shared.of((f"passing-{number}",))
+    assert len(shared) <= 512
+
+
+def test_strings_likewise() -> None:
+    texts = SharedText()
+    held = [texts.of("".join(("held-", str(number)))) for number in range(700)]
+    for number in range(5000):
+        texts.of("".join(("passing-", str(number))))
+        assert len(texts) <= 2 * 700 + 1
+    assert all(texts.of("".join(("held-", str(number)))) is one for number, one in enumerate(held))
+    full = SharedText(most=2)
+    kept = [full.of("".join(("value-", str(number % 3)))) for number in range(9)]
+    assert kept == [f"value-{number % 3}" for number in range(9)]
+    assert len(full) <= 2
+
+
+def test_labels_of_pods_that_are_gone_do_not_stay() -> None:
+    transform = PodTransform()
+    for number in range(3000):
+        pod = rich_pod(f"web-{number}", labels={"run": f"run-{number}"})
+        transform(pod)
+    assert len(transform._labels) <= 512
 
 
 async def test_objects_are_transformed_once_on_each_way_into_the_store() -> None:

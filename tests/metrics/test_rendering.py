@@ -129,11 +129,9 @@ async def test_compressed_and_plain_say_the_same(exposition: Exposition, gate: G
             id="prometheus-server",
         ),
         pytest.param("text/plain;version=0.0.4", TextFormat.PROMETHEUS, id="plain"),
+        pytest.param("application/openmetrics-text;q=0,text/plain", TextFormat.PROMETHEUS, id="refused"),
+        pytest.param("Application/OpenMetrics-Text; version=1.0.0; q=0.9", TextFormat.OPENMETRICS, id="any-case"),
     ],
 )
 def test_openmetrics_is_for_who_names_it(accept: str, expected: TextFormat) -> None:
     assert TextFormat.accepted_by(accept) is expected
-
-
-async def test_without_something_to_reset_a_reset_is_refused(exposition: Exposition) -> None:
-    assert not exposition.reset()

@@ -8,7 +8,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
+from kscheduler.client.work_queue import WorkQueueCounts
 from kscheduler.metrics import (
     Exposition,
     Gauges,
@@ -16,11 +18,15 @@ from kscheduler.metrics import (
     TextFormat,
     build_info_source,
     event_source,
+    feature_source,
     informer_source,
     process_families,
+    program_samples,
+    reachability_source,
     rest_client_source,
     scheduler_source,
     status_source,
+    work_queue_source,
 )
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import AttemptResult, Observations
@@ -41,6 +47,10 @@ _PLUGIN = (
     "0.0019461950683593758 0.0029192926025390638 0.004378938903808595 0.006568408355712893 0.009852612533569338 "
     "0.014778918800354007 0.02216837820053101"
 )
+
+_SIZE = "64 256 512 1024 4096 16384 65536 262144 1.048576e+06 4.194304e+06 1.6777216e+07"
+
+_WORK = "1e-08 1e-07 1e-06 9.999999999999999e-06 9.999999999999999e-05 0.001 0.01 0.1 1 10"
 
 KUBE_SCHEDULER: dict[str, Declared] = {
     "scheduler_schedule_attempts_total": ("counter", {"result", "profile"}, ""),
@@ -73,6 +83,42 @@ KUBE_SCHEDULER: dict[str, Declared] = {
         {"verb", "host"},
         "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60",
     ),
+    "rest_client_rate_limiter_duration_seconds": (
+        "histogram",
+        {"verb", "host"},
+        "0.005 0.025 0.1 0.25 0.5 1 2 4 8 15 30 60",
+    ),
+    "rest_client_request_size_bytes": ("histogram", {"verb", "host"}, _SIZE),
+    "rest_client_response_size_bytes": ("histogram", {"verb", "host"}, _SIZE),
+    "scheduler_async_api_call_execution_total": ("counter", {"call_type", "result"}, ""),
+    "scheduler_async_api_call_execution_duration_seconds": ("histogram", {"call_type", "result"}, _ATTEMPT),
+    "scheduler_pending_async_api_calls": ("gauge", {"call_type"}, ""),
+    "scheduler_volume_scheduling_stage_error_total": ("counter", {"operation"}, ""),
+    "scheduler_volume_scheduling_duration_seconds": ("histogram", {"operation"}, _ATTEMPT),
+    "workqueue_adds_total": ("counter", {"name"}, ""),
+    "workqueue_depth": ("gauge", {"name"}, ""),
+    "workqueue_longest_running_processor_seconds": ("gauge", {"name"}, ""),
+    "workqueue_queue_duration_seconds": ("histogram", {"name"}, _WORK),
+    "workqueue_retries_total": ("counter", {"name"}, ""),
+    "workqueue_unfinished_work_seconds": ("gauge", {"name"}, ""),
+    "workqueue_work_duration_seconds": ("histogram", {"name"}, _WORK),
+    "kubernetes_feature_enabled": ("gauge", {"name", "stage"}, ""),
+    "kubernetes_build_info": (
+        "gauge",
+        {
+            "major",
+            "minor",
+            "git_version",
+            "git_commit",
+            "git_tree_state",
+            "build_date",
+            "go_version",
+            "compiler",
+            "platform",
+        },
+        "",
+    ),
+    "go_goroutines": ("gauge", set(), ""),
     "process_cpu_seconds_total": ("counter", set(), ""),
     "process_resident_memory_bytes": ("gauge", set(), ""),
     "process_start_time_seconds": ("gauge", set(), ""),
@@ -90,6 +136,10 @@ OURS: dict[str, Declared] = {
     "kscheduler_status_patches_pending": ("gauge", set(), ""),
     "kscheduler_status_classes_pending": ("gauge", set(), ""),
     "kscheduler_status_patches_total": ("counter", {"outcome"}, ""),
+    "kscheduler_api_server_unreachable_seconds": ("gauge", {"host"}, ""),
+    "kscheduler_api_server_unauthorized_seconds": ("gauge", {"host"}, ""),
+    "kscheduler_api_server_outages_total": ("counter", {"host", "cause"}, ""),
+    "kscheduler_asyncio_tasks": ("gauge", set(), ""),
     "kscheduler_build_info": ("gauge", {"version", "python_version", "platform"}, ""),
     "kscheduler_loop_lag_worst_seconds": ("gauge", set(), ""),
 }
@@ -138,7 +188,8 @@ def everything_happened_once(observations: Observations) -> None:
     observations.scheduled_after_flush()
     observations.bind_conflict()
     observations.bind_settled("bound")
-    observations.unexpected_error("worker")
+    observations.async_api_call("pod_binding", "success", 0.003)
+    observations.volume_scheduling("bind", 1.5, is_ok=False)
 
 
 def full_exposition(observations: Observations) -> Exposition:
@@ -148,9 +199,12 @@ def full_exposition(observations: Observations) -> Exposition:
         unschedulable_pods=lambda: {("NodeAffinity", "default-scheduler"): 2},
         inflight_events=lambda: {"PodPopped": 4},
         goroutines=lambda: {"binding": 2},
+        pending_api_calls=lambda: {"pod_status_patch": 3},
     )
     watches, writes = RESTCounters(), RESTCounters()
     watches.count(200, "GET", 0.02)
+    writes.count_bytes("POST", 300, 900)
+    writes.count_waited("POST", 0.01)
     writes.count(201, "POST", 0.004)
     writes.count(0, "POST", 29.0)
     writes.count(200, "GET", 0.3)
@@ -162,8 +216,12 @@ def full_exposition(observations: Observations) -> Exposition:
         status_source(lambda: StatusStatistics(3, 1, 2, 40, 7, 2, 1)),
         LoopLag().samples,
         build_info_source("0.1.0"),
+        feature_source(lambda: {("SchedulerQueueingHints", ""): True}),
+        program_samples,
+        work_queue_source(lambda: WorkQueueCounts("events").statistics(3, 10.0)),
+        reachability_source("10.0.0.1:443", lambda: ReachabilityStatistics(0.0, 0.0, {"refused": 1})),
     ]
-    return Exposition(sources, on_thread=[process_families], on_reset=observations.reset)
+    return Exposition(sources, on_thread=[process_families])
 
 
 async def families_of(exposition: Exposition) -> dict[str, Metric]:

@@ -16,6 +16,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
 from kscheduler.state.cache import Cache
+from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
 from tests.plugins.made import HANDLE, info, node, pod
 
 RESTARTS_ALL: dict[str, Any] = {
@@ -152,7 +153,7 @@ def test_a_pod_wakes_when_it_needs_something_else(old: Pod, new: Pod, expected: 
 
 
 def test_the_gate_decides_whether_it_is_a_default_plugin_and_setting_it_does_not_warn() -> None:
-    gates = parse_feature_gates("NodeDeclaredFeatures=false,InPlacePodLevelResourcesVerticalScaling=false")
+    gates = parse_feature_gates(WITHOUT_DECLARED_FEATURES)
     off = default_configuration(gates=gates).configuration.profiles[0].plugins.multi_point.enabled
     assert "NodeDeclaredFeatures" not in {plugin.name for plugin in off}
     on = default_configuration().configuration.profiles[0].plugins.multi_point.enabled

@@ -123,3 +123,17 @@ def test_layouts_of_nodes_of_before_hold_nothing_of_feasible_rows(cache: Cache, 
     now = layout_of(layouts, like(first), cache.nodes).feasible
     assert before.find(rows) is None
     assert now is not before
+
+
+def test_layouts_of_nodes_of_before_are_forgotten_and_those_of_now_are_bounded(cache: Cache) -> None:
+    layouts = Layouts()
+    pods = []
+    for number in range(1100):
+        one = pod_info("first", topologySpreadConstraints=[{**SPREAD, "maxSkew": number + 1}])
+        _ = one.spread_by_action
+        pods.append(like(one))
+        layout_of(layouts, pods[-1], cache.nodes)
+    assert len(layouts._layouts) == 1024
+    cache.add_node(make_node("node-9", labels={"zone": "c"}))
+    layout_of(layouts, pods[-1], cache.nodes)
+    assert len(layouts._layouts) == 1

@@ -11,7 +11,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS
-from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
@@ -189,8 +189,10 @@ def test_a_pod_that_prefilter_narrows_is_judged_by_the_cycle_alone() -> None:
 def test_memory_is_bounded_and_the_class_not_asked_about_for_longest_goes() -> None:
     asked = Asked()
     decider = Decider(cluster(*ABC), asked)
-    decider.decide(pod_info(priority=0))
-    decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=3 * decider.engine.bytes)
+    for _ in range(4):  # what it takes is counted as it grows
+        decider.decide(pod_info(priority=0))
+    budget = decider.engine.bytes * 7 // 2
+    decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=budget)
     for priority in (0, 1, 2, 0, 3):
         decider.decide(pod_info(priority=priority))
     asked.filtered.clear()
@@ -200,6 +202,45 @@ def test_memory_is_bounded_and_the_class_not_asked_about_for_longest_goes() -> N
     decider.decide(pod_info(priority=1))
     assert asked.filtered == [list(ABC)]
     assert len(decider.engine) == 3
+
+
+def test_the_budget_follows_the_cluster() -> None:
+    decider = Decider(cluster(*ABC), Asked())
+    decider.decide(pod_info(priority=0))
+    small = decider.engine.budget_bytes
+    assert small < 3 * 2**20
+    for number in range(2000):
+        decider.cache.add_node(make_node(f"more-{number}"))
+    decider.decide(pod_info(priority=1))
+    large = decider.engine.budget_bytes
+    assert 60 * 2**20 < large < BUDGET_BYTES
+    for number in range(2000):
+        decider.cache.remove_node(f"more-{number}")
+    decider.decide(pod_info(priority=2))
+    assert decider.engine.budget_bytes == small
+
+
+def test_classes_of_releases_that_are_gone_fill_the_budget_and_no_more() -> None:
+    decider = Decider(cluster(*ABC), Asked())
+    decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=100_000)
+    counts = []
+    for priority in range(200):
+        for _ in range(3):
+            decider.decide(pod_info(priority=priority))
+        assert decider.engine.bytes <= 100_000
+        counts.append(len(decider.engine))
+    assert 1 < max(counts[:100]) == max(counts[100:]) < 40
+
+
+def test_each_column_knows_how_many_classes_share_its_cost() -> None:
+    decider = Decider(cluster(*ABC), Asked("Own"), Asked("Shared", signature="all"))
+    decider.engine = ClassEngine(decider.profile, decider.cache, budget_bytes=60_000)
+    for priority in (*range(30), *range(0, 30, 3)):
+        decider.decide(pod_info(priority=priority))
+    classes = decider.engine._classes.values()
+    for answers in decider.engine._answers.values():
+        assert answers.users == sum(answers in known.answers for known in classes)
+    assert {answers.users for answers in decider.engine._answers.values()} == {1, len(decider.engine)}
 
 
 STATEFUL = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data-{}"}}]}

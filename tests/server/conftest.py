@@ -24,7 +24,7 @@ def observations() -> Observations:
 
 @pytest.fixture
 def exposition(observations: Observations) -> Iterator[Exposition]:
-    exposition = Exposition([scheduler_source(observations, Gauges())], on_reset=observations.reset)
+    exposition = Exposition([scheduler_source(observations, Gauges())])
     yield exposition
     exposition.close()
 

@@ -54,6 +54,9 @@ async def test_an_unknown_path_is_404_in_text(site: Site) -> None:
         pytest.param("POST", "/livez", id="post-livez"),
         pytest.param("PUT", "/configz", id="put-configz"),
         pytest.param("DELETE", "/configz", id="delete-configz"),
+        pytest.param("DELETE", "/metrics", id="delete-metrics"),
+        pytest.param("POST", "/readyz/shutdown", id="post-check"),
+        pytest.param("PUT", "/version", id="put-version"),
         pytest.param("PATCH", "/metrics", id="patch-metrics"),
         pytest.param("OPTIONS", "/metrics", id="options-metrics"),
         pytest.param("TRACE", "/", id="trace-index"),
@@ -72,9 +75,12 @@ async def test_head_answers_like_get_without_a_body(site: Site, path: str) -> No
         assert await response.read() == b""
 
 
-async def test_no_answer_tells_which_python_serves(site: Site) -> None:
-    async with site.client.get("/nowhere") as response:
+@pytest.mark.parametrize("path", ["/", "/livez", "/metrics", "/nowhere", "/livez/nowhere"])
+@pytest.mark.parametrize("method", ["GET", "DELETE"])
+async def test_no_answer_tells_which_python_serves(site: Site, path: str, method: str) -> None:
+    async with site.client.request(method, path) as response:
         assert response.headers["Server"] == "kscheduler"
+        assert not {"aiohttp", "Python"} & set((await response.text()).split("/"))
 
 
 async def test_metrics_are_served_as_text(site: Site) -> None:
@@ -94,18 +100,23 @@ async def test_metrics_are_served_as_openmetrics_to_who_asks(site: Site) -> None
 
 
 async def test_metrics_are_compressed_only_for_who_can_read_it(site: Site) -> None:
-    for encoding, expected in (("gzip", "gzip"), ("identity", None)):
+    for encoding, expected in (
+        ("gzip", "gzip"),
+        ("identity", None),
+        ("gzip;q=0, identity", None),
+        ("br, GZIP", "gzip"),
+    ):
         async with site.client.get("/metrics", headers={"Accept-Encoding": encoding}) as response:
             assert response.headers.get("Content-Encoding") == expected
             assert (await response.text()).startswith("# HELP")
 
 
-async def test_deleting_metrics_sets_them_back(site: Site) -> None:
+async def test_deleting_metrics_is_refused_and_changes_nothing(site: Site) -> None:
     site.observations.bind_conflict()
     async with site.client.delete("/metrics") as response:
-        assert (response.status, await response.text()) == (200, "metrics reset\n")
+        assert (response.status, response.headers["Allow"]) == (405, "GET,HEAD")
     _, text = await site.text("/metrics")
-    assert "kscheduler_bind_conflicts_total 0.0\n" in text
+    assert "kscheduler_bind_conflicts_total 1.0\n" in text
 
 
 async def test_many_scrapes_at_once_all_get_the_whole_exposition(site: Site) -> None:

@@ -178,7 +178,9 @@ async def test_garbage_is_refused_and_the_server_goes_on(site: Site, sent: bytes
 def closed(site: Site) -> dict[str, float]:
     """How many connections the server closed, by reason, without those that it did not."""
     (numbers,) = [
-        sample for sample in site.server.samples() if isinstance(sample, Numbers) and sample.kind == "counter"
+        sample
+        for sample in site.server.samples()
+        if isinstance(sample, Numbers) and sample.series.labels == ("reason",)
     ]
     return {reason: count for (reason,), count in numbers.values.items() if count}
 

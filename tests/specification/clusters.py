@@ -27,6 +27,8 @@ VALUES = ["a", "b", "ssd", "7", "007", "3", "12"]
 BOUNDS = ["3", "7", "11"]
 UNSOUND = ["-3", "+7", "a b", "a" * 64, str(2**63)]
 """Values that no label has, and bounds that are no int64 or (having a sign) no label value."""
+NUMBERS = ["5", "-5", "0", "05", "+5", "-0", str(2**63 - 1), str(2**63)]
+"""What a taint and a toleration may compare, and what looks like it and is no number in its one true form."""
 EFFECTS = ["NoSchedule", "NoExecute", "PreferNoSchedule"]
 
 
@@ -38,15 +40,15 @@ labels = st.dictionaries(st.sampled_from(KEYS), st.sampled_from([*VALUES, "-3"])
 taints = st.fixed_dictionaries(
     {
         "key": st.sampled_from(["dedicated", "gpu", "node.kubernetes.io/unschedulable"]),
-        "value": st.sampled_from(["", "x", "y"]),
+        "value": st.sampled_from(["", "x", "y", *NUMBERS]),
         "effect": st.sampled_from(EFFECTS),
     }
 )
 tolerations = st.fixed_dictionaries(
     {
         "key": st.sampled_from(["", "dedicated", "gpu", "node.kubernetes.io/unschedulable"]),
-        "operator": st.sampled_from(["", "Equal", "Exists", "Gt"]),
-        "value": st.sampled_from(["", "x"]),
+        "operator": st.sampled_from(["", "Equal", "Exists", "Lt", "Gt"]),
+        "value": st.sampled_from(["", "x", *NUMBERS]),
         "effect": st.sampled_from(["", *EFFECTS]),
     }
 )

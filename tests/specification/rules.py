@@ -55,21 +55,36 @@ def node_name(pod: Pod, place: Place) -> Verdict:
     return None
 
 
-def taint_toleration(pod: Pod, place: Place) -> Verdict:
+def taint_toleration(pod: Pod, place: Place, *, compares: bool = False) -> Verdict:
     for taint in place.node.spec.taints:
-        if taint.effect != "PreferNoSchedule" and not tolerated(taint, pod.spec.tolerations):
+        if taint.effect != "PreferNoSchedule" and not tolerated(taint, pod.spec.tolerations, compares=compares):
             return hopeless("node(s) had untolerated taint(s)")
     return None
 
 
-def tolerated(taint: Taint, tolerations: Iterable[Toleration]) -> bool:
+def tolerated(taint: Taint, tolerations: Iterable[Toleration], *, compares: bool = False) -> bool:
+    """`compares`: the gate TaintTolerationComparisonOperators is on."""
     for one in tolerations:
         same_effect = one.effect in ("", taint.effect)
         same_key = one.key in ("", taint.key)
         is_equal = one.operator in ("", "Equal") and one.value == taint.value
-        if same_effect and same_key and (is_equal or one.operator == "Exists"):
+        is_covered = is_equal or one.operator == "Exists"
+        if compares and one.operator in ("Lt", "Gt"):
+            there, bound = strict_int64(taint.value), strict_int64(one.value)
+            if there is not None and bound is not None:
+                is_covered = there < bound if one.operator == "Lt" else there > bound
+        if same_effect and same_key and is_covered:
             return True
     return False
+
+
+def strict_int64(text: str) -> int | None:
+    """Written as `str` writes it, and no longer than 64 bits."""
+    try:
+        number = int(text)
+    except ValueError:
+        return None
+    return number if str(number) == text and -(2**63) <= number < 2**63 else None
 
 
 def node_affinity(args: NodeAffinityArgs) -> Rule:

@@ -32,10 +32,10 @@ def scaled(points: Sequence[int], *, reverse: bool = False) -> list[int]:
     return [100 - cut(100 * one, largest) if reverse else cut(100 * one, largest) for one in points]
 
 
-def taint_toleration(pod: Pod, place: Place) -> int:
+def taint_toleration(pod: Pod, place: Place, *, compares: bool = False) -> int:
     tolerations = [one for one in pod.spec.tolerations if one.effect in ("", "PreferNoSchedule")]
     unwelcome = [taint for taint in place.node.spec.taints if taint.effect == "PreferNoSchedule"]
-    return sum(not tolerated(taint, tolerations) for taint in unwelcome)
+    return sum(not tolerated(taint, tolerations, compares=compares) for taint in unwelcome)
 
 
 def node_affinity(args: NodeAffinityArgs) -> Score:

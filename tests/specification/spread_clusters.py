@@ -186,10 +186,11 @@ def _tree(name: str, namespace: str, spec: Mapping[str, object]) -> dict[str, ob
 
 @dataclass(frozen=True)
 class Defaults:
-    """Arguments of the plugin, and what they come to."""
+    """Arguments of the plugin, what they come to, and whether tolerations may compare numbers (a feature gate)."""
 
     args: PodTopologySpreadArgs
     constraints: tuple[TopologySpreadConstraint, ...]
+    compares: bool
 
     @property
     def is_system(self) -> bool:
@@ -200,6 +201,6 @@ listed = st.lists(default_constraints, max_size=3).map(
     lambda trees: convert({"defaultConstraints": trees, "defaultingType": LIST_DEFAULTING}, PodTopologySpreadArgs)
 )
 defaults = st.one_of(
-    st.just(Defaults(PodTopologySpreadArgs(), SYSTEM)),
-    listed.map(lambda args: Defaults(args, args.default_constraints)),
+    st.builds(Defaults, st.just(PodTopologySpreadArgs()), st.just(SYSTEM), st.booleans()),
+    st.tuples(listed, st.booleans()).map(lambda drawn: Defaults(drawn[0], drawn[0].default_constraints, drawn[1])),
 )

@@ -37,6 +37,8 @@ class Wanted:
     constraint: TopologySpreadConstraint
     tests: tuple[Test, ...]
     """All must match; none at all is the empty selector."""
+    compares: bool = False
+    """Whether tolerations may compare numbers."""
 
     @property
     def key(self) -> str:
@@ -62,7 +64,7 @@ class Wanted:
         if self.constraint.node_taints_policy != "Honor":
             return True
         hard = [taint for taint in node.spec.taints if taint.effect in ("NoSchedule", "NoExecute")]
-        return all(tolerated(taint, pod.spec.tolerations) for taint in hard)
+        return all(tolerated(taint, pod.spec.tolerations, compares=self.compares) for taint in hard)
 
 
 def _fits(pod: Pod, node: Node) -> bool:
@@ -76,13 +78,20 @@ def _fits(pod: Pod, node: Node) -> bool:
 # --- which constraints ------------------------------------------------------------------------------------------------
 
 
-def wanted(pod: Pod, action: str, defaults: Iterable[TopologySpreadConstraint], workloads: Workloads) -> list[Wanted]:
+def wanted(
+    pod: Pod,
+    action: str,
+    defaults: Iterable[TopologySpreadConstraint],
+    workloads: Workloads,
+    *,
+    compares: bool = False,
+) -> list[Wanted]:
     """The pod's constraints of this kind, or the default ones where it has none of any kind."""
     if pod.spec.topology_spread_constraints:
         own = (one for one in pod.spec.topology_spread_constraints if one.when_unsatisfiable == action)
-        return [Wanted(one, _own_tests(one, pod.metadata.labels)) for one in own]
+        return [Wanted(one, _own_tests(one, pod.metadata.labels), compares) for one in own]
     tests = _deduced_tests(pod, workloads)
-    return [Wanted(one, tests) for one in defaults if tests and one.when_unsatisfiable == action]
+    return [Wanted(one, tests, compares) for one in defaults if tests and one.when_unsatisfiable == action]
 
 
 def _own_tests(constraint: TopologySpreadConstraint, labels: Labels) -> tuple[Test, ...]:

@@ -1,5 +1,7 @@
 """Whatever a cluster has been through, the columnar plugins say what the per-node specification says."""
 
+from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -18,6 +20,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Rows
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_name import NodeName
@@ -60,6 +63,12 @@ def crossed_pods(draw: st.DrawFn) -> list[Pod]:
 
 
 examples = cases.examples("columns")
+
+
+def tainted(compares: bool) -> TaintToleration:
+    """With the gate TaintTolerationComparisonOperators on or off."""
+    features = frozenset((COMPARISON_OPERATORS,)) if compares else frozenset()
+    return TaintToleration(None, replace(HANDLE, features=features))
 
 
 def some_rows(cluster: Cluster, pick: int) -> Rows:
@@ -115,13 +124,16 @@ def points_of(plugin: Any, cluster: Cluster, pod: PodInfo, rows: Rows) -> list[i
 
 
 @examples
-@given(st.data(), clusters(), judged_pods, random_picks)
-def test_filters_that_take_no_arguments(data: st.DataObject, cluster: Cluster, pod: Pod, pick: int) -> None:
+@given(st.data(), clusters(), judged_pods, random_picks, st.booleans())
+def test_filters_that_take_no_arguments(
+    data: st.DataObject, cluster: Cluster, pod: Pod, pick: int, compares: bool
+) -> None:
+    taints, by_hand = tainted(compares), partial(rules.taint_toleration, compares=compares)
     for _ in through_changes(data, cluster):
         rows = some_rows(cluster, pick)
         assert_filters_equal(NodeUnschedulable(None, HANDLE), rules.node_unschedulable, cluster, pod, rows)
         assert_filters_equal(NodeName(None, HANDLE), rules.node_name, cluster, pod, rows)
-        assert_filters_equal(TaintToleration(None, HANDLE), rules.taint_toleration, cluster, pod, rows)
+        assert_filters_equal(taints, by_hand, cluster, pod, rows)
         assert_filters_equal(NodePorts(None, HANDLE), rules.node_ports, cluster, pod, rows)
         cases.judged("columns")
 
@@ -197,12 +209,14 @@ def assert_affinity_score_equal(
 
 
 @examples
-@given(st.data(), clusters(), judged_pods, random_picks)
-def test_taint_score_and_image_locality(data: st.DataObject, cluster: Cluster, pod: Pod, pick: int) -> None:
-    taints = TaintToleration(None, HANDLE)
+@given(st.data(), clusters(), judged_pods, random_picks, st.booleans())
+def test_taint_score_and_image_locality(
+    data: st.DataObject, cluster: Cluster, pod: Pod, pick: int, compares: bool
+) -> None:
+    taints, by_hand = tainted(compares), partial(scores.taint_toleration, compares=compares)
     for _ in through_changes(data, cluster):
         rows = some_rows(cluster, pick)
-        points = assert_scores_equal(taints, scores.taint_toleration, cluster, pod, rows)
+        points = assert_scores_equal(taints, by_hand, cluster, pod, rows)
         normal = taints.normalize(CycleState(), PodInfo(pod), rows, np.array(points, dtype=np.int64))
         assert normal.tolist() == scores.scaled(points, reverse=True)
         images = scores.image_locality(cluster.nodes.values(), IMAGE_SIZES)

@@ -14,6 +14,7 @@ from kscheduler.framework.node_table import Rows
 from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.whatif.scenario import ClusterObjects
 from kscheduler.whatif.workloads import listed_workloads
@@ -43,6 +44,7 @@ def built(cluster: SpreadCluster, chosen: Defaults) -> PodTopologySpread:
         None,  # type: ignore[arg-type]  # nobody waits
         counters=cluster.cache.counters,
         workloads=listed_workloads(as_objects(cluster.workloads)),
+        features=frozenset((COMPARISON_OPERATORS,)) if chosen.compares else frozenset(),
     )
     return PodTopologySpread(chosen.args, handle)
 
@@ -81,7 +83,7 @@ def judged(plugin: PodTopologySpread, cycle: CycleState, pod: PodInfo, cluster: 
 
 def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
     """Returns whether the pod has hard constraints."""
-    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads)
+    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads, compares=chosen.compares)
     cycle, info = CycleState(), PodInfo(pod)
     status = plugin.pre_filter(cycle, info, cluster.cache.nodes).status
     assert status.is_skip == (not constraints)
@@ -93,7 +95,7 @@ def assert_verdicts(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod,
 
 def assert_points(plugin: PodTopologySpread, cluster: SpreadCluster, pod: Pod, chosen: Defaults, rows: Rows) -> bool:
     """Returns whether the pod has soft constraints."""
-    constraints = wanted(pod, "ScheduleAnyway", chosen.constraints, cluster.workloads)
+    constraints = wanted(pod, "ScheduleAnyway", chosen.constraints, cluster.workloads, compares=chosen.compares)
     cycle, info, nodes = CycleState(), PodInfo(pod), cluster.cache.nodes
     assert plugin.pre_score(cycle, info, nodes, rows).is_skip == (not constraints)
     if constraints:
@@ -126,7 +128,7 @@ def test_verdicts_and_points_through_a_history(
 def test_nominated_pods_count_as_if_they_were_there(
     data: st.DataObject, cluster: SpreadCluster, pod: Pod, chosen: Defaults
 ) -> None:
-    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads)
+    constraints = wanted(pod, "DoNotSchedule", chosen.constraints, cluster.workloads, compares=chosen.compares)
     if not constraints:
         return
     plugin, cycle, info, nodes = built(cluster, chosen), CycleState(), PodInfo(pod), cluster.cache.nodes

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.core import Pod
 from kscheduler.api.storage import CSINode
+from kscheduler.config.plugin_args import UtilizationShapePoint, VolumeBindingArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Code
@@ -137,6 +138,30 @@ def assert_choices(cluster: StorageCluster, pod: Pod) -> list[Undertaking]:
     return found
 
 
+SHAPES = [[(0, 10), (100, 0)], [(0, 0), (100, 10)], [(10, 7), (33, 2), (70, 9)], [(50, 5)]]
+
+
+def assert_points(cluster: StorageCluster, pod: Pod, shape: list[tuple[int, int]]) -> None:
+    """With the gate StorageCapacityScoring: the points of all nodes that pass, asked of some of them as well."""
+    args = VolumeBindingArgs(shape=tuple(UtilizationShapePoint(*corner) for corner in shape))
+    plugin, state, info = VolumeBinding(args, cluster.handle), CycleState(), PodInfo(pod)
+    table = cluster.cache.nodes
+    if not plugin.pre_filter(state, info, table).status.is_success:
+        assert plugin.pre_score(state, info, table, table.rows()).is_skip
+        return
+    codes, rows = plugin.filter(state, info, table, table.rows()), table.rows()
+    feasible = rows if codes is None else rows[codes == 0]
+    nodes = cluster.world.nodes
+    for asked in (feasible, feasible[1:], feasible[:0]):
+        assert plugin.pre_score(state, info, table, asked).is_success
+        points = plugin.score(state, info, table, asked)
+        assert points.dtype == np.int64
+        assert points.tolist() == [
+            volume_binding_rules.capacity_points(pod, nodes[table.name_of(row)], cluster.world, shape)
+            for row in asked.tolist()
+        ]
+
+
 def take_step(cluster: StorageCluster, draws: Draws) -> None:
     """One event of a history."""
     step = draws.one(*["put"] * 7, "remove", "remove", "relist", "give back")
@@ -164,6 +189,7 @@ def test_every_rule_and_choice_after_every_change(seed: int, steps: int) -> None
             for plugin in plugins:
                 assert_verdicts(plugin, cluster, pod)
             possible = assert_choices(cluster, pod)
+            assert_points(cluster, pod, draws.one(*SHAPES))
             cases.judged("volumes", int(bool(cluster.world.nodes)))
             if possible and draws.chance(1 / 4):
                 cluster.keep(draws.one(*possible))

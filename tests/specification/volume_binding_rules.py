@@ -6,6 +6,7 @@ gets the volume that is set aside for it, else the smallest that fits, of equals
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from fractions import Fraction
 
 import msgspec
 
@@ -251,12 +252,8 @@ def cannot_be_made(claim: PersistentVolumeClaim, node: Node, world: World) -> st
     driver = world.find(CSIDriver, storage_class.provisioner)
     if driver is None or not driver.spec.storage_capacity:
         return ""
-    for one in world.all(CSIStorageCapacity):
-        sees = one.node_topology is not None and parse_label_selector(one.node_topology).matches(node.metadata.labels)
-        limit = one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
-        wanted = value(claim.spec.resources.requests["storage"])
-        if one.storage_class_name == claim.storage_class and sees and limit is not None and value(limit) >= wanted:
-            return ""
+    if any(is_told(one, claim, node) for one in world.all(CSIStorageCapacity)):
+        return ""
     return NO_SPACE
 
 
@@ -264,3 +261,62 @@ def allows(terms: tuple[TopologySelectorTerm, ...], node: Node) -> Iterator[bool
     for term in terms:
         expressions = term.match_label_expressions
         yield bool(expressions) and all(node.metadata.labels.get(one.key) in one.values for one in expressions)
+
+
+# --- how full the storage would be (with the gate StorageCapacityScoring) ---------------------------------------------
+
+
+def capacity_points(pod: Pod, node: Node, world: World, shape: list[tuple[int, int]]) -> int:
+    """Points of a node that passes; `shape` is (percent, 0 to 10) in rising order."""
+    found = choice(pod, node, world)
+    classes = storage_of_volumes(found, world) if found.bound else storage_to_be_made(found, node, world)
+    points = [class_points(requested, there, shape) for requested, there in classes.values()]
+    return int(Fraction(sum(points), len(points)) + Fraction(1, 2)) if points else 0
+
+
+def storage_of_volumes(found: Choice, world: World) -> dict[str, tuple[int, int]]:
+    """Per class what is asked of its volumes, and what they have."""
+    classes: dict[str, tuple[int, int]] = {}
+    for name, key in found.bound.items():
+        volume, claim = world.see(PersistentVolume, name), world.see(PersistentVolumeClaim, key)
+        requested, there = classes.get(volume.spec.storage_class_name, (0, 0))
+        requested += value(claim.spec.resources.requests["storage"])
+        classes[volume.spec.storage_class_name] = requested, there + value(volume.spec.capacity["storage"])
+    return classes
+
+
+def storage_to_be_made(found: Choice, node: Node, world: World) -> dict[str, tuple[int, int]]:
+    """Per class what is asked for, and what the last claim's driver tells of it: the largest that would do."""
+    classes: dict[str, tuple[int, int]] = {}
+    in_order = sorted(
+        (world.see(PersistentVolumeClaim, key) for key in found.made),
+        key=lambda claim: (SELECTED not in claim.metadata.annotations, size(claim)),
+    )
+    for claim in in_order:
+        wanted = value(claim.spec.resources.requests["storage"])
+        driver = world.find(CSIDriver, world.find(StorageClass, claim.storage_class).provisioner)
+        if driver is None or not driver.spec.storage_capacity:
+            continue
+        told = [one for one in world.all(CSIStorageCapacity) if is_told(one, claim, node)]
+        requested, _ = classes.get(claim.storage_class, (0, 0))
+        largest = max(value(one.capacity) if one.capacity is not None else 0 for one in told)
+        classes[claim.storage_class] = requested + wanted, largest
+    return classes
+
+
+def is_told(one: CSIStorageCapacity, claim: PersistentVolumeClaim, node: Node) -> bool:
+    sees = one.node_topology is not None and parse_label_selector(one.node_topology).matches(node.metadata.labels)
+    limit = one.capacity if one.maximum_volume_size is None else one.maximum_volume_size
+    wanted = value(claim.spec.resources.requests["storage"])
+    return one.storage_class_name == claim.storage_class and sees and limit is not None and value(limit) >= wanted
+
+
+def class_points(requested: int, there: int, shape: list[tuple[int, int]]) -> int:
+    percent = 100 if there == 0 or requested > there else requested * 100 // there
+    corners = [(at, score * 10) for at, score in shape]
+    below = [corner for corner in corners if corner[0] < percent]
+    above = [corner for corner in corners if corner[0] >= percent]
+    if not below or not above:
+        return (above or below)[0 if above else -1][1]
+    (x0, y0), (x1, y1) = below[-1], above[0]
+    return y0 + int(Fraction((y1 - y0) * (percent - x0), x1 - x0))

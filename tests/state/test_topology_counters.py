@@ -309,10 +309,22 @@ def test_what_is_kept_is_bounded(distinct: int) -> None:
     """However many questions are asked, no more columns are kept than the budget allows."""
     cache = Cache()
     cache.add_node(make_node("node-0"))
-    cache.counters = TopologyCounts(cache.nodes, budget_bytes=10 * 8 * cache.nodes.capacity)
+    cache.counters = TopologyCounts(cache.nodes, budget_bytes=10 * (8 * cache.nodes.capacity + 2048))
     for number in range(distinct):
         cache.counters.matching(PodMatch(frozenset(("default",)), None, (_labelled(f"app-{number}"),)))
     assert cache.counters.statistics().columns == min(distinct, 10)
+
+
+def test_questions_of_releases_that_are_gone_do_not_stay() -> None:
+    """On a small cluster the budget in bytes would keep a hundred thousand of them."""
+    cache = Cache()
+    cache.add_node(make_node("node-0"))
+    for number in range(3000):
+        cache.add_pod(make_pod(f"pod-{number}", node="node-0", labels={"app": f"app-{number}"}))
+        cache.counters.matching(PodMatch(frozenset(("default",)), None, (_labelled(f"app-{number}"),)))
+        if number >= 100:
+            cache.remove_pod(f"uid-of-pod-{number - 100}")
+    assert cache.counters.statistics().columns <= 512 + 2 * 101
 
 
 def _labelled(value: str) -> Selector:

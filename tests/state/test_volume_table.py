@@ -13,6 +13,7 @@ from kscheduler.api.codec import convert
 from kscheduler.api.meta import KubeObject, ObjectMeta
 from kscheduler.api.storage import (
     CSINode,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -308,3 +309,20 @@ def test_what_is_gone_or_older_cannot_be_assumed() -> None:
         cache.assume(volume(version="1"))
     cache.remove("pv")
     assert cache.get("pv") is None
+
+
+def test_marks_of_nodes_that_are_gone_do_not_stay_though_nobody_asks_about_volumes() -> None:
+    cache = Cache()
+    for number in range(2000):
+        cache.add_node(make_node(f"node-{number}"))
+        cache.remove_node(f"node-{number}")
+    assert len(cache.volumes._attached._marked) <= 300
+
+
+def test_a_storage_class_whose_capacities_are_gone_leaves_nothing() -> None:
+    cache = Cache()
+    for number in range(3):
+        tree = {"metadata": {"name": f"c-{number}", "namespace": "d"}, "storageClassName": f"class-{number}"}
+        cache.volumes.put(convert(tree, CSIStorageCapacity))
+        cache.volumes.remove(convert(tree, CSIStorageCapacity))
+    assert not cache.volumes._capacities

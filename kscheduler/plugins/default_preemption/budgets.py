@@ -5,6 +5,7 @@ and each takes one from every budget that selects it; who finds a budget spent b
 disrupted is on the way out already and costs it nothing.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -45,6 +46,8 @@ class BudgetRules:
     def __init__(self, budgets: DisruptionBudgets | None) -> None:
         self._budgets = budgets
         self._rules: dict[str, _Rule] = {}
+        self._kinds: Sequence[PodKind] | None = None
+        """Of which there are verdicts."""
 
     def listed(self) -> tuple[PodDisruptionBudget, ...]:
         """All of them as they are now."""
@@ -55,6 +58,9 @@ class BudgetRules:
         broken = np.zeros(len(pods), dtype=np.bool_)
         if self._budgets is None or not self.listed():
             return broken
+        if pods.all_kinds is not self._kinds:  # made anew: nobody asks about the kinds of before, which hold their pods
+            self._kinds = pods.all_kinds
+            self._rules.clear()
         by_namespace: dict[str, list[int]] = {}
         for number in np.flatnonzero(np.bincount(pods.kinds)).tolist():
             kind = pods.all_kinds[number]

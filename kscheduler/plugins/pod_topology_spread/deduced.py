@@ -18,6 +18,9 @@ ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
 
 _NONE: Final[ByAction] = {}
 _KEPT: Final = 4096
+"""Sets of objects at most, three kilobytes each."""
+_LEAST_SWEPT: Final = 256
+"""Beyond it, and whenever there are twice as many as were left, those go whose controller has gone or has changed."""
 
 
 class DeducedConstraints:
@@ -26,6 +29,7 @@ class DeducedConstraints:
     def __init__(self, defaults: Sequence[SpreadConstraint]) -> None:
         self._defaults = defaults
         self._known: dict[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = {}
+        self._sweep_at = _LEAST_SWEPT
 
     def of(self, pod: PodInfo, workloads: WorkloadListers) -> ByAction:
         """The default constraints of this pod; none where nothing selects it."""
@@ -37,6 +41,9 @@ class DeducedConstraints:
         if known is None or not known[0].is_made_of(found):  # an id may be another object's by now
             known = found, self._made(found, pod.namespace)
         self._known[key] = known
+        if len(self._known) > self._sweep_at:
+            self._known = {key: one for key, one in self._known.items() if one[0].is_of_now(workloads)}
+            self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._known))
         if len(self._known) > _KEPT:
             del self._known[next(iter(self._known))]
         return known[1]

@@ -46,6 +46,18 @@ class Selecting:
         same = len(self.services) == len(its) and all(map(operator.is_, self.services, its))
         return same and self.controller is other.controller
 
+    def is_of_now(self, workloads: WorkloadListers) -> bool:
+        """Whether the controller is still there as it was; services by themselves are few."""
+        match self.controller:
+            case None:
+                return True
+            case ReplicationController(metadata=meta):
+                return workloads.replication_controller(meta.namespace, meta.name) is self.controller
+            case ReplicaSet(metadata=meta):
+                return workloads.replica_set(meta.namespace, meta.name) is self.controller
+            case StatefulSet(metadata=meta):
+                return workloads.stateful_set(meta.namespace, meta.name) is self.controller
+
 
 def selecting(pod: PodInfo, workloads: WorkloadListers) -> Selecting:
     """The services that select the pod, and the controller that owns it, where it is one that selects pods."""

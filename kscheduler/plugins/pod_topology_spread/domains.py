@@ -50,11 +50,20 @@ def rows_with_all_keys(numbers: Sequence[DomainNumbers]) -> Mask | None:
 
 
 def counting_rows(
-    constraints: Sequence[SpreadConstraint], pod: PodInfo, nodes: NodeTable, rows: Rows, shared: Mask | None
+    constraints: Sequence[SpreadConstraint],
+    pod: PodInfo,
+    nodes: NodeTable,
+    rows: Rows,
+    shared: Mask | None,
+    *,
+    compares: bool = False,
 ) -> Iterator[Mask | None]:
-    """Per constraint the rows whose pods count, by its two policies, within `shared`; `None` is all of them."""
+    """Per constraint the rows whose pods count, by its two policies, within `shared`; `None` is all of them.
+
+    `compares`: tolerations may compare numbers (`framework.tolerations`).
+    """
     wanted = _wanted(pod, nodes, rows) if any(one.honors_affinity for one in constraints) else None
-    open_to = _open_to(pod, nodes, rows) if any(one.honors_taints for one in constraints) else None
+    open_to = _open_to(pod, nodes, rows, compares) if any(one.honors_taints for one in constraints) else None
     for constraint in constraints:
         by_affinity = wanted if constraint.honors_affinity else None
         yield _all_of(shared, by_affinity, open_to if constraint.honors_taints else None)
@@ -72,7 +81,11 @@ def _wanted(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
     return nodes.wanted_by(pod, rows)
 
 
-def _open_to(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Mask | None:
+def _open_to(pod: PodInfo, nodes: NodeTable, rows: Rows, compares: bool) -> Mask | None:
     """Rows without a taint that keeps the pod off."""
-    is_open = np.array([not has_untolerated(taints, pod.tolerations) for taints in nodes.taint_sets])
-    return None if is_open.all() else is_open[nodes.taint_set[rows]]
+    numbers = nodes.taint_set[rows]
+    if len(rows) == 1:  # dry runs ask row by row
+        is_open = np.array([not has_untolerated(nodes.taint_sets[numbers.item()], pod.tolerations, compares=compares)])
+        return None if is_open.all() else is_open
+    is_open = np.array([not has_untolerated(taints, pod.tolerations, compares=compares) for taints in nodes.taint_sets])
+    return None if is_open.all() else is_open[numbers]

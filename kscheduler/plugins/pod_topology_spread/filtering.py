@@ -118,6 +118,8 @@ class HardSpread:
     """What PreFilter found out, per constraint."""
 
     counts: tuple[DomainCounts, ...]
+    compares: bool
+    """Whether tolerations may compare numbers."""
 
     def codes(self, rows: Rows) -> Codes | None:
         """The first constraint that has an objection decides; `None` if none has."""
@@ -140,12 +142,13 @@ class HardSpread:
         if not any(selecting):
             return self
         constraints = [one.constraint for one in self.counts]
-        counting = counting_rows(constraints, pod, nodes, np.array([row], dtype=np.intp), None)
+        counting = counting_rows(constraints, pod, nodes, np.array([row], dtype=np.intp), None, compares=self.compares)
         return HardSpread(
             tuple(
                 one.moved(row, by) if is_selected and _counts_here(mask) else one
                 for one, is_selected, mask in zip(self.counts, selecting, counting, strict=True)
-            )
+            ),
+            self.compares,
         )
 
     def moved_by_row(self, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> "HardSpread":
@@ -155,12 +158,14 @@ class HardSpread:
             return self
         rows = np.unique(moved.rows)
         shared = rows_with_all_keys([one.domain_of_row[rows] for one in self.counts])
-        counting = counting_rows([one.constraint for one in self.counts], pod, nodes, rows, shared)
+        constraints = [one.constraint for one in self.counts]
+        counting = counting_rows(constraints, pod, nodes, rows, shared, compares=self.compares)
         return HardSpread(
             tuple(
                 one.moved_by_row(moved, weights, rows[:0] if mask is None else rows[~mask])
                 for one, weights, mask in zip(self.counts, selected, counting, strict=True)
-            )
+            ),
+            self.compares,
         )
 
 
@@ -178,7 +183,8 @@ def hard_spread(layout: Layout, pod: PodInfo, counters: TopologyCounters | None)
                 is_everywhere=one.column.is_everywhere,
             )
             for one in layout.domains
-        )
+        ),
+        layout.compares,
     )
 
 

@@ -32,6 +32,10 @@ from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColu
 
 HOSTNAME: Final = "kubernetes.io/hostname"
 _BUDGET_BYTES: Final = 64 * 2**20
+_OWN_BYTES: Final = 2048
+"""Of a layout besides its arrays."""
+_MOST: Final = 1024
+"""Layouts: those of releases that are gone are not asked for again, but have no end while no node changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,19 @@ class Layout:
     """About what it takes."""
     feasible: Feasible
     """What somebody has worked out for feasible rows."""
+    compares: bool
+    """Whether tolerations may compare numbers."""
 
 
 class Layouts:
     """The layouts used lately, of one plugin."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, compares: bool = False) -> None:
+        self._compares = compares
+        """Whether tolerations may compare numbers."""
         self._layouts: dict[Hashable, Layout] = {}
+        """All of one state of the nodes."""
+        self._version = -1
         self._bytes = 0
         self._columns = KeyColumns()
 
@@ -113,18 +123,27 @@ class Layouts:
         `is_shared`: the very same list is that of other pods, too.
         """
         if not is_shared:
-            return _layout(constraints, pod, nodes, self._columns, needs_all_keys=needs_all_keys)
+            return self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
+        if nodes.node_columns_version != self._version:  # none of them is ever used again
+            self._layouts.clear()
+            self._version, self._bytes = nodes.node_columns_version, 0
         key = id(constraints), needs_all_keys, *_places(constraints, pod)
         layout = self._layouts.pop(key, None)
         if layout is not None:
             self._bytes -= layout.bytes
         if layout is None or layout.nodes is not nodes or layout.version != nodes.node_columns_version:
-            layout = _layout(constraints, pod, nodes, self._columns, needs_all_keys=needs_all_keys)
+            layout = self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
         self._layouts[key] = layout
         self._bytes += layout.bytes
-        while self._bytes > _BUDGET_BYTES and len(self._layouts) > 1:
+        while len(self._layouts) > 1 and (self._bytes > _BUDGET_BYTES or len(self._layouts) > _MOST):
             self._bytes -= self._layouts.pop(next(iter(self._layouts))).bytes
         return layout
+
+    def _made(
+        self, constraints: tuple[SpreadConstraint, ...], pod: PodInfo, nodes: NodeTable, *, needs_all_keys: bool
+    ) -> Layout:
+        known = self._columns
+        return _layout(constraints, pod, nodes, known, needs_all_keys=needs_all_keys, compares=self._compares)
 
 
 def _places(constraints: tuple[SpreadConstraint, ...], pod: PodInfo) -> tuple[Hashable, ...]:
@@ -140,20 +159,20 @@ def _layout(
     known: KeyColumns,
     *,
     needs_all_keys: bool,
+    compares: bool,
 ) -> Layout:
     rows = nodes.rows()
     columns = [known.of(one.topology_key, nodes) for one in constraints]
     needs_all = needs_all_keys and not all(one.is_everywhere for one in columns)
     shared = rows_with_all_keys([one.of_live for one in columns]) if needs_all else None
+    counting = counting_rows(constraints, pod, nodes, rows, shared, compares=compares)
     domains = tuple(
         _domains(constraint, nodes, column, mask)
-        for constraint, column, mask in zip(
-            constraints, columns, counting_rows(constraints, pod, nodes, rows, shared), strict=True
-        )
+        for constraint, column, mask in zip(constraints, columns, counting, strict=True)
     )
     feasible = known.feasible(tuple(one.topology_key for one in constraints), needs_all_keys=needs_all_keys)
-    size = sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
-    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible)
+    size = _OWN_BYTES + sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
+    return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, compares)
 
 
 def _domains(constraint: SpreadConstraint, nodes: NodeTable, column: KeyColumn, mask: Mask | None) -> Domains:

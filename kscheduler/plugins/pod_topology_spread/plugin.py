@@ -22,6 +22,7 @@ from kscheduler.framework.spread_constraint import (
     parse_spread_constraint,
 )
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.details import spread_details
@@ -57,7 +58,7 @@ class PodTopologySpread(Plugin):
         self._defaults = tuple(parse_spread_constraint(one, "", {}) for one in defaults)
         self._default_actions = frozenset(one.action for one in self._defaults)
         self._deduced = DeducedConstraints(self._defaults)
-        self._layouts = Layouts()
+        self._layouts = Layouts(compares=COMPARISON_OPERATORS in handle.features)
         mine, itself = PodTopologySpread, type(self)
         self._scores_itself = itself.score is mine.score and itself.normalize is mine.normalize
         """Whether nobody comes between the two who may write to the scores."""

@@ -21,6 +21,7 @@ from kscheduler.api.storage import (
     FILESYSTEM,
     NO_PROVISIONER,
     STORAGE,
+    CSIStorageCapacity,
     PersistentVolume,
     PersistentVolumeClaim,
     StorageClass,
@@ -262,13 +263,29 @@ def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
 
 def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask | None:
     """Rows that reach enough free storage; `None` (all) where the driver does not tell, or no size is asked for."""
+    sufficient = _sufficient(claim, storage_class, storage)
+    if sufficient is None:
+        return None
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for capacity in sufficient:
+        mask |= selected(capacity.node_topology, storage.nodes, rows)
+    return mask
+
+
+def told_capacities(claim: PersistentVolumeClaim, storage: Storage) -> Iterable[CSIStorageCapacity] | None:
+    """What the driver tells of room enough for the claim, wherever; `None` where it does not tell, or it is no matter.
+
+    Raises `ValueError` for a claim without a class.
+    """
+    return _sufficient(claim, _class_of(claim, storage.volumes), storage)
+
+
+def _sufficient(
+    claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage
+) -> Iterable[CSIStorageCapacity] | None:
     request = claim.spec.resources.requests.get(STORAGE)
     driver = storage.volumes.csi_driver(storage_class.provisioner)
     if request is None or driver is None or not driver.spec.storage_capacity:
         return None
-    size = value(request)
-    mask = np.zeros(len(rows), dtype=np.bool_)
-    for capacity in storage.volumes.capacities(storage_class.metadata.name):
-        if capacity.limit is not None and value(capacity.limit) >= size:
-            mask |= selected(capacity.node_topology, storage.nodes, rows)
-    return mask
+    size, told = value(request), storage.volumes.capacities(storage_class.metadata.name)
+    return (one for one in told if one.limit is not None and value(one.limit) >= size)

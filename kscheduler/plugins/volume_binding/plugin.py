@@ -1,12 +1,13 @@
 """The extension points of VolumeBinding.
 
-    PreFilter   the claims, or why the pod must wait for them
-    Filter      where they can be served
-    Reserve     the choice for the node is assumed: the next pod sees volumes and claims as taken
-    PreBind     it is written, and the pod waits until the volume controller has bound everything (600 s at most)
-    Unreserve   what was assumed and not written is taken back
+PreFilter   the claims, or why the pod must wait for them
+Filter      where they can be served
+Reserve     the choice for the node is assumed: the next pod sees volumes and claims as taken
+PreBind     it is written, and the pod waits until the volume controller has bound everything (600 s at most)
+Unreserve   what was assumed and not written is taken back
 
-Scoring by free capacity is behind a feature gate that is off by default and not built: PreScore skips.
+Score       by how full the storage would be; with the feature gate StorageCapacityScoring only, which is off by
+            default: without it the arguments have no `shape`, and PreScore skips
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -42,7 +43,7 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
-from kscheduler.framework.volumes import NOTHING_KNOWN, claim_names, is_bound_to
+from kscheduler.framework.volumes import NOTHING_KNOWN, Volumes, claim_names, is_bound_to
 from kscheduler.plugins.volume_binding import events
 from kscheduler.plugins.volume_binding.claims import PodClaims, pod_claims
 from kscheduler.plugins.volume_binding.details import claim_details, unready_claims
@@ -56,6 +57,7 @@ from kscheduler.plugins.volume_binding.placement import (
     place,
 )
 from kscheduler.plugins.volume_binding.progress import Undertaking
+from kscheduler.plugins.volume_binding.scoring import CapacityScore
 
 CHECK_SECONDS: Final = 1.0
 """How often a waiting pod looks though no event came: a node's labels may have changed."""
@@ -90,7 +92,9 @@ class VolumeBinding(Plugin):
 
     def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
         self._handle = handle
-        self._timeout_seconds = float((args or VolumeBindingArgs()).bind_timeout_seconds)
+        args = args or VolumeBindingArgs()
+        self._timeout_seconds = float(args.bind_timeout_seconds)
+        self._capacity_score = CapacityScore(args.shape) if args.shape else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """Whatever may bring a volume, or bring the node to it."""
@@ -124,9 +128,10 @@ class VolumeBinding(Plugin):
         volumes = self._handle.volumes
         if volumes is None:
             return PASS_ALL
-        state = cycle.read(_Claims)
+        state, began = cycle.read(_Claims), self._handle.clock.monotonic()
         wrong, placement = place(state.claims, Storage(volumes, nodes), rows)
         state.placements.append(placement)
+        self._observe("predicate", began, is_ok=True)
         return PASS_ALL if wrong is None or not wrong.any() else -wrong
 
     def status(self, cycle: CycleState, code: int) -> Status:
@@ -144,14 +149,25 @@ class VolumeBinding(Plugin):
         return claim_details(state.claims, volumes, nodes, rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Nothing to prefer."""
-        del cycle, pod, nodes, rows
-        return SKIP
+        """Skip without a shape, and for pods without claims: where it would give each node 0 points."""
+        del pod, nodes, rows
+        return SKIP if self._capacity_score is None or cycle.find(_Claims) is None else SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Never asked, because PreScore skips."""
-        del cycle, pod, nodes
-        return np.zeros(len(rows), dtype=np.int64)
+        """By what Filter has found to serve the claims there."""
+        del pod
+        points = np.zeros(len(rows), dtype=np.int64)
+        state, volumes = cycle.find(_Claims), self._handle.volumes
+        if self._capacity_score is None or state is None or volumes is None:
+            return points
+        storage = Storage(volumes, nodes)
+        for placement in state.placements:  # the last one that has a row is what Reserve takes
+            given = self._capacity_score.of(placement, storage)
+            place = placement.rows.searchsorted(rows)
+            place[place == len(placement.rows)] = 0
+            is_there = placement.rows[place] == rows if len(placement.rows) else np.zeros(len(rows), dtype=np.bool_)
+            points[is_there] = given[place[is_there]]
+        return points
 
     # --- setting aside ------------------------------------------------------------------------------------------------
 
@@ -160,6 +176,12 @@ class VolumeBinding(Plugin):
         state, volumes = cycle.find(_Claims), self._handle.volumes
         if state is None or volumes is None or not state.claims.delayed:
             return SUCCESS
+        began = self._handle.clock.monotonic()
+        status = self._assume(cycle, state, volumes, pod, node_name)
+        self._observe("assume", began, is_ok=status.is_success)
+        return status
+
+    def _assume(self, cycle: CycleState, state: _Claims, volumes: Volumes, pod: PodInfo, node_name: str) -> Status:
         row = self._handle.view.nodes.row_of(node_name)
         served = next((found for one in reversed(state.placements) if (found := one.at(row)) is not None), None)
         if served is None:
@@ -209,8 +231,14 @@ class VolumeBinding(Plugin):
         undertaking = cycle.find(Undertaking)
         if undertaking is None:
             return SUCCESS
+        began = self._handle.clock.monotonic()
         status = await self._write(undertaking)
-        return await self._wait(undertaking) if status.is_success else status
+        status = await self._wait(undertaking) if status.is_success else status
+        self._observe("bind", began, is_ok=status.is_success)
+        return status
+
+    def _observe(self, operation: str, began: float, *, is_ok: bool) -> None:
+        self._handle.observe_volumes(operation, self._handle.clock.monotonic() - began, is_ok=is_ok)
 
     async def _write(self, undertaking: Undertaking) -> Status:
         """Volumes first, then claims. After a failure what was written stays, and the rest is no longer assumed."""

@@ -11,6 +11,7 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
     bind            Bind -> PostBind                                                                   (likewise)
 """
 
+from collections.abc import Mapping
 from typing import Final
 
 from kscheduler.client.errors import ClientError
@@ -20,10 +21,11 @@ from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import (
@@ -53,15 +55,19 @@ class Scheduler:
         self._watches = {
             name: ObservedStopwatch(name, around.observations, around.clock.monotonic) for name in around.profiles
         }
-        budget = BUDGET_BYTES // max(1, len(around.profiles))
         self._engines = {
-            name: ClassEngine(profile, around.cache, budget_bytes=budget)
+            name: ClassEngine(profile, around.cache, engines=len(around.profiles))
             for name, profile in around.profiles.items()
             if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """Of extension points, by what they are asked for with: six for each pod."""
+
+    @property
+    def engines(self) -> Mapping[str, ClassEngine]:
+        """What is kept of classes of pods, by profile."""
+        return self._engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
@@ -155,6 +161,7 @@ class Scheduler:
             try:
                 status = plugin.reserve(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
+                count_caught(Boundary.PLUGIN)
                 status = error(str(failure), fault=Fault.BUG)
             if not status.is_success:
                 return _no_of("Reserve", plugin.name, status)
@@ -270,6 +277,8 @@ class Scheduler:
             try:
                 status = await plugin.bind(attempt.record.state, attempt.queued.pod, attempt.node_name)
             except Exception as failure:  # noqa: BLE001  a plugin call
+                if not isinstance(failure, pre_binding.OUTSIDE):
+                    count_caught(Boundary.PLUGIN)
                 status = error(str(failure))
             if status.is_success:
                 return SUCCESS
@@ -301,6 +310,7 @@ class Scheduler:
             try:
                 plugin.post_bind(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
+                count_caught(Boundary.PLUGIN)
                 _log.exception("plugin_failed", plugin=plugin.name, point="PostBind", pod=pod.key)
         self._measure(attempt, "PostBind", Code.SUCCESS, began)
 
@@ -336,6 +346,7 @@ class Scheduler:
             try:
                 plugin.unreserve(attempt.record.state, pod, attempt.node_name)
             except Exception:  # noqa: BLE001  a plugin call; the others must still give back
+                count_caught(Boundary.PLUGIN)
                 _log.exception("plugin_failed", plugin=plugin.name, point="Unreserve", pod=pod.key)
         self._measure(attempt, "Unreserve", Code.SUCCESS, began)
         self._around.cache.forget_pod(pod.uid)

@@ -69,6 +69,13 @@ class BindingWriter:
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
         """Bind the pod; returns when the outcome is certain, however long that takes."""
+        began = self._clock.monotonic()
+        status = await self._bind(pod, node_name)
+        result = "success" if status.is_success else "error"
+        self._observations.async_api_call("pod_binding", result, self._clock.monotonic() - began)
+        return status
+
+    async def _bind(self, pod: Pod, node_name: str) -> Status:
         meta = pod.metadata
         backoff: Backoff | None = None
         server_errors = 0
@@ -78,7 +85,8 @@ class BindingWriter:
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
-                _log.info("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
+                # Each try of each worker, while the API server is away: who watches over that tells it once a minute.
+                _log.debug("bind_not_sent", pod=pod.key, node=node_name, err=str(failure))
             except ClientError as failure:
                 asked = _seconds_asked_for(failure)
                 doubt = doubt or _leaves_doubt(failure)

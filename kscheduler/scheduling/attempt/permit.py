@@ -13,6 +13,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitPlugin, PermitResult
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.state.waiting_pods import HeldPod
 
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
@@ -36,6 +37,7 @@ def _ask_one(plugin: PermitPlugin, state: CycleState, pod: PodInfo, node_name: s
     try:
         return plugin.permit(state, pod, node_name)
     except Exception as failure:  # noqa: BLE001  a plugin call
+        count_caught(Boundary.PLUGIN)
         return PermitResult(error(str(failure), fault=Fault.BUG))
 
 

@@ -10,12 +10,16 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
+from kscheduler.client.errors import ClientError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreBindPlugin, PreFlightResult
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
+OUTSIDE: Final = (ClientError, OSError)
+"""What a plugin that writes may raise because the other end is down: no bug. (A timeout is an OSError.)"""
 _MISPLACED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 
 
@@ -60,6 +64,7 @@ def _pre_flight(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_nam
     try:
         answer = plugin.pre_bind_pre_flight(state, pod, node_name)
     except Exception as failure:  # noqa: BLE001  a plugin call
+        count_caught(Boundary.PLUGIN)
         return PreFlightResult(error(str(failure), fault=Fault.BUG))
     return answer if isinstance(answer, PreFlightResult) else PreFlightResult(answer)
 
@@ -145,6 +150,8 @@ async def _run_one(plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_
     try:
         status = await plugin.pre_bind(state, pod, node_name)
     except Exception as failure:  # noqa: BLE001  a plugin call; what it talks to may be down, which is no bug
+        if not isinstance(failure, OUTSIDE):
+            count_caught(Boundary.PLUGIN)
         status = error(str(failure))
     return status if status.is_success else _failed(plugin, status)
 

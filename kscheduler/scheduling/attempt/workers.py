@@ -15,6 +15,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
@@ -100,6 +101,7 @@ class Workers:
             try:
                 await self._work_on_one()
             except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
+                count_caught(Boundary.WORKER)
                 _log.exception("worker_failed")
 
     def _has_work(self) -> bool:
@@ -132,6 +134,7 @@ class Workers:
         try:
             return self._scheduler.decide(queued)
         except Exception as failure:  # noqa: BLE001  the worker: one pod must never end it
+            count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
 
@@ -140,6 +143,7 @@ class Workers:
         try:
             await self._scheduler.bind(attempt)
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            count_caught(Boundary.POD_TASK)
             _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
         self._limit.answered(self._clock.monotonic() - began, period)
@@ -151,6 +155,7 @@ class Workers:
                 self._released.append(attempt)
                 self.wake()
         except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            count_caught(Boundary.POD_TASK)
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
 

@@ -11,7 +11,7 @@ that no cycle would take, is not kept: the pod is then judged without columns, a
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,6 +27,8 @@ _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 FEW_ROWS: Final = 8
 """So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
 _KEPT_AMOUNTS: Final = 1024
+_BYTES_PER_AMOUNT: Final = 100
+"""Of an answer by amounts: a place in the dict at two thirds full, and the number of the amounts."""
 
 
 class UnkeepableError(Exception):
@@ -101,6 +103,18 @@ class _Column:
             told = answers.tolist() if answers is not None else [0] * len(rows)
             self._by_amounts.update(zip(map(nodes.amounts_at, rows.tolist()), told, strict=True))
 
+    @property
+    def bytes(self) -> int:
+        """What it takes, but for what every column does."""
+        answers = 0 if self._by_amounts is None else len(self._by_amounts) * _BYTES_PER_AMOUNT
+        array = self._array
+        return answers if array is None else answers + array.nbytes
+
+    @property
+    def _array(self) -> NDArray[Any] | None:
+        """The answers by row."""
+        raise NotImplementedError
+
     def answers_for(self, seen: int, amounts: Sequence[int]) -> list[int] | None:
         """What it says of rows with these amounts, if nothing else has changed since `seen` and all are known."""
         if self._by_amounts is None or self._seen != seen:
@@ -125,6 +139,10 @@ class FilterColumn(_Column):
         self.plugin = plugin
         self.codes: NDArray[np.int64] | None = None
         """Over the table's capacity; `None` where all live rows pass."""
+
+    @property
+    def _array(self) -> NDArray[Any] | None:
+        return self.codes
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Ask about the rows that have changed. Raises what the plugin raises."""
@@ -175,6 +193,10 @@ class ScoreColumn(_Column):
         self.version = 0
         """Moves with every answer that may have changed."""
 
+    @property
+    def _array(self) -> NDArray[Any] | None:
+        return self.points
+
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
         """Ask about the rows that have changed. Raises what the plugin raises, and `UnkeepableError`."""
         rows = self._stale(nodes)
@@ -224,6 +246,13 @@ class Answers:
         self.score: ScoreColumn | None = None
         self.skips_filter = False
         """Whether its PreFilter said so."""
+        self.users = 0
+        """How many classes share it."""
+
+    @property
+    def bytes(self) -> int:
+        """What its columns take, to each of the classes that share it."""
+        return sum(one.bytes for one in (self.filter, self.score) if one is not None) // max(1, self.users)
 
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)

@@ -8,7 +8,7 @@ are unknown here: rows that carry them are judged again for the pod, on forks (`
 success (a PreFilter that rejects or narrows, an exception, points out of bounds) leaves the pod to the cycle without
 columns, so that there is one place where such things are told.
 
-Memory is bounded: the classes not asked about for longest go first.
+Memory is bounded, by the size of the cluster: the classes not asked about for longest go first.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -19,6 +19,7 @@ from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, needs_volumes, reads_spec_only
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_columns import (
     Answers,
     FilterColumn,
@@ -33,21 +34,36 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 BUDGET_BYTES: Final = 256 * 2**20
-"""For all profiles; a class takes about 40 bytes a row: 300 KiB at 5,000 nodes, 5 MiB at 100,000. On top of it come the
-answers by amounts, at most 150 KiB a class."""
+"""At most, for all profiles; a class takes 10 KiB at 200 nodes, some 250 KiB at 5,000, and 4 MiB at 100,000."""
+_LEAST_BYTES: Final = 2 * 2**20
+_BYTES_PER_NODE: Final = 32 * 2**10
+_BYTES_PER_POD: Final = 2 * 2**10
+"""Below that the budget follows the cluster: most classes that fill it are of releases and Jobs that are gone, and what
+is kept of those may not outweigh the nodes (20 to 30 KiB each, their rows included) and pods (4 KiB) that are there."""
 
 
 class ClassEngine:
     """The classes of one profile over one cache."""
 
     def __init__(
-        self, profile: Profile, view: Cache, *, tells_all: bool = False, budget_bytes: int = BUDGET_BYTES
+        self,
+        profile: Profile,
+        view: Cache,
+        *,
+        tells_all: bool = False,
+        budget_bytes: int = BUDGET_BYTES,
+        engines: int = 1,
     ) -> None:
-        """`tells_all`: records of pods that found a node hold rejections and each plugin's points, too."""
+        """`tells_all`: records of pods that found a node hold rejections and each plugin's points, too.
+
+        `engines`: how many share the budget.
+        """
         self._profile = profile
         self._nodes = view.nodes
         self._tells_all = tells_all
-        self._budget_bytes = budget_bytes
+        self._most_bytes = budget_bytes
+        self._engines = engines
+        self._budget_bytes = self._room()
         signers = _signers(profile)
         self._by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
         self._others = [plugin for plugin in signers if not reads_spec_only(plugin)]
@@ -64,13 +80,19 @@ class ClassEngine:
 
     @property
     def bytes(self) -> int:
-        """What the classes take at most."""
+        """What the classes take: as counted when they were last asked for the 2nd, 4th, 8th ... or each 64th time."""
         return self._bytes
+
+    @property
+    def budget_bytes(self) -> int:
+        """What they may take, as of the last class that was learned."""
+        return self._budget_bytes
 
     def known(self, pod: PodInfo, tally: Tally) -> KnownClass | None:
         """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
         if self._shape != self._shape_of(self._nodes):
             self.forget_all()
+        known: KnownClass | None = None
         try:
             name = self._signatures(pod)
             if UNSIGNABLE in name:
@@ -80,7 +102,13 @@ class ClassEngine:
                 known = self._learn(pod, name, tally)
             self._bytes -= known.bytes
             known.refresh(pod, self._nodes, tally)
+            known.asked += 1
+            if not known.asked & (known.asked - 1) or not known.asked & 63:
+                known.count_bytes()
         except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
+            if known is not None:
+                _let_go(known)
+            count_caught(Boundary.PLUGIN)
             return None
         self._keep(name, known)
         return known
@@ -106,9 +134,17 @@ class ClassEngine:
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
         while self._classes and self._bytes + known.bytes > self._budget_bytes:
-            self._bytes -= self._classes.pop(next(iter(self._classes))).bytes
+            oldest = self._classes.pop(next(iter(self._classes)))
+            self._bytes -= oldest.bytes
+            _let_go(oldest)
         self._classes[name] = known
         self._bytes += known.bytes
+
+    def _room(self) -> int:
+        """The budget for a cluster of this size."""
+        nodes = self._nodes
+        follows = _LEAST_BYTES + len(nodes) * _BYTES_PER_NODE + int(nodes.pod_count.sum()) * _BYTES_PER_POD
+        return min(self._most_bytes, min(follows, BUDGET_BYTES) // self._engines)
 
     @staticmethod
     def _shape_of(nodes: NodeTable) -> tuple[int, int]:
@@ -120,12 +156,15 @@ class ClassEngine:
     def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: Tally) -> KnownClass:
         """A class that was not known. Raises what plugins raise, and `UnkeepableError`."""
         profile = self._profile
+        self._budget_bytes = self._room()
         answers = {
             plugin.name: self._answers_of(plugin, signature, pod, tally)
             for plugin, signature in zip(self._signers, name[:-1], strict=True)
         }
         idle = self._needing_volumes if not pod.pod.spec.volumes else frozenset[str]()
         dealt_with = answers.keys() | idle
+        for its in answers.values():
+            its.users += 1
         weighted = ((answers[one.plugin.name].score, one.weight) for one in profile.score if one.plugin.name in answers)
         return KnownClass(
             answers=tuple(answers.values()),
@@ -160,6 +199,12 @@ class ClassEngine:
             answers.score = ScoreColumn(plugin, answers.state, nodes)
         self._answers[plugin.name, signature] = answers
         return answers
+
+
+def _let_go(known: KnownClass) -> None:
+    """The class is dropped: what it shared costs the others more from now on."""
+    for answers in known.answers:
+        answers.users -= 1
 
 
 def _steps(

@@ -31,10 +31,8 @@ from kscheduler.scheduling.classes.normalized_points import NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
 
-_OWN_BYTES: Final = 10_240
-"""What a class takes on a cluster without nodes."""
-_LEADERS_BYTES: Final = 20
-"""A row, at most."""
+_OWN_BYTES: Final = 6144
+"""What a class takes on a cluster without nodes: its objects, and those of its name and its plugins' states."""
 
 Changed = Rows | list[int]
 """Row numbers, ascending; plain ones where there are few."""
@@ -53,10 +51,9 @@ class Stretch:
         self._passing: Rows | None = None
 
     @property
-    def bytes_per_row(self) -> int:
-        """What its arrays take."""
-        codes = sum(8 for column in self.columns if column.codes is not None)
-        return codes if self._alive is None else codes + 9
+    def bytes(self) -> int:
+        """What its arrays take, those of its columns aside."""
+        return sum(one.nbytes for one in (self._alive, self._passing) if one is not None)
 
     def update(self, nodes: NodeTable, rows: Rows | None) -> bool:
         """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too.
@@ -207,7 +204,9 @@ class KnownClass:
     _groups: list["_Group"] = field(default_factory=list)
     _states: tuple[CycleState, ...] = ()
     bytes: int = 0
-    """What its arrays take, those that it shares with other classes included."""
+    """What it took when `count_bytes` was last called, with its share of what it has in common with others."""
+    asked: int = 0
+    """How often it was asked for."""
 
     def __post_init__(self) -> None:
         self._states = tuple(one.state for one in self.answers)
@@ -241,7 +240,7 @@ class KnownClass:
         stretches = [step for step in self.steps if isinstance(step, Stretch)]
         for step in stretches:
             if step.update_few(nodes, rows):
-                self.bytes = self._count_bytes()
+                self.count_bytes()
         scores = [(one.points, weight) for one, weight in self.scores if not (one.normalizes or one.is_zero)]
         for row in rows:
             points = base[row] = sum([points.item(row) * weight for points, weight in scores])
@@ -265,13 +264,15 @@ class KnownClass:
                 summed = summed + column.points.take(rows).astype(np.int64) * weight
         self._base[rows] = summed
         if is_larger:
-            self.bytes = self._count_bytes()
+            self.count_bytes()
 
-    def _count_bytes(self) -> int:
-        rows = 0 if self._base is None else len(self._base)
-        stretches = sum(step.bytes_per_row for step in self.steps if isinstance(step, Stretch))
-        scores = sum(16 if column.normalizes else 1 for column, _ in self.scores)
-        return _OWN_BYTES + rows * (8 + stretches + scores + _LEADERS_BYTES)
+    def count_bytes(self) -> None:
+        """Take stock: arrays are made when somebody first needs them, and answers by amounts are added one by one."""
+        parts = sum(one.bytes for one in self.answers)
+        parts += sum(one.bytes for one in self._normalized)
+        parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
+        base = 0 if self._base is None else self._base.nbytes
+        self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""

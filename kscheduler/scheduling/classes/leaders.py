@@ -46,6 +46,12 @@ class Leaders:
         """Their name hashes. Shared, likewise."""
         return self._hashes[: self._count]
 
+    @property
+    def bytes(self) -> int:
+        """What its arrays take."""
+        places = 0 if self._place_of is None else self._place_of.nbytes
+        return self._rows.nbytes + self._hashes.nbytes + places
+
     def forget(self) -> None:
         """Too much has changed."""
         self._count = 0

@@ -54,6 +54,11 @@ class NormalizedPoints:
         known = self._feasible
         return feasible is known or (known is not None and np.array_equal(feasible, known))
 
+    @property
+    def bytes(self) -> int:
+        """What its arrays take; the feasible rows are mostly the class's own."""
+        return 0 if self._points is None else self._points.nbytes
+
     def is_flat(self, points: Scores | int) -> bool:
         """Whether what `at` gave is the same for all."""
         if isinstance(points, int):

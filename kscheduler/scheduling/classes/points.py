@@ -6,6 +6,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
 
 
@@ -14,6 +15,7 @@ def raw_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: Node
     try:
         return plugin.score(state, pod, nodes, rows)
     except Exception as error:
+        count_caught(Boundary.PLUGIN)
         raise PluginFailure(f'running Score plugins: plugin "{plugin.name}" failed with: {error}') from error
 
 
@@ -34,6 +36,7 @@ def _normalized(plugin: NormalizingPlugin, state: CycleState, pod: PodInfo, rows
     try:
         return plugin.normalize(state, pod, rows, points)
     except Exception as error:
+        count_caught(Boundary.PLUGIN)
         raise PluginFailure(
             f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
         ) from error

@@ -18,7 +18,8 @@ from weakref import WeakValueDictionary
 
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.missing_rules import held_status
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.nominator import Nominator
@@ -70,17 +71,19 @@ class Signatures:
             parts = [sign(pod) for sign in signers if sign is not None]
             return None if UNSIGNABLE in parts else self._interned((plugins, _own(pod), *parts))
         except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+            count_caught(Boundary.PLUGIN)
             return None
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
-        if profile is None or signers is None or not held_status(pod, profile.enabled).is_success:
+        if profile is None or signers is None or _is_held(pod, profile):
             return None
         try:
             parts = [sign(pod) for sign in signers]
             return None if UNSIGNABLE in parts else self._interned((_own(pod), *parts))
         except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+            count_caught(Boundary.PLUGIN)
             return None
 
     def _interned(self, signature: Hashable) -> PodClass:
@@ -88,6 +91,13 @@ class Signatures:
         if known is None:
             known = self._classes[signature] = PodClass(signature)
         return known
+
+
+def _is_held(pod: PodInfo, profile: Profile) -> bool:
+    """Whether the pod, or preemption for it, waits for a rule that is not built: no plugin signs that."""
+    if not held_status(pod, profile.enabled, profile.extenders).is_success:
+        return True
+    return bool(profile.extenders) and not preemption_status(pod, profile.extenders).is_success
 
 
 def _own(pod: PodInfo) -> Hashable:

@@ -22,6 +22,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_columns import is_matter_of_row
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.nominations import (
@@ -148,6 +149,7 @@ class Filters:
         try:
             codes = _one_per_row(plugin.filter(state, self.pod, nodes, rows), rows)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}') from error
         self.tally.evaluated("Filter", plugin.name, len(rows))
         return codes
@@ -179,6 +181,7 @@ class Filters:
         try:
             signatures = tuple(plugin.sign(self.pod) for plugin in plugins)
         except Exception:  # noqa: BLE001  a plugin call: the pod is judged by itself
+            count_caught(Boundary.PLUGIN)
             return None
         if UNSIGNABLE in signatures:
             return None

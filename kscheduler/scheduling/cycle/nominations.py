@@ -21,6 +21,7 @@ from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 
@@ -79,6 +80,7 @@ def move(
         try:
             plugin.move_pods(state, pod, moved, nodes)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             called = "AddPod" if moved.by > 0 else "RemovePod"
             raise PluginFailure(f'running {called} on PreFilter plugin "{plugin.name}": {error}') from error
 
@@ -96,6 +98,7 @@ def count_in(
         try:
             plugin.add_pod(state, pod, added, nodes, row)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running AddPod on PreFilter plugin "{plugin.name}": {error}') from error
 
 
@@ -112,4 +115,5 @@ def count_out(
         try:
             plugin.remove_pod(state, pod, removed, nodes, row)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running RemovePod on PreFilter plugin "{plugin.name}": {error}') from error

@@ -7,16 +7,21 @@
     anything else          it ends there, with the error's text (Skip too, Q19)
 
 Whatever comes of it, the attempt has failed: the pod is tried again when room has been made. A profile without such
-plugins takes back whatever nomination the pod has.
+plugins takes back whatever nomination the pod has. DefaultPreemption is not asked where an extender would have a say.
 """
 
-from typing import Protocol
+from typing import Final, Protocol
 
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
-from kscheduler.framework.status import Code, Fault, Status, error
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+
+_ASKS_EXTENDERS: Final = "DefaultPreemption"
+"""The plugin that shows its candidates to extenders."""
 
 
 class Watch(Protocol):
@@ -48,7 +53,8 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     first = ""
     nominated: str | None = None
     for plugin in profile.post_filter:
-        result = _asked(plugin, record, nodes)
+        held = preemption_status(record.pod, profile.extenders) if plugin.name == _ASKS_EXTENDERS else SUCCESS
+        result = _asked(plugin, record, nodes) if held.is_success else PostFilterResult(held)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
@@ -66,4 +72,5 @@ def _asked(plugin: PostFilterPlugin, record: SchedulingRecord, nodes: NodeTable)
     try:
         return plugin.post_filter(record.state, record.pod, nodes, record.diagnosis)
     except Exception as failure:  # noqa: BLE001  a plugin call
+        count_caught(Boundary.PLUGIN)
         return PostFilterResult(error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))

@@ -22,6 +22,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import KnownClass
 from kscheduler.scheduling.classes.leaders import Leaders
@@ -181,7 +182,7 @@ def _filter(
     engine: ClassEngine | None,
 ) -> KnownClass | None:
     """Returns what is known of the pod's class, where that can be used for scoring, too."""
-    record.status = held_status(record.pod, profile.enabled)
+    record.status = held_status(record.pod, profile.enabled, profile.extenders)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
         return None
@@ -242,6 +243,7 @@ def _pre_filter(
         try:
             result = plugin.pre_filter(record.state, record.pod, nodes)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {error}') from error
         status = result.status
         watch.evaluated("PreFilter", plugin.name, nodes=0 if status.is_skip else 1)
@@ -278,6 +280,7 @@ def _pre_score(
         try:
             status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
         except Exception as error:
+            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}') from error
         watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:

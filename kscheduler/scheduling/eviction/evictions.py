@@ -35,6 +35,7 @@ from kscheduler.client.errors import ClientError
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
 from kscheduler.state.nominator import Nominator
@@ -189,6 +190,7 @@ class AsyncEvictions:
             async with self._turns:
                 succeeded = await self._make_room(preemption, victims, entry)
         except Exception:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+            count_caught(Boundary.POD_TASK)
             _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
         finally:
             self._close(entry)

@@ -29,6 +29,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.client.events import EventRecorder
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.failures.pending_patches import PendingPatches, PodPatch
 
 _log = get_logger(__name__)
@@ -77,13 +78,18 @@ class StatusWriter:
         *,
         clock: Clock = REAL_CLOCK,
         is_busy: Callable[[], bool] = lambda: False,
+        on_call: Callable[[str, float], None] = lambda _result, _seconds: None,
     ) -> None:
-        """`pod_of`: the pod by its key, as the watch last showed it. `is_busy`: the binds need all there is."""
+        """`pod_of`: the pod by its key, as the watch last showed it. `is_busy`: the binds need all there is.
+
+        `on_call` is told of each request: `success` or `error`, and its seconds.
+        """
         self._patcher = patcher
         self._recorder = recorder
         self._pod_of = pod_of
         self._clock = clock
         self._is_busy = is_busy
+        self._on_call = on_call
         self._patches = PendingPatches(self._newest, clock.monotonic())
         self._answers: OrderedDict[str, Pod] = OrderedDict()
         self._requests = TaskSet("status", clock)
@@ -141,7 +147,7 @@ class StatusWriter:
         try:
             newest = self._newest(pod.key)
             known = newest if newest is not None and newest.metadata.uid == patch.uid else pod
-            answer = await self._patcher.patch_status(known, condition, nominated_node_name)
+            answer = await self._sent_to_server(known, condition, nominated_node_name)
         except UndecodableError:
             return True
         finally:
@@ -214,7 +220,7 @@ class StatusWriter:
         if pod is None or pod.metadata.uid != patch.uid:
             return True
         try:
-            answer = await self._patcher.patch_status(pod, patch.condition, patch.nominated_node_name)
+            answer = await self._sent_to_server(pod, patch.condition, patch.nominated_node_name)
         except UndecodableError:
             self._sent += 1  # it is done; that the answer cannot be read is for the watch to deal with
         except ClientError as failure:
@@ -225,8 +231,24 @@ class StatusWriter:
             self._outage.reset()
         return True
 
+    async def _sent_to_server(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """What the patcher answers; each request is counted, and a word that needs none is not."""
+        began = self._clock.monotonic()
+        try:
+            answer = await self._patcher.patch_status(pod, condition, nominated_node_name)
+        except ClientError:
+            self._on_call("error", self._clock.monotonic() - began)
+            raise
+        except UndecodableError:
+            self._on_call("success", self._clock.monotonic() - began)
+            raise
+        if answer is not pod:
+            self._on_call("success", self._clock.monotonic() - began)
+        return answer
+
     def _on_bug(self, name: str, failure: BaseException) -> None:
         self._dropped += 1
+        count_caught(Boundary.POD_TASK)
         _log.error("status_patch_failed", pod=name, exc_info=failure)
 
     # --- what went wrong ----------------------------------------------------------------------------------------------

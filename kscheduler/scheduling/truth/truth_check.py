@@ -15,6 +15,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.aio.slices import Slicer
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.truth.truth import Comparer, Drift, Mender, Subject
 
 _log = get_logger(__name__)
@@ -116,6 +117,7 @@ class TruthCheck:
         try:
             self._mender.mend(drift)
         except Exception:  # noqa: BLE001  an event handler: one object's failure, and the check must go on
+            count_caught(Boundary.EVENT_HANDLER)
             _log.exception("cache_drift_not_mended", kind=drift.kind, object=drift.name, what=drift.what.value)
         left = self._comparer.look(subject)
         if left is not None and left.what is drift.what and drift.is_mendable:

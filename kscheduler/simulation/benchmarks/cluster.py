@@ -75,6 +75,14 @@ class StandIn:
         metadata = _replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
         self._modify(PODS, _replace(pod, metadata=metadata))
 
+    def show(self, kind: Kind, obj: KubeObject) -> None:
+        """A newer version of an object, as somebody else has written it; its version is its own."""
+        self._events.append((kind, WatchEvent("MODIFIED", obj)))
+
+    def change(self, kind: Kind, obj: KubeObject) -> None:
+        """The same, and its version comes from here, as those of all that the scheduler writes."""
+        self._modify(kind, obj)
+
     def _modify(self, kind: Kind, obj: Any) -> Any:
         """Give a changed object its version, and show it."""
         self._version += 1

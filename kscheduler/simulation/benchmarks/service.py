@@ -9,7 +9,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, WORKLOAD_KINDS, Kind
 from kscheduler.client.events import EventRecorder
 from kscheduler.config.loader import default_configuration
@@ -57,14 +57,15 @@ class CountedEvents(EventRecorder):
 class ServiceInProcess:
     """A scheduler without a network; nothing in it runs by itself but the conditions' tasks."""
 
-    def __init__(self, cluster: StandIn) -> None:
+    def __init__(self, cluster: StandIn, *, clock: Clock = REAL_CLOCK, events: EventRecorder | None = None) -> None:
+        """`events`: who records them; by default they are counted."""
         self.cluster = cluster
-        self.clock = REAL_CLOCK
+        self.clock = clock
         self.observations = Observations()
         self.cache = Cache()
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind()
-        self.events = CountedEvents()
+        self.events = CountedEvents() if events is None else events
         self.reporter = Reporter(self.events)
         self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=self.clock)
         self.evictions = self._build_evictions()

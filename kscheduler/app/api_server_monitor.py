@@ -1,0 +1,72 @@
+"""Looks once a second how the API server is, says so in the log, and asks it something when nobody else does.
+
+`client.reachability` and `informers.resource_troubles` know what there is to say; here are the clock, the log and the
+question: `GET /readyz`, which every identity may ask (`system:public-info-viewer`), which looks at etcd too, and whose
+refusal is an answer as well. It goes over the Events' connections, so that binds that hang do not hold it up.
+"""
+
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.aio.tasks import TaskSet
+from kscheduler.client.errors import ClientError
+from kscheduler.client.reachability import APIServerReachability, Line
+from kscheduler.client.rest import APIClient
+from kscheduler.informers.factory import InformerFactory
+from kscheduler.informers.resource_troubles import ResourceTroubles
+from kscheduler.logs import get_logger
+
+_log = get_logger("api-server")
+
+LOOK_SECONDS: Final = 1.0
+PROBE_PATH: Final = "/readyz"
+PROBE_SECONDS: Final = 5.0
+
+
+class APIServerMonitor:
+    """The service that watches over the talk with the API server."""
+
+    def __init__(
+        self, reachability: APIServerReachability, client: APIClient, informers: InformerFactory, clock: Clock
+    ) -> None:
+        """`client` must report to `reachability`: its answers are what the probe is for."""
+        self._reachability = reachability
+        self._client = client
+        self._informers = informers
+        self._clock = clock
+        self._resources = ResourceTroubles()
+        self._probes = TaskSet("api-server", clock)
+        self._probed_at = float("-inf")
+
+    async def run(self) -> None:
+        """Look until cancelled."""
+        try:
+            while True:
+                self.look()
+                await self._clock.sleep(LOOK_SECONDS)
+        finally:
+            await self._probes.cancel_all()
+
+    def look(self) -> None:
+        """Say what there is to say, and ask if it is time."""
+        now = self._clock.monotonic()
+        for line in self._reachability.lines(now):
+            _write(line)
+        in_trouble = self._reachability.is_in_trouble(now)
+        for line in self._resources.lines(self._informers.problems(), now, is_all_in_trouble=in_trouble):
+            _write(line)
+        interval = self._reachability.probe_interval(now)
+        if interval is not None and now - self._probed_at >= interval and not self._probes.statistics().running:
+            self._probed_at = now
+            self._probes.spawn("probe", self._probe())
+
+    async def _probe(self) -> None:
+        try:
+            await self._client.get(PROBE_PATH, retries=0, timeout_seconds=PROBE_SECONDS, accept="*/*")
+        except ClientError:
+            return  # the client has told it already
+
+
+def _write(line: Line) -> None:
+    write = {"error": _log.error, "warning": _log.warning, "info": _log.info}[line.level]
+    write(line.message, **line.fields)

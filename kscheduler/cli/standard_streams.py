@@ -1,0 +1,20 @@
+"""Makes sure that standard input, output and error exist.
+
+A daemon may be started with them closed. Python then has `None` for them, and the next three files that are opened get
+their numbers: what anybody writes to standard error would go into the API server's connection.
+"""
+
+import os
+import sys
+
+
+def open_missing() -> None:
+    """Put the null device in the place of each that is closed. To be called before anything is opened."""
+    for descriptor in (0, 1, 2):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  # for the life of the process
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

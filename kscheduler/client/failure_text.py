@@ -1,0 +1,63 @@
+"""Why there was no answer, in the words of whoever has to mend it.
+
+The problem: what asyncio, OpenSSL and aiohttp say of a failed connection is for programmers: `Connect call failed
+('10.0.0.1', 6443)`, `[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)`, `ssl:<ssl.SSLContext object at
+0x7f...>`. Here each of them becomes a few words that hold on every Python; what is not known keeps its own text.
+"""
+
+import errno
+import os
+import socket
+import ssl
+
+import aiohttp
+
+_TLS_REASONS = {
+    "WRONG_VERSION_NUMBER": "what listens there does not speak TLS: is it http rather than https?",
+    "HTTP_REQUEST": "what listens there does not speak TLS: is it http rather than https?",
+    "TLSV1_ALERT_PROTOCOL_VERSION": "the server and this machine have no TLS version in common",
+    "UNSUPPORTED_PROTOCOL": "the server and this machine have no TLS version in common",
+    "TLSV13_ALERT_CERTIFICATE_REQUIRED": "the server demands a client certificate",
+    "SSLV3_ALERT_BAD_CERTIFICATE": "the server does not accept the client certificate",
+    "TLSV1_ALERT_UNKNOWN_CA": "the server does not know the authority of the client certificate",
+    "SSLV3_ALERT_CERTIFICATE_EXPIRED": "the client certificate has expired",
+}
+"""OpenSSL's reasons that a wrong kubeconfig causes."""
+
+
+def failure_text(error: BaseException) -> str:
+    """A few words without addresses of objects, source lines or error numbers."""
+    match error:
+        case aiohttp.ClientConnectorError():  # the certificate's and the DNS failure are kinds of it
+            return f"no connection to {error.host}:{error.port}: {failure_text(error.os_error)}"
+        case aiohttp.ClientConnectorCertificateError():
+            return f"no connection to {error.host}:{error.port}: {failure_text(error.certificate_error)}"
+        case ssl.SSLCertVerificationError():
+            return f"the server's certificate is not trusted: {_verification(error)}"
+        case ssl.SSLError():
+            return _TLS_REASONS.get(error.reason or "", f"TLS failed: {_reason(error)}")
+        case socket.gaierror():
+            return f"the host's name cannot be looked up: {_lowered(error.strerror)}"
+        case OSError() if error.errno is not None:
+            return _lowered(_system_text(error.errno) or str(error))
+        case TimeoutError():
+            return str(error) or "no answer in time"
+    return str(error) or type(error).__name__
+
+
+def _verification(error: ssl.SSLCertVerificationError) -> str:
+    return _lowered((error.verify_message or _reason(error)).rstrip("."))
+
+
+def _reason(error: ssl.SSLError) -> str:
+    return (error.reason or str(error)).replace("_", " ").lower()
+
+
+def _system_text(number: int) -> str:
+    """The system's sentence for an error number; asyncio puts one of its own with the address in its place."""
+    return os.strerror(number) if number in errno.errorcode else ""
+
+
+def _lowered(text: str | None) -> str:
+    """As the middle of a sentence: `connection refused`."""
+    return text[:1].lower() + text[1:] if text else ""

@@ -1,0 +1,145 @@
+"""Why a request got no good answer, and what an operator can do about it.
+
+The exceptions of sockets, resolvers, TLS and proxies are many; what a person has to look at is one of a dozen things.
+Here the first becomes the second: a `Cause`, which is a label of a metric too, and a sentence. Pure, and asked only
+about requests that have failed already.
+"""
+
+import socket
+import ssl
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import aiohttp
+
+from kscheduler.client.errors import APIError, CredentialsError
+from kscheduler.client.http1 import CutResponseError, MalformedResponseError
+
+
+class Cause(StrEnum):
+    """What kind of trouble it is; one label value each."""
+
+    REFUSED = "refused"
+    NAME = "name_not_resolved"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    BROKEN = "broken"
+    NOT_HTTP = "not_http"
+    PROXY = "proxy"
+    SERVER_ERROR = "server_error"
+    UNAUTHORIZED = "unauthorized"
+    CREDENTIALS = "no_credentials"
+    THROTTLED = "throttled"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosed:
+    """One failure, told to an operator."""
+
+    cause: Cause
+    text: str
+    """The error in one line."""
+    advice: str
+    """Where to look, or what to do."""
+
+
+ADVICE: Final = {
+    Cause.REFUSED: "nobody listens there: is kube-apiserver up, and are host and port of the kubeconfig right",
+    Cause.NAME: "the host name is not resolved: look at DNS, in a pod at its dnsPolicy and at CoreDNS",
+    Cause.TIMEOUT: "packets are lost or the API server hangs: look at firewalls, NetworkPolicies, routes and its load",
+    Cause.BROKEN: "connections are cut: look at the API server's log, and at load balancers in between",
+    Cause.NOT_HTTP: "what answers does not speak HTTP: is this the API server's port, and http or https as it wants it",
+    Cause.PROXY: "a proxy or load balancer answers for an API server that it does not reach: look at its backends",
+    Cause.SERVER_ERROR: "the API server answers and fails: look at its log, at its /readyz?verbose and at etcd",
+    Cause.UNAUTHORIZED: "the credentials are not accepted: renew token or client certificate, or check that the "
+    "service account exists; a rotated token file is read again by itself",
+    Cause.CREDENTIALS: "no credentials can be had: look at the token file or the exec plugin of the kubeconfig",
+    Cause.THROTTLED: "the API server asks for fewer requests: look at its priority levels "
+    "(flowcontrol.apiserver.k8s.io) and its load, or lower clientConnection.qps",
+}
+_TLS_ADVICE = (
+    ("certificate has expired", "the API server's certificate has expired: renew it, or check this machine's clock"),
+    ("not yet valid", "the API server's certificate is not valid yet: check this machine's clock"),
+    ("mismatch", "the certificate is for other names: use one of them, or set tls-server-name in the kubeconfig"),
+    ("not valid for", "the certificate is for other names: use one of them, or set tls-server-name in the kubeconfig"),
+    ("alert certificate expired", "our client certificate has expired: renew it in the kubeconfig"),
+    (
+        "alert",
+        "the API server does not accept our TLS client certificate: look at client-certificate in the kubeconfig",
+    ),
+    ("wrong version number", "the port does not speak TLS: http:// may be meant"),
+    ("verify failed", "the certificate is signed by another authority: check certificate-authority in the kubeconfig"),
+)
+_OTHER_TLS_ADVICE = "TLS with the API server fails: look at certificates and versions at both ends"
+_LONGEST_TEXT = 300
+_PROXY_CODES = frozenset((502, 503, 504))
+
+
+def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
+    """What a transport raised; `text` is the error as the caller tells it, if it says more than its own."""
+    chain = tuple(_chain(failure))
+    told = _one_line(text or str(failure) or type(failure).__name__)
+    for link in chain:
+        if isinstance(link, CredentialsError):
+            return Diagnosed(Cause.CREDENTIALS, told, ADVICE[Cause.CREDENTIALS])
+        if isinstance(link, ssl.SSLError | ssl.CertificateError | aiohttp.ClientSSLError):
+            return Diagnosed(Cause.TLS, told, _tls_advice(" ".join(str(one) for one in chain)))
+    cause = next((found for link in chain if (found := _cause_of(link)) is not None), None)
+    # uvloop tells an unknown host in words alone, and a timeout while connecting is raised without its cause.
+    if cause is None or cause is Cause.BROKEN:
+        cause = Cause.TIMEOUT if " within " in told else cause or Cause.BROKEN
+    return Diagnosed(cause, told, ADVICE[cause])
+
+
+def cause_of_refusal(error: APIError) -> Diagnosed | None:
+    """What a refusal says about the server: `None` where it has looked at the request, and so is well."""
+    if error.is_unauthorized:
+        cause = Cause.UNAUTHORIZED
+    elif error.is_too_many_requests:
+        cause = Cause.THROTTLED
+    elif not error.is_server_error:
+        return None
+    else:
+        is_foreign = not error.is_status and error.code in _PROXY_CODES
+        cause = Cause.PROXY if is_foreign else Cause.SERVER_ERROR
+    return Diagnosed(cause, _one_line(str(error)), ADVICE[cause])
+
+
+def _chain(failure: BaseException) -> Iterator[BaseException]:
+    link: BaseException | None = failure
+    for _ in range(10):  # an exception may be its own context
+        if link is None:
+            return
+        yield link
+        inner = getattr(link, "os_error", None)  # aiohttp keeps the socket's error there
+        if isinstance(inner, BaseException) and inner is not link:
+            yield inner
+        link = link.__cause__ or link.__context__
+
+
+def _cause_of(link: BaseException) -> Cause | None:
+    if isinstance(link, socket.gaierror | aiohttp.ClientConnectorDNSError):
+        return Cause.NAME
+    if isinstance(link, ConnectionRefusedError):
+        return Cause.REFUSED
+    if isinstance(link, TimeoutError):
+        return Cause.TIMEOUT
+    if isinstance(link, CutResponseError):
+        return Cause.BROKEN
+    if isinstance(link, MalformedResponseError | aiohttp.http_exceptions.HttpProcessingError):
+        return Cause.NOT_HTTP
+    if isinstance(link, OSError):
+        # happy eyeballs tells several refused addresses in one OSError without a number
+        return Cause.REFUSED if "Connect call failed" in str(link) or link.errno == 111 else Cause.BROKEN
+    return None
+
+
+def _tls_advice(text: str) -> str:
+    lowered = text.lower()
+    return next((advice for words, advice in _TLS_ADVICE if words in lowered), _OTHER_TLS_ADVICE)
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())[:_LONGEST_TEXT]

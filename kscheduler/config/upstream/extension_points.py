@@ -1,0 +1,32 @@
+"""The extension points of each in-tree plugin of Kubernetes 1.36, as its Go type implements them."""
+
+from collections.abc import Mapping
+from typing import Final
+
+IN_TREE_POINTS: Final[Mapping[str, frozenset[str]]] = {
+    "DefaultBinder": frozenset(("bind",)),
+    "DefaultPreemption": frozenset(("preEnqueue", "postFilter")),
+    "DynamicResources": frozenset(("preEnqueue", "preFilter", "filter", "postFilter", "score", "reserve", "preBind")),
+    "GangScheduling": frozenset(("preEnqueue", "permit")),
+    "ImageLocality": frozenset(("score",)),
+    "InterPodAffinity": frozenset(("preFilter", "filter", "preScore", "score")),
+    "NodeAffinity": frozenset(("preFilter", "filter", "preScore", "score")),
+    "NodeDeclaredFeatures": frozenset(("preFilter", "filter")),
+    "NodeName": frozenset(("filter",)),
+    "NodePorts": frozenset(("preFilter", "filter")),
+    "NodeResourcesBalancedAllocation": frozenset(("preScore", "score")),
+    "NodeResourcesFit": frozenset(("preFilter", "filter", "preScore", "score", "placementScore")),
+    "NodeUnschedulable": frozenset(("filter",)),
+    "NodeVolumeLimits": frozenset(("preFilter", "filter")),
+    "PodGroupPodsCount": frozenset(("placementScore",)),
+    "PodTopologySpread": frozenset(("preFilter", "filter", "preScore", "score")),
+    "PrioritySort": frozenset(("queueSort",)),
+    "SchedulingGates": frozenset(("preEnqueue",)),
+    "TaintToleration": frozenset(("filter", "preScore", "score")),
+    "TopologyPlacementGenerator": frozenset(("placementGenerate",)),
+    "VolumeBinding": frozenset(("preFilter", "filter", "preScore", "score", "reserve", "preBind")),
+    "VolumeRestrictions": frozenset(("preFilter", "filter")),
+    "VolumeZone": frozenset(("preFilter", "filter")),
+}
+"""By plugin, in the configuration's words. What a plugin has upstream a configuration may name, also where the plugin
+of the same name here has nothing to do there."""

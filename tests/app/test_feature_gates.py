@@ -1,0 +1,52 @@
+"""Feature gates reach the plugins of a running service, and those of a what-if."""
+
+import pytest
+
+from kscheduler.app import Options
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.tolerations import COMPARISON_OPERATORS
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.state.cache import Cache
+from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.scenario import ClusterObjects
+from tests.app.running import node_of, put, running, until
+from tests.builders import Tree, node_tree, pod_tree
+
+ON = parse_feature_gates(f"{COMPARISON_OPERATORS}=true")
+LONG: Tree = {"tolerations": [{"key": "minutes-left", "operator": "Gt", "value": "30", "effect": "NoSchedule"}]}
+
+
+def ends_in(minutes: int) -> Tree:
+    return {"taints": [{"key": "minutes-left", "value": str(minutes), "effect": "NoSchedule"}]}
+
+
+@pytest.mark.parametrize("is_on", [True, False], ids=["on", "off"])
+async def test_a_toleration_compares_numbers_where_the_gate_is_on(is_on: bool) -> None:
+    """Also after the change of a taint that lets the pod in: the hint compares as the filter does."""
+    gates = ON if is_on else parse_feature_gates("")
+    async with EmbeddedAPIServer() as server:
+        put(server, "nodes", node_tree("short", spec=ends_in(5)))
+        put(server, "pods", pod_tree("patient", **LONG))
+        options = Options(default_configuration(gates=gates), bind_address="127.0.0.1", port=0)
+        async with running(server, options):
+            await until(server, lambda: "untolerated taint" in condition(server, "patient"))
+            put(server, "nodes", node_tree("short", spec=ends_in(60)))
+            if is_on:
+                await until(server, lambda: node_of(server, "patient") == "short")
+            else:
+                put(server, "pods", pod_tree("plain", tolerations=[{"operator": "Exists"}]))
+                await until(server, lambda: node_of(server, "plain") == "short")
+                assert node_of(server, "patient") == ""
+
+
+def condition(server: EmbeddedAPIServer, name: str) -> str:
+    record = server.store.get("pods", "default", name)
+    assert record is not None
+    conditions = record.value.get("status", {}).get("conditions", [])
+    return "; ".join(one.get("message", "") for one in conditions)
+
+
+def test_a_what_if_knows_the_gates_of_its_configuration() -> None:
+    assert COMPARISON_OPERATORS in handle_over(Cache(), ClusterObjects(), ON).features
+    assert COMPARISON_OPERATORS not in handle_over(Cache(), ClusterObjects()).features

@@ -1,0 +1,163 @@
+"""What signals and lost standard streams do to the service as a process."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.apiserver.faults import Fault
+from tests.app.running import node_of, put, until
+from tests.builders import node_tree, pod_tree
+
+REPOSITORY = Path(__file__).parents[2]
+SECONDS = 40.0
+
+
+class Running:
+    """A scheduler's process, and what it has logged."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self.process = process
+        self.lines: list[str] = []
+
+    async def until_said(self, word: str) -> str:
+        """Read its log up to a line with this word; the line."""
+        assert self.process.stderr is not None
+        async with asyncio.timeout(SECONDS):
+            while raw := await self.process.stderr.readline():
+                self.lines.append(raw.decode())
+                if word in self.lines[-1]:
+                    return self.lines[-1]
+        raise AssertionError(f"it ended without {word}: {''.join(self.lines[-5:])}")
+
+    async def end(self) -> tuple[int, list[str]]:
+        """Its exit code, and the messages of the rest of its log."""
+        async with asyncio.timeout(SECONDS):
+            _, rest = await self.process.communicate()
+            lines = (rest or b"").decode().splitlines()
+            return self.process.returncode or 0, [
+                json.loads(one)["msg"] if one.startswith("{") else one for one in lines
+            ]
+
+
+@asynccontextmanager
+async def scheduler(
+    server: EmbeddedAPIServer, preexec: Callable[[], None] | None = None, stderr: int | None = subprocess.PIPE
+) -> AsyncIterator[Running]:
+    arguments = ["-m", "kscheduler", "run", "--master", server.url, "--bind-address", "127.0.0.1", "--port", "0"]
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, *arguments, "--log-format", "json", cwd=REPOSITORY, stderr=stderr, preexec_fn=preexec
+    )
+    try:
+        yield Running(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+async def test_a_signal_to_end_lets_the_binds_that_were_sent_come_back(number: signal.Signals) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server) as running:
+            await running.until_said('"scheduling"')
+            server.faults.add(Fault("delay", method="POST", path="*/binding", seconds=1.0))
+            put(server, "pods", pod_tree("p"))
+            async with asyncio.timeout(SECONDS):
+                while not server.faults.happened.get("delay"):  # noqa: ASYNC110  # a request that waits tells nobody
+                    await asyncio.sleep(0.01)
+            running.process.send_signal(number)
+            code, messages = await running.end()
+        assert code == 0, messages
+        assert node_of(server, "p") == "node"
+        assert "requested_to_terminate" in messages
+        assert "stopping" in messages
+
+
+async def test_a_second_signal_ends_at_once() -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server) as running:
+            await running.until_said('"scheduling"')
+            server.faults.add(Fault("delay", method="POST", path="*/binding", seconds=30.0))
+            put(server, "pods", pod_tree("p"))
+            async with asyncio.timeout(SECONDS):
+                while not server.faults.happened.get("delay"):  # noqa: ASYNC110  # as above
+                    await asyncio.sleep(0.01)
+            running.process.send_signal(signal.SIGINT)
+            await running.until_said("requested_to_terminate")
+            running.process.send_signal(signal.SIGINT)
+            code, messages = await running.end()
+        assert code == 1
+        assert "ending_at_once" in messages
+        server.faults.clear()
+
+
+async def test_under_nohup_a_hangup_is_ignored() -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, ignore_hangups) as running:
+            await running.until_said('"scheduling"')
+            running.process.send_signal(signal.SIGHUP)
+            put(server, "pods", pod_tree("p"))
+            await until(server, lambda: node_of(server, "p") == "node")
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0
+
+
+async def test_sigquit_shows_the_stacks_and_ends() -> None:
+    async with EmbeddedAPIServer(seed=1) as server, scheduler(server) as running:
+        await running.until_said('"scheduling"')
+        running.process.send_signal(signal.SIGQUIT)
+        code, lines = await running.end()
+        assert code == -signal.SIGQUIT
+        assert any("most recent call first" in line for line in lines)
+
+
+async def test_a_log_that_nobody_reads_does_not_end_it() -> None:
+    """As in `kscheduler run 2>&1 | head`: the pipe is broken after the first line."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        reading, writing = os.pipe()
+        async with scheduler(server, stderr=writing) as running:
+            os.close(writing)
+            with os.fdopen(reading, "rb") as log:
+                await asyncio.to_thread(log.readline)
+            put(server, "pods", pod_tree("p"))
+            await until(server, lambda: node_of(server, "p") == "node")
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0
+
+
+def standard_streams_of(pid: int) -> list[str]:
+    return [str(Path(f"/proc/{pid}/fd/{number}").readlink()) for number in (0, 1, 2)]
+
+
+def ignore_hangups() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+
+
+def close_all_three() -> None:
+    for descriptor in (0, 1, 2):
+        os.close(descriptor)
+
+
+async def test_closed_standard_streams_do_not_end_it() -> None:
+    """As in `kscheduler run <&- >&- 2>&-`; what is opened next must not become its standard error either."""
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, close_all_three, stderr=None) as running:
+            put(server, "pods", pod_tree("p"))
+            await until(server, lambda: node_of(server, "p") == "node")
+            assert standard_streams_of(running.process.pid) == [os.devnull] * 3
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0

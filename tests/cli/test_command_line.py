@@ -1,0 +1,140 @@
+"""The command line itself: it answers at once, refuses in one line, and takes no empty name, path or address."""
+
+import io
+import subprocess
+import sys
+
+import pytest
+
+from kscheduler.cli import VERBS, build_parser, main
+
+Captured = pytest.CaptureFixture[str]
+
+HEAVY = ("numpy", "aiohttp", "msgspec", "yaml", "structlog", "asyncio", "prometheus_client", "kubernetes_asyncio")
+
+
+def refused(capsys: Captured, *argv: str) -> str:
+    """The one line on stderr."""
+    try:
+        code = main(argv)
+    except SystemExit as end:
+        code = int(str(end.code))
+    assert code == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert told.err.count("\n") == 1, told.err
+    return told.err.rstrip("\n")
+
+
+@pytest.mark.parametrize("flag", ["--version", "--help"])
+def test_what_the_command_knows_by_itself_imports_nothing_heavy(flag: str) -> None:
+    program = (
+        "import sys\n"
+        "from kscheduler.__main__ import main\n"
+        f"sys.argv = ['kscheduler', {flag!r}]\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert not end.code\n"
+        f"print([name for name in {HEAVY!r} if name in sys.modules], file=sys.stderr)\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.startswith("kscheduler 0." if flag == "--version" else "usage: kscheduler")
+    assert ended.stderr == "[]\n"
+
+
+def test_help_lists_each_verb_as_its_own_parser_describes_it(capsys: Captured) -> None:
+    with pytest.raises(SystemExit):
+        main(["--help"])
+    short = capsys.readouterr().out
+    whole = build_parser(tuple(VERBS)).format_help()
+    assert short == whole
+
+
+def test_no_command_at_all_shows_what_there_is(capsys: Captured) -> None:
+    assert main([]) == 2
+    told = capsys.readouterr()
+    assert told.out == ""
+    assert all(verb in told.err for verb in VERBS)
+
+
+@pytest.mark.parametrize(
+    ("argv", "expected"),
+    [
+        (("run", "--confg", "x"), "unknown flag --confg; did you mean --config?; `kscheduler run --help`"),
+        (("run", "--sheduler-name=x"), "unknown flag --sheduler-name; did you mean --scheduler-name?"),
+        (("run", "--zzz"), "unknown flag --zzz; `kscheduler run --help`"),
+        (("run", "pod"), "'pod' is one argument too many"),
+        (("config", "check", "a", "b"), "'b' is one argument too many; `kscheduler config check --help`"),
+        (("bench", "--node", "5"), "unknown flag --node; did you mean --nodes?"),
+        (("rnu",), "invalid choice: 'rnu'"),
+        (("config",), "required: COMMAND; `kscheduler config --help`"),
+        (("run", "--port", "99999"), "argument --port: '99999' must be between 0 and 65535"),
+        (("run", "--bind-address", "localhost"), "argument --bind-address: 'localhost' is no IP address"),
+        (("run", "-v", "-1"), "'-1' must be a whole number from 0"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, tuple) else "",
+)
+def test_a_refusal_is_one_line_that_says_where_to_look(capsys: Captured, argv: tuple[str, ...], expected: str) -> None:
+    line = refused(capsys, *argv)
+    assert line.startswith("kscheduler: ")
+    assert expected in line
+
+
+TEXTS_OF_RUN = (
+    "--config",
+    "--scheduler-name",
+    "--master",
+    "--context",
+    "--kubeconfig",
+    "--write-config-to",
+    "--permit-token-file",
+    "--leader-elect-resource-lock",
+    "--leader-elect-resource-name",
+    "--leader-elect-resource-namespace",
+    "--bind-address",
+    "--port",
+    "--secure-port",
+)
+
+
+@pytest.mark.parametrize("value", ["", " "], ids=["empty", "blank"])
+@pytest.mark.parametrize(
+    "argv",
+    [*(("run", flag) for flag in TEXTS_OF_RUN), ("config", "default", "--scheduler-name"), ("config", "check")],
+    ids=" ".join,
+)
+def test_an_empty_name_path_port_or_address_is_refused(capsys: Captured, argv: tuple[str, ...], value: str) -> None:
+    """`--scheduler-name "$UNSET"` would otherwise take the pods of another scheduler."""
+    line = refused(capsys, *argv, value)
+    assert argv[-1] in line or "FILE" in line
+
+
+def test_a_configuration_can_come_from_standard_input(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The defaults, piped back, are a file that asks for nothing but what the service does, election apart."""
+    assert main(["config", "default"]) == 0
+    printed = capsys.readouterr().out
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(printed.encode())))
+    assert main(["config", "check", "-"]) == 0
+    told = capsys.readouterr()
+    assert told.out == "standard input: can be used; it schedules for kscheduler, 1 warning\n"
+    (line,) = told.err.splitlines()
+    assert line.startswith("kscheduler: warning: standard input: leaderElection.leaderElect: has no effect")
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish", "tcsh"])
+def test_a_completion_script_knows_verbs_and_flags(capsys: Captured, shell: str) -> None:
+    assert main(["completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(verb in script for verb in VERBS)
+    assert "scheduler-name" in script
+    assert "feature-gates" in script
+
+
+def test_bash_completes_a_flag() -> None:
+    """The script in a real bash: what Tab offers after `kscheduler config check --fe`."""
+    script = """
+    source <(python -m kscheduler completion bash)
+    COMP_WORDS=(kscheduler config check --fe) COMP_CWORD=3
+    _shtab_kscheduler kscheduler
+    echo "${COMPREPLY[@]}"
+    """.replace("python", sys.executable, 1)
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert ended.stdout.strip() == "--feature-gates"

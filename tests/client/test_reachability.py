@@ -1,0 +1,180 @@
+"""One API server, told in few lines: when it goes, each minute, when it is back; and whether the scheduler is ready."""
+
+import pytest
+
+from kscheduler.client.errors import APIError, Status
+from kscheduler.client.reachability import APIServerReachability, Line
+
+HOST = "10.0.0.1:6443"
+
+
+def refusal(code: int, *, is_status: bool = True) -> APIError:
+    return APIError(Status(kind="Status" if is_status else "", code=code, message="<html>bad gateway</html>"))
+
+
+@pytest.fixture
+def api_server() -> APIServerReachability:
+    return APIServerReachability(HOST, 0.0)
+
+
+def said(
+    api_server: APIServerReachability, until: float, since: float = 0.0, step: float = 1.0
+) -> list[tuple[float, str]]:
+    """What is logged by whom asks each second, with the moment."""
+    lines: list[tuple[float, str]] = []
+    now = since
+    while now <= until:
+        lines += [(now, line.message) for line in api_server.lines(now)]
+        now += step
+    return lines
+
+
+def test_an_outage_of_135_seconds_is_four_lines(api_server: APIServerReachability) -> None:
+    api_server.succeeded(0.0)
+    lines: list[tuple[float, Line]] = []
+    for second in range(1, 140):
+        for _ in range(17):  # reflectors
+            if 5 <= second < 140 - 5:
+                api_server.failed(ConnectionRefusedError(111, "Connect call failed"), second)
+        if second == 135 + 5 - 1:
+            api_server.succeeded(second)
+        lines += [(second, line) for line in api_server.lines(second)]
+    assert [(second, line.message) for second, line in lines] == [
+        (7, "api_server_unreachable"),
+        (67, "api_server_still_unreachable"),
+        (127, "api_server_still_unreachable"),
+        (139, "api_server_reachable_again"),
+    ]
+    began, minute, _, back = (line for _, line in lines)
+    assert began.level == "error"
+    assert began.fields["server"] == HOST
+    assert "Connect call failed" in str(began.fields["err"])
+    assert "kube-apiserver" in str(began.fields["advice"])
+    assert minute.fields["seconds"] == 62
+    assert (back.level, back.fields) == ("info", {"server": HOST, "seconds": 134})
+
+
+def test_a_failure_that_is_soon_followed_by_a_success_is_not_worth_a_line(api_server: APIServerReachability) -> None:
+    api_server.failed(ConnectionResetError("reset"), 1.0)
+    api_server.succeeded(2.5)
+    assert said(api_server, 100.0) == []
+    assert api_server.statistics(3.0).outages == {}
+
+
+def test_an_api_server_that_comes_and_goes_speaks_twice_a_minute_at_most(api_server: APIServerReachability) -> None:
+    lines: list[str] = []
+    for second in range(600):
+        if second % 6 < 4:
+            api_server.failed(ConnectionRefusedError("refused"), second)
+        else:
+            api_server.succeeded(second)
+        lines += [line.message for line in api_server.lines(second)]
+    assert len(lines) <= 2 * 10
+
+
+@pytest.mark.parametrize("what_lives", ["an answer", "a watch"])
+def test_unready_after_30_seconds_without_anything_and_ready_with_the_first_sign(
+    api_server: APIServerReachability, what_lives: str
+) -> None:
+    sign = api_server.succeeded if what_lives == "an answer" else api_server.heard
+    sign(10.0)
+    api_server.failed(TimeoutError(), 11.0, "GET /readyz: no connection to 10.0.0.1:6443 within 10 s")
+    assert api_server.problem(39.9) is None
+    problem = api_server.problem(40.0)
+    assert problem is not None
+    assert HOST in problem
+    assert "for 30 s" in problem
+    assert "no connection to" in problem
+    sign(41.0)
+    assert api_server.problem(41.0) is None
+
+
+def test_silence_alone_makes_unready_too_and_is_asked_about_before(api_server: APIServerReachability) -> None:
+    assert api_server.probe_interval(9.0) is None
+    assert api_server.probe_interval(10.0) == 10.0
+    assert api_server.problem(31.0) is not None
+
+
+def test_while_it_is_away_somebody_asks_each_second(api_server: APIServerReachability) -> None:
+    api_server.failed(ConnectionRefusedError("refused"), 1.0)
+    assert api_server.probe_interval(1.0) == 1.0
+    api_server.succeeded(2.0)
+    assert api_server.probe_interval(2.0) is None
+
+
+@pytest.mark.parametrize("code", [400, 403, 404, 409, 410, 422])
+def test_a_refusal_by_an_api_server_that_looked_at_it_is_a_sign_of_life(
+    api_server: APIServerReachability, code: int
+) -> None:
+    api_server.refused(refusal(code), 40.0)
+    assert api_server.problem(41.0) is None
+
+
+def test_refused_credentials_are_a_trouble_of_their_own_that_old_watches_do_not_end(
+    api_server: APIServerReachability,
+) -> None:
+    lines: list[tuple[float, str]] = []
+    for second in range(100):
+        api_server.heard(second)
+        if second < 95:
+            api_server.refused(refusal(401), second)
+        else:
+            api_server.succeeded(second)
+        if second == 30:
+            assert "does not accept our credentials for 30 s" in str(api_server.problem(second))
+        lines += [(second, line.message) for line in api_server.lines(second)]
+    assert lines == [
+        (2, "credentials_refused"),
+        (62, "credentials_still_refused"),
+        (95, "credentials_accepted_again"),
+    ]
+    assert api_server.problem(99.0) is None
+    assert api_server.statistics(99.0).outages == {"unauthorized": 1}
+
+
+def test_an_expired_token_that_is_renewed_at_once_is_no_news(api_server: APIServerReachability) -> None:
+    api_server.refused(refusal(401), 1.0)
+    api_server.succeeded(1.1)
+    assert said(api_server, 70.0) == []
+
+
+def test_everything_answered_with_429_is_no_outage_but_makes_unready(api_server: APIServerReachability) -> None:
+    for second in range(130):
+        api_server.refused(refusal(429), second)
+        assert [line.message for line in api_server.lines(second)] == (
+            ["api_server_throttles"] if second in (19, 79) else []
+        )
+    assert api_server.problem(130.0) is not None
+    assert api_server.statistics(130.0).unreachable_seconds == 0
+
+
+def test_a_few_429_are_no_storm(api_server: APIServerReachability) -> None:
+    for minute in range(10):
+        for _ in range(10):
+            api_server.refused(refusal(429), minute * 60.0 + 1)
+        api_server.succeeded(minute * 60.0 + 2)
+        assert api_server.lines(minute * 60.0 + 3) == []
+
+
+def test_an_api_server_that_fails_at_everything_is_as_good_as_away(api_server: APIServerReachability) -> None:
+    api_server.refused(refusal(500), 1.0)
+    (line,) = api_server.lines(4.0)
+    assert (line.message, line.fields["cause"]) == ("api_server_unreachable", "server_error")
+    assert "etcd" in str(line.fields["advice"])
+
+
+def test_a_proxy_that_answers_for_it_is_told_apart(api_server: APIServerReachability) -> None:
+    api_server.refused(refusal(502, is_status=False), 1.0)
+    (line,) = api_server.lines(4.0)
+    assert line.fields["cause"] == "proxy"
+    assert "load balancer" in str(line.fields["advice"])
+
+
+def test_what_metrics_are_told(api_server: APIServerReachability) -> None:
+    api_server.failed(ConnectionRefusedError("refused"), 10.0)
+    assert api_server.statistics(11.0).unreachable_seconds == 0, "in doubt"
+    api_server.lines(15.0)
+    assert api_server.statistics(15.0).unreachable_seconds == 5.0
+    assert api_server.statistics(15.0).outages == {"refused": 1}
+    api_server.succeeded(16.0)
+    assert api_server.statistics(16.0).unreachable_seconds == 0

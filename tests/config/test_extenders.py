@@ -1,0 +1,94 @@
+"""Extenders: how they are named, whom they are asked about, and what NodeResourcesFit leaves to them."""
+
+import pytest
+
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.extenders import deciding, extender_name, is_asked_about, with_ignored_resources
+from kscheduler.config.loader import load_bytes
+from kscheduler.config.plugin_args import NodeResourcesFitArgs
+from kscheduler.config.types import Extender, ExtenderManagedResource, KubeSchedulerConfiguration
+from tests.builders import Tree, pod_info
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+GPU = "example.com/gpu"
+
+
+def configuration(text: str) -> KubeSchedulerConfiguration:
+    return load_bytes((HEAD + text).encode(), "f").configuration
+
+
+@pytest.mark.parametrize(
+    ("url", "name"),
+    [
+        ("http://gpu.example.com:8888/scheduler", "http://gpu.example.com:8888/scheduler"),
+        ("https://me:secret@gpu.example.com/x", "https://gpu.example.com/x"),
+        ("https://me:sec/r?et@gpu.example.com/x", "https://gpu.example.com/x"),
+        ("https://gpu.example.com/x?token=secret#secret", "https://gpu.example.com/x"),
+        ("me:secret@gpu.example.com", "gpu.example.com"),
+        ("", "without urlPrefix"),
+        ("http://a/" + "x" * 500, "http://a/" + "x" * 191),
+    ],
+)
+def test_an_extender_is_named_without_what_is_secret(url: str, name: str) -> None:
+    assert extender_name(Extender(url_prefix=url)) == name
+
+
+def container(name: str = "c", **resources: Tree) -> Tree:
+    return {"name": name, "resources": resources}
+
+
+@pytest.mark.parametrize(
+    ("spec", "asked"),
+    [
+        ({"containers": [container(requests={GPU: "1"})]}, True),
+        ({"containers": [container(limits={GPU: "1"})]}, True),
+        ({"containers": [container(requests={GPU: "0"})]}, True),
+        ({"containers": [container()], "initContainers": [container("i", limits={GPU: "1"})]}, True),
+        ({"containers": [container(requests={"cpu": "1"})]}, False),
+        ({"containers": [container()], "resources": {"requests": {GPU: "1"}}}, False),
+    ],
+    ids=["requests", "limits", "even none of it", "an init container", "other resources", "the pod as a whole"],
+)
+def test_whoever_manages_resources_is_asked_about_pods_with_one_of_them(spec: Tree, asked: bool) -> None:
+    pod = pod_info(**spec).pod
+    manages = Extender(
+        filter_verb="f", managed_resources=(ExtenderManagedResource(GPU), ExtenderManagedResource("x/y"))
+    )
+    assert is_asked_about(manages, pod) is asked
+    assert is_asked_about(Extender(filter_verb="f"), pod), "who manages none is asked about all"
+
+
+def test_whoever_may_fail_or_only_gives_points_decides_nothing() -> None:
+    text = (
+        "extenders: [{urlPrefix: a, filterVerb: f}, {urlPrefix: b, filterVerb: f, ignorable: true}, "
+        "{urlPrefix: c, prioritizeVerb: p, weight: 1}, {urlPrefix: d, bindVerb: b}, {urlPrefix: e, preemptVerb: p}, "
+        "{urlPrefix: f}]"
+    )
+    assert [one.url_prefix for one in deciding(configuration(text).extenders)] == ["a", "d", "e"]
+
+
+IGNORED = (
+    f"extenders: [{{urlPrefix: a, managedResources: [{{name: {GPU}, ignoredByScheduler: true}}, {{name: a.b/c}}]}}]\n"
+)
+
+
+def test_what_is_ignored_by_the_scheduler_takes_the_place_of_what_each_profile_ignores() -> None:
+    text = IGNORED + (
+        "profiles: [{schedulerName: a}, {schedulerName: b, pluginConfig: [{name: NodeResourcesFit, args: "
+        "{ignoredResources: [example.com/other], ignoredResourceGroups: [example.org]}}]}]"
+    )
+    settings = with_ignored_resources(configuration(text)).profiles
+    args = [one.args("NodeResourcesFit", NodeResourcesFitArgs) for one in settings]
+    assert [one.ignored_resources for one in args] == [(GPU,), (GPU,)]
+    assert args[1].ignored_resource_groups == ("example.org",)
+
+
+def test_nothing_changes_where_nothing_is_ignored() -> None:
+    whole = configuration(f"extenders: [{{urlPrefix: a, managedResources: [{{name: {GPU}}}]}}]")
+    assert with_ignored_resources(whole) is whole
+
+
+def test_a_profile_without_the_plugin_s_arguments_is_refused_as_upstream() -> None:
+    text = IGNORED + "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]"
+    with pytest.raises(ConfigError, match="can't find NodeResourcesFitArgs in plugin config"):
+        with_ignored_resources(configuration(text))

@@ -1,0 +1,45 @@
+"""Tables of Kubernetes' own facts, listed by its Go code: `python -m tests.controlplane.listings gates|points`.
+
+    gates    every feature gate of kube-scheduler: `kscheduler/config/upstream/feature_gates_1_36.json`, one to a line
+    points   what each in-tree plugin implements: to be compared with `kscheduler/config/upstream/extension_points.py`
+
+The programs are compiled against the Go module of the control plane, so its go.mod says which version they list. They
+are no part of that module: a change here builds no control plane anew. Compiling takes some minutes the first time.
+"""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from tests.controlplane.binaries import MODULE, cache_folder
+from tests.controlplane.toolchain import find_go
+
+PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go"}
+WHOLE_STAGES = ("AllAlpha", "AllBeta")
+
+
+def listed(name: str) -> Any:
+    """What the program prints. Raises `CalledProcessError`; Go tells on stderr why."""
+    program = Path(__file__).parent / PROGRAMS[name]
+    environment = os.environ | {"CGO_ENABLED": "0", "GOTOOLCHAIN": "local", "GOWORK": "off"}
+    command: list[str | Path] = [find_go(cache_folder()), "run", "-mod=readonly", program]
+    return json.loads(subprocess.run(command, cwd=MODULE, env=environment, stdout=subprocess.PIPE, check=True).stdout)
+
+
+def gates_file(listing: dict[str, Any]) -> str:
+    """The gates as the package keeps them."""
+    gates = {name: gate for name, gate in sorted(listing["gates"].items()) if name not in WHOLE_STAGES}
+    lines = ",\n".join(f"{json.dumps(name)}: {json.dumps(gate)}" for name, gate in gates.items())
+    return f"{{\n{lines}\n}}\n"
+
+
+def main(name: str) -> None:
+    listing = listed(name)
+    print(gates_file(listing) if name == "gates" else json.dumps(listing, indent=1), end="")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

@@ -1,0 +1,55 @@
+"""docs/operations.md names what there is: paths, lines, causes, signals and series."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from kscheduler.app import App
+from kscheduler.app.signals import ENDING
+from kscheduler.client.connection import plain_connection
+from kscheduler.client.outage_cause import Cause
+from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
+from kscheduler.server import OPEN, TOKEN_ONLY, Limits
+from tests.metrics.series_stories import plain
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "operations.md").read_text()
+SOURCES = "\n".join(path.read_text() for path in (ROOT / "kscheduler").rglob("*.py"))
+
+
+@pytest.mark.parametrize("path", [*OPEN, *TOKEN_ONLY, "/configz"])
+def test_every_path_is_told(path: str) -> None:
+    assert f"| `{path}` |" in TEXT
+
+
+@pytest.mark.parametrize("cause", [cause for cause in Cause if cause is not Cause.THROTTLED])
+def test_every_cause_is_told(cause: Cause) -> None:
+    assert f"`{cause}`" in TEXT
+
+
+def test_every_signal_is_told() -> None:
+    assert all(number.name in TEXT for number in ENDING)
+
+
+def test_the_figures_are_those_of_the_code() -> None:
+    assert f"after {UNREADY_SECONDS:g} s" in TEXT
+    assert f"for {QUIET_SECONDS:g} s" in TEXT
+    assert f"{STORM} answers 429" in TEXT
+    assert f"At most {Limits().connections} connections" in TEXT
+
+
+async def test_every_series_that_is_named_is_exposed() -> None:
+    app = App(plain(), plain_connection("http://127.0.0.1:1"))
+    names = app.surface.exposition.names()
+    app.surface.exposition.close()
+    told = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))
+    told = {name for name in told if not name.startswith("scheduler_async_api_call")}
+    assert told <= names
+
+
+def test_every_log_line_that_is_named_is_written_somewhere() -> None:
+    section = TEXT.partition("## When the API server is away")[2].partition("Causes:")[0]
+    lines = {word for word in re.findall(r"`([a-z_]+)`", section) if "_" in word}
+    assert len(lines) > 8
+    assert [line for line in sorted(lines) if f'"{line}"' not in SOURCES] == []

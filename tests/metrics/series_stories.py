@@ -1,0 +1,454 @@
+"""What moves each series: small happenings in a whole scheduler on the embedded API server.
+
+A story is a function that makes something happen, and names the families that must not be the same before, meanwhile
+and after. The table of all stories covers every family that is exposed: who adds a metric adds what moves it.
+"""
+
+import asyncio
+import json
+import resource
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from kscheduler.aio import Clock
+from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.api.kinds import PODS
+from kscheduler.api.meta import Condition
+from kscheduler.app import App, Options
+from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.config.loader import default_configuration, from_tree
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle, PluginArgs
+from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.status import Code, Status
+from kscheduler.plugins import in_tree
+from kscheduler.scheduling.truth.truth_keeping import Periods
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.apiserver.faults import Fault
+from tests.app.running import node_of, put, until
+from tests.builders import make_pod, node_tree, pod_tree
+from tests.informers.test_audit import HastyClock
+
+BINDING = "*/binding"
+KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+
+
+@dataclass
+class World:
+    """A scheduler that runs, and the API server that it talks to."""
+
+    server: EmbeddedAPIServer
+    app: App
+    keep: list[object] = field(default_factory=list)
+    """Things that last as long as the story."""
+
+    async def create(self, path: str, tree: dict[str, Any]) -> None:
+        """An object that goes through the API server's own checks."""
+        await self.app.parts.client.post(path, json.dumps(tree).encode())
+
+    async def until_true(self, condition: Callable[[], bool]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110  # a queue tells nobody
+                await asyncio.sleep(0.005)
+
+    async def raw(self, sent: bytes) -> bytes:
+        """Bytes to the scheduler's own port, and what it says until it closes."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self.app.server.port)
+        writer.write(sent)
+        try:
+            return await reader.read()
+        finally:
+            writer.transport.abort()
+
+
+Act = Callable[[World], Awaitable[None]]
+
+
+@dataclass(frozen=True)
+class Story:
+    """Something that happens, and what it moves."""
+
+    act: Act
+    moves: frozenset[str]
+    options: Callable[[], Options]
+    from_start: bool
+    """Whether what the scheduler's start moves counts too."""
+
+
+STORIES: dict[str, Story] = {}
+
+
+def plain(clock: Clock = REAL_CLOCK, **periods: float) -> Options:
+    return Options(default_configuration(), bind_address="127.0.0.1", port=0, clock=clock, periods=Periods(**periods))
+
+
+def with_plugin(name: str, point: str, registry: Registry) -> Options:
+    plugins = {point: {"enabled": [{"name": name}]}}
+    config = from_tree({**KIND, "profiles": [{"schedulerName": "kscheduler", "plugins": plugins}]}, "test")
+    return Options(config, bind_address="127.0.0.1", port=0, registry=registry)
+
+
+def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool = False) -> Callable[[Act], Act]:
+    """Add a story to the table."""
+
+    def add(act: Act) -> Act:
+        STORIES[act.__name__] = Story(act, frozenset(moves), options, from_start)
+        return act
+
+    return add
+
+
+# --- scheduling -------------------------------------------------------------------------------------------------------
+
+
+@story(
+    "go_goroutines",
+    "kscheduler_asyncio_tasks",
+    "kscheduler_events_queued",
+    "kscheduler_events_sent_total",
+    "kscheduler_informer_objects",
+    "kscheduler_informer_synced",
+    "kscheduler_loop_lag_seconds",
+    "kscheduler_loop_lag_worst_seconds",
+    "kscheduler_relists_total",
+    "kscheduler_watch_last_event_age_seconds",
+    "kscheduler_watches",
+    "rest_client_request_duration_seconds",
+    "rest_client_request_size_bytes",
+    "rest_client_requests_total",
+    "rest_client_response_size_bytes",
+    "scheduler_async_api_call_execution_duration_seconds",
+    "scheduler_async_api_call_execution_total",
+    "scheduler_cache_size",
+    "scheduler_event_handling_duration_seconds",
+    "scheduler_framework_extension_point_duration_seconds",
+    "scheduler_goroutines",
+    "scheduler_plugin_evaluation_total",
+    "scheduler_plugin_execution_duration_seconds",
+    "scheduler_pod_scheduling_attempts",
+    "scheduler_pod_scheduling_sli_duration_seconds",
+    "scheduler_queue_incoming_pods_total",
+    "scheduler_schedule_attempts_total",
+    "scheduler_scheduling_algorithm_duration_seconds",
+    "scheduler_scheduling_attempt_duration_seconds",
+    from_start=True,
+)
+async def pods_are_bound(world: World) -> None:
+    world.server.faults.add(Fault("delay", method="POST", seconds=0.05))
+    put(world.server, "nodes", node_tree("node", cpu="100"))
+    names = [f"p{number}" for number in range(40)]
+    for name in names:
+        put(world.server, "pods", pod_tree(name))
+    await until(world.server, lambda: all(node_of(world.server, name) for name in names))
+
+
+@story(
+    "kscheduler_status_patches_pending",
+    "kscheduler_status_patches_total",
+    "scheduler_pending_async_api_calls",
+    "scheduler_pending_pods",
+    "scheduler_queueing_hint_execution_duration_seconds",
+    "scheduler_unschedulable_pods",
+)
+async def pods_wait_for_room(world: World) -> None:
+    world.server.faults.add(Fault("delay", method="PATCH", path="*/status", seconds=0.1))
+    put(world.server, "nodes", node_tree("small", cpu="1"))
+    for number in range(20):
+        put(world.server, "pods", pod_tree(f"p{number}", requests={"cpu": str(2 + number)}))
+    await world.until_true(lambda: world.app.parts.queue.statistics().unschedulable == 20)
+    put(world.server, "nodes", node_tree("large", cpu="1000"))
+    await until(world.server, lambda: bool(node_of(world.server, "p0")))
+
+
+@story("kscheduler_status_classes_pending")
+async def a_class_of_parked_pods_is_judged_anew(world: World) -> None:
+    world.server.faults.add(Fault("delay", method="PATCH", path="*/status", seconds=0.2))
+    members = [f"p{number}" for number in range(30)]
+    for name in members:
+        put(world.server, "pods", pod_tree(name, requests={"cpu": "50"}))
+    await world.until_true(lambda: world.app.parts.informers.informer(PODS).store.get("default/p29") is not None)
+    condition = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="another reason")
+    world.app.parts.status_writer.report_class("class", [f"default/{name}" for name in members], condition)
+
+
+@story(
+    "scheduler_preemption_attempts_total",
+    "scheduler_preemption_goroutines_duration_seconds",
+    "scheduler_preemption_goroutines_execution_total",
+    "scheduler_preemption_victims",
+)
+async def a_pod_makes_room_for_itself(world: World) -> None:
+    put(world.server, "nodes", node_tree("node", cpu="2"))
+    for name in ("v0", "v1"):
+        put(
+            world.server,
+            "pods",
+            pod_tree(name, node="node", requests={"cpu": "1"}, terminationGracePeriodSeconds=0, priority=0),
+        )
+    put(world.server, "pods", pod_tree("big", requests={"cpu": "2"}, priority=100))
+    await until(world.server, lambda: node_of(world.server, "big") == "node")
+
+
+class HoldsForAMoment(Plugin):
+    """A Permit plugin that nobody answers for."""
+
+    name = "HoldsForAMoment"
+
+    def __init__(self, args: PluginArgs, handle: Handle) -> None:
+        del args, handle
+
+    def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
+        return PermitResult(Status(Code.WAIT), 0.05)
+
+
+def holding() -> Options:
+    registry = in_tree.registry()
+    registry.register(HoldsForAMoment.name, HoldsForAMoment)
+    return with_plugin(HoldsForAMoment.name, "permit", registry)
+
+
+def limited() -> Options:
+    config = from_tree({**KIND, "clientConnection": {"qps": 1000, "burst": 1000}}, "test")
+    return Options(config, bind_address="127.0.0.1", port=0)
+
+
+@story("rest_client_rate_limiter_duration_seconds", options=limited)
+async def requests_wait_for_our_own_limit(world: World) -> None:
+    await world.app.parts.client.get("/api/v1/nodes")
+
+
+@story("scheduler_inflight_events", "scheduler_permit_wait_duration_seconds", options=holding)
+async def a_pod_waits_for_permit(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
+
+
+DOOR = {"is_open": False}
+
+
+@plugin("Door")
+def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  # the name says which extension point it is
+    if pod.pod.metadata.name == "bug":
+        raise RuntimeError("a bug in a plugin")
+    return None if DOOR["is_open"] else "the door is shut"
+
+
+def behind_a_door() -> Options:
+    DOOR["is_open"] = False
+    registry = in_tree.registry()
+    registry.register(filter.name, filter)
+    return with_plugin(filter.name, "filter", registry)
+
+
+@story("scheduler_pod_scheduled_after_flush_total", options=behind_a_door)
+async def only_the_flush_brings_a_pod_back(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
+    queue = world.app.parts.queue
+    await world.until_true(lambda: queue.statistics().unschedulable == 1)
+    DOOR["is_open"] = True  # and no event tells of it
+    queue.flush_unschedulable(world.app.parts.clock.time() + 400)
+    queue.flush_backoff(world.app.parts.clock.time() + 400)
+    world.app.parts.workers.wake()
+    await until(world.server, lambda: node_of(world.server, "p") == "node")
+
+
+@story("kscheduler_unexpected_errors_total", options=behind_a_door)
+async def a_plugin_has_a_bug(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("bug"))
+
+
+@story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
+async def a_volume_cannot_be_bound(world: World) -> None:
+    world.server.faults.add(Fault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))
+    world.server.faults.add(Fault("answer", method="PATCH", path="*/persistentvolumeclaims/*", code=403))
+    put(world.server, "nodes", node_tree("node"))
+    await world.create(
+        "/apis/storage.k8s.io/v1/storageclasses",
+        {"metadata": {"name": "fast"}, "provisioner": "csi.test", "volumeBindingMode": "WaitForFirstConsumer"},
+    )
+    wanted = {"requests": {"storage": "1Gi"}}
+    spec = {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast", "resources": wanted}
+    await world.create(
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {"metadata": {"name": "data"}, "spec": spec, "status": {"phase": "Pending"}},
+    )
+    volumes = [{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}]
+    put(world.server, "pods", pod_tree("p", volumes=volumes))
+
+
+# --- the API server ---------------------------------------------------------------------------------------------------
+
+
+@story("kscheduler_bind_conflicts_total", "kscheduler_binds_settled_total")
+async def the_answer_to_a_binding_is_lost(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    world.server.faults.add(Fault("apply_then_reset", method="POST", path=BINDING, count=1))
+    put(world.server, "pods", pod_tree("p"))
+    await until(world.server, lambda: node_of(world.server, "p") == "node")
+
+
+@story(
+    "workqueue_adds_total",
+    "workqueue_depth",
+    "workqueue_longest_running_processor_seconds",
+    "workqueue_queue_duration_seconds",
+    "workqueue_retries_total",
+    "workqueue_unfinished_work_seconds",
+    "workqueue_work_duration_seconds",
+)
+async def events_queue_up_and_are_tried_again(world: World) -> None:
+    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=500, count=1))
+    world.server.faults.add(Fault("delay", method="POST", path="*/events", seconds=0.05))
+    put(world.server, "nodes", node_tree("node", cpu="100"))
+    for number in range(30):
+        put(world.server, "pods", pod_tree(f"p{number}"))
+    await until(world.server, lambda: bool(node_of(world.server, "p29")))
+
+
+@story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")
+async def the_api_server_asks_for_patience(world: World) -> None:
+    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=429, retry_after_seconds=1, count=1))
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p"))
+    await until(world.server, lambda: node_of(world.server, "p") == "node")
+
+
+@story(
+    "kscheduler_api_server_outages_total",
+    "kscheduler_api_server_unauthorized_seconds",
+    "kscheduler_api_server_unreachable_seconds",
+    options=lambda: plain(HastyClock()),
+)
+async def the_api_server_fails_and_refuses_us(world: World) -> None:
+    def now() -> ReachabilityStatistics:
+        return world.app.parts.reachability.statistics(world.app.parts.clock.monotonic())
+
+    world.server.faults.add(Fault("answer", code=500))
+    world.server.faults.drop_watches()
+    await world.until_true(lambda: now().unreachable_seconds > 0)
+    await asyncio.sleep(0.1)  # a moment in which pages are taken
+    world.server.faults.clear()
+    world.server.faults.add(Fault("answer", code=401))
+    world.server.faults.drop_watches()
+    await world.until_true(lambda: now().unauthorized_seconds > 0)
+
+
+@story("kscheduler_undecodable_objects", "kscheduler_watch_restarts_total")
+async def an_object_cannot_be_read_and_watches_end(world: World) -> None:
+    broken = pod_tree("odd")
+    broken["spec"]["nodeSelector"] = 5
+    put(world.server, "pods", broken)
+    world.server.faults.drop_watches()
+
+
+class Clumsy:
+    """An event handler with a bug."""
+
+    def on_add(self, obj: object, initial: bool) -> None:
+        raise RuntimeError("a bug in a handler")
+
+    def on_update(self, old: object, new: object) -> None:
+        """Nothing."""
+
+    def on_delete(self, obj: object) -> None:
+        """Nothing."""
+
+
+@story("kscheduler_informer_handler_errors_total")
+async def a_handler_has_a_bug(world: World) -> None:
+    world.app.parts.informers.informer(PODS).add_handler(Clumsy())
+    put(world.server, "pods", pod_tree("p"))
+
+
+@story("kscheduler_events_dropped_total", "kscheduler_events_failed_total", "kscheduler_events_patched_total")
+async def events_are_many_refused_and_repeated(world: World) -> None:
+    recorder, pod = world.app.parts.recorder, make_pod("p")
+
+    def record(note: str) -> None:
+        recorder.record(
+            pod, type="Normal", reason="Told", action="Telling", note=note, reporting_controller="kscheduler"
+        )
+
+    world.server.faults.add(Fault("delay", method="POST", path="*/events", seconds=0.1, count=1))
+    record("twice")
+    await asyncio.sleep(0.02)
+    record("twice")  # while the first is on its way: the server is told the count afterwards
+    await world.until_true(lambda: recorder.statistics().patched > 0)
+    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=422))
+    for number in range(10_100):
+        record(f"note {number}")
+
+
+# --- truth ------------------------------------------------------------------------------------------------------------
+
+
+class MendsNothing:
+    """What a repair that does not help looks like."""
+
+    def mend(self, drift: object) -> None:
+        """Nothing."""
+
+
+@story(
+    "kscheduler_cache_checks_total",
+    "kscheduler_cache_drift_objects_total",
+    "kscheduler_cache_drift_unmended_total",
+    options=lambda: plain(HastyClock()),
+)
+async def the_cache_forgets_a_pod(world: World) -> None:
+    world.app.parts.truth.check._mender = MendsNothing()  # type: ignore[assignment]
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("p", node="node"))
+    await world.until_true(lambda: world.app.parts.cache.statistics().pods == 1)
+    world.app.parts.cache.remove_pod("uid-of-p")
+
+
+@story("kscheduler_store_audits_total", "kscheduler_store_drift_objects_total", options=lambda: plain(HastyClock()))
+async def the_watch_loses_a_deletion(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("old", node="node"))
+    await world.until_true(lambda: world.app.parts.cache.statistics().pods == 1)
+    world.server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
+    world.server.store.remove("pods", ("default", "old"))
+    put(world.server, "pods", pod_tree("other", requests={"cpu": "500"}))
+
+
+# --- the process ------------------------------------------------------------------------------------------------------
+
+
+@story(
+    "kscheduler_http_connections",
+    "kscheduler_http_connections_closed_total",
+    "kscheduler_http_malformed_requests_total",
+    "process_open_fds",
+)
+async def clients_misbehave(world: World) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", world.app.server.port)
+    await world.until_true(lambda: world.app.server.connections > 0)
+    await world.raw(b"GET / HTTP/1.1\r\n\r\n")
+    await world.raw(b"X" * 20_000)
+    await asyncio.sleep(0.05)
+    writer.transport.abort()
+    del reader
+
+
+@story("process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes")
+async def the_process_takes_memory_and_time(world: World) -> None:
+    world.keep.append(bytearray(b"x") * (128 << 20))
+    sum(range(3_000_000))
+
+
+@story("process_max_fds")
+async def the_limit_of_files_is_changed(world: World) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    await asyncio.sleep(0.05)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft - 1, hard))
+    await asyncio.sleep(0.1)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -1,0 +1,168 @@
+"""Each family of the exposition has something that moves it: a series that nothing moves tells nobody anything."""
+
+import ast
+import asyncio
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+import kscheduler
+from kscheduler.app import App
+from kscheduler.app.surface import features_of
+from kscheduler.client.connection import plain_connection
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.metrics import Exposition, build_info_source, feature_source
+from kscheduler.metrics.samples import Source
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.running import SECONDS, running
+from tests.metrics.series_stories import STORIES, World, plain
+
+Page = dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
+"""By family, by sample and labels."""
+
+CONSTANT = {
+    "kscheduler_build_info": "another version of kscheduler",
+    "kubernetes_build_info": "another version of kscheduler",
+    "kubernetes_feature_enabled": "--feature-gates",
+    "process_start_time_seconds": "another process",
+}
+"""What is the same as long as a process lives, and what makes it another; each has a test below."""
+
+
+async def page_of(exposition: Exposition) -> Page:
+    page: Page = {}
+    for family in text_string_to_metric_families((await exposition.render()).body.decode()):
+        name = f"{family.name}_total" if family.type == "counter" else family.name
+        page[name] = {(one.name, tuple(sorted(one.labels.items()))): one.value for one in family.samples}
+    return page
+
+
+class Watcher:
+    """Takes pages as fast as the loop lets it, and remembers which families were not as on the first."""
+
+    def __init__(self, exposition: Exposition) -> None:
+        self._exposition = exposition
+        self._first: Page | None = None
+        self.moved: set[str] = set()
+
+    def begin(self) -> None:
+        """The next page is the first."""
+        self._first = None
+        self.moved = set()
+
+    async def run(self) -> None:
+        while True:
+            page = await page_of(self._exposition)
+            first = self._first = self._first or page
+            self.moved |= {name for name in {*first, *page} if page.get(name) != first.get(name)}
+            await asyncio.sleep(0.005)
+
+
+@pytest.mark.parametrize("name", STORIES)
+async def test_a_story_moves_its_series(name: str) -> None:
+    story = STORIES[name]
+    async with (
+        EmbeddedAPIServer(seed=1, bookmark_seconds=0.05) as server,
+        running(server, story.options()) as (app, _, _),
+    ):
+        watcher, world = Watcher(app.surface.exposition), World(server, app)
+        watching = asyncio.ensure_future(watcher.run())
+        try:
+            async with asyncio.timeout(SECONDS):
+                await app.parts.informers.wait_for_sync(SECONDS)
+                if not story.from_start:
+                    watcher.begin()
+                    await asyncio.sleep(0.03)  # a page of before
+                await story.act(world)
+                while not story.moves <= watcher.moved:  # noqa: ASYNC110  # a page tells nobody
+                    await asyncio.sleep(0.005)
+        except TimeoutError:
+            raise AssertionError(f"{name} did not move {sorted(story.moves - watcher.moved)}") from None
+        finally:
+            server.faults.clear()
+            watching.cancel()
+            await asyncio.wait({watching})
+
+
+def exposed() -> frozenset[str]:
+    app = App(plain(), plain_connection("http://127.0.0.1:1"))
+    try:
+        return app.surface.exposition.names()
+    finally:
+        app.surface.exposition.close()
+
+
+async def test_every_series_that_is_exposed_is_in_the_table() -> None:
+    """Whoever adds a metric adds, in `series_stories.py`, what moves it."""
+    told = set(CONSTANT).union(*(story.moves for story in STORIES.values()))
+    assert exposed() - told == set(), "nothing is known to move these"
+    assert told - exposed() == set(), "there are no such series"
+
+
+# --- what is constant in a process ------------------------------------------------------------------------------------
+
+
+def labels_of(source: Source, name: str) -> object:
+    (sample,) = [one for one in source() if one.series.name == name]
+    return sample
+
+
+@pytest.mark.parametrize("name", ["kscheduler_build_info", "kubernetes_build_info"])
+def test_another_version_is_told(name: str) -> None:
+    assert labels_of(build_info_source("0.1.0"), name) != labels_of(build_info_source("0.2.0"), name)
+
+
+def test_kubernetes_build_info_names_the_minor_version_whose_rules_are_followed() -> None:
+    assert "v1.36.0+kscheduler.0.1.0" in str(labels_of(build_info_source("0.1.0"), "kubernetes_build_info"))
+
+
+def test_a_feature_gate_is_told_by_name_stage_and_value() -> None:
+    gates = parse_feature_gates("NominatedNodeNameForExpectation=false")
+    features = features_of(gates)
+    assert features["NominatedNodeNameForExpectation", "BETA"] is False
+    assert features["SchedulerQueueingHints", ""] is True
+    assert features["GangScheduling", "ALPHA"] is False
+    both = [feature_source(lambda chosen=chosen: features_of(chosen)) for chosen in (gates, parse_feature_gates(""))]  # type: ignore[misc]
+    assert labels_of(both[0], "kubernetes_feature_enabled") != labels_of(both[1], "kubernetes_feature_enabled")
+
+
+def test_another_process_has_another_start_time() -> None:
+    code = (
+        "from kscheduler.metrics import *; print([m.samples[0].value for m in process_families() if 'start' in m.name])"
+    )
+    starts = {subprocess.run([sys.executable, "-c", code], capture_output=True, check=True).stdout for _ in range(2)}
+    assert len(starts) == 2
+
+
+# --- bugs -------------------------------------------------------------------------------------------------------------
+
+SOURCES = Path(kscheduler.__file__).parent
+OUTSIDE_OF_THE_SERVICE = ("simulation", "cli", "whatif", "explain")
+
+
+def broad_handlers() -> list[tuple[str, ast.ExceptHandler]]:
+    found: list[tuple[str, ast.ExceptHandler]] = []
+    for path in sorted(SOURCES.rglob("*.py")):
+        if path.relative_to(SOURCES).parts[0] in OUTSIDE_OF_THE_SERVICE:
+            continue
+        handlers = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ExceptHandler)]
+        broad = [one for one in handlers if isinstance(one.type, ast.Name) and one.type.id == "Exception"]
+        found += [(f"{path.relative_to(SOURCES)}:{one.lineno}", one) for one in broad]
+    return found
+
+
+def counts_or_raises(handler: ast.ExceptHandler) -> bool:
+    calls = [
+        node.func.id for node in ast.walk(handler) if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    ]
+    ends_in_raise = isinstance(handler.body[-1], ast.Raise) and handler.body[-1].exc is None
+    return "count_caught" in calls or ends_in_raise
+
+
+def test_every_place_that_catches_any_exception_counts_it() -> None:
+    handlers = broad_handlers()
+    assert len(handlers) > 20, "the search itself must find them"
+    assert [where for where, handler in handlers if not counts_or_raises(handler)] == []

@@ -1,0 +1,82 @@
+"""A configuration may name an in-tree plugin at each point that it has upstream, and at no other."""
+
+import pytest
+
+from kscheduler.config.defaults import IN_TREE_PLUGINS
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.expansion import POINTS
+from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
+from kscheduler.config.upstream.other_projects import SCHEDULER_PLUGINS, advice
+from kscheduler.framework.plugin import Point
+from kscheduler.plugins.in_tree import IN_TREE
+from tests.builders import Tree
+from tests.scheduling.test_profiles import build, named, only
+
+SINGLE = ("queueSort", "placementGenerate")
+PAIRS = [(plugin, point) for plugin, points in IN_TREE_POINTS.items() for point in sorted(points)]
+
+
+def at(point: str, *plugins: str) -> list[Tree]:
+    return [{"schedulerName": "x", "plugins": {point: {"enabled": [{"name": name} for name in plugins]}}}]
+
+
+def test_the_table_has_every_in_tree_plugin_and_known_points() -> None:
+    assert IN_TREE_POINTS.keys() == IN_TREE_PLUGINS
+    assert set().union(*IN_TREE_POINTS.values()) <= POINTS.keys()
+
+
+@pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
+def test_what_is_built_takes_part_in_no_point_that_upstream_does_not_have(plugin: type) -> None:
+    own = {point.key for point in Point if callable(getattr(plugin, point.method, None))}
+    assert own <= IN_TREE_POINTS[plugin.name]  # type: ignore[attr-defined]  # each has one
+
+
+@pytest.mark.parametrize(("plugin", "point"), PAIRS)
+def test_each_plugin_may_be_named_where_upstream_has_it(plugin: str, point: str) -> None:
+    build(at(point, plugin))
+
+
+@pytest.mark.parametrize("plugin", sorted(IN_TREE_POINTS))
+def test_a_plugin_is_refused_where_upstream_does_not_have_it(plugin: str) -> None:
+    for point in sorted(POINTS.keys() - IN_TREE_POINTS[plugin]):
+        with pytest.raises(ConfigError) as caught:
+            build(at(point, plugin))
+        label = f"{point[0].upper()}{point[1:]}Plugin"
+        assert f'plugins.{point}: plugin "{plugin}" does not extend {label} plugin' in str(caught.value)
+
+
+def test_where_nothing_is_to_be_done_nothing_runs_and_the_order_is_the_same() -> None:
+    before, after = only(build([{"schedulerName": "x"}])), only(build(at("preScore", "TaintToleration")))
+    for profile in (before, after):
+        assert "TaintToleration" not in named(profile.pre_score)
+    for field in ("pre_enqueue", "pre_filter", "filter", "post_filter", "pre_score", "reserve", "pre_bind", "bind"):
+        assert named(getattr(before, field)) == named(getattr(after, field))
+    assert [(one.plugin.name, one.weight) for one in before.score] == [
+        (one.plugin.name, one.weight) for one in after.score
+    ]
+
+
+def test_plugins_for_groups_of_pods_may_be_named_though_none_is_built() -> None:
+    plugins = {
+        "placementGenerate": {"enabled": [{"name": "TopologyPlacementGenerator"}]},
+        "placementScore": {"enabled": [{"name": "PodGroupPodsCount", "weight": 2}, {"name": "NodeResourcesFit"}]},
+    }
+    profile = only(build([{"schedulerName": "x", "plugins": plugins}]))
+    assert {"TopologyPlacementGenerator", "PodGroupPodsCount"} <= profile.enabled
+
+
+@pytest.mark.parametrize("name", ["Coscheduling", "CapacityScheduling", "Mine", "TaintTolerations"])
+def test_a_plugin_that_nobody_registered_is_refused_with_what_to_do(name: str) -> None:
+    for profiles in (at("filter", name), at("multiPoint", name)):
+        with pytest.raises(ConfigError) as caught:
+            build(profiles)
+        assert f'Plugin "{name}" does not exist: {advice(name)}' in str(caught.value)
+
+
+def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
+    assert "kubernetes-sigs/scheduler-plugins" in advice("Coscheduling")
+    assert "kscheduler.app.run with a registry of its own" in advice("Coscheduling")
+    assert "plugins written in Go cannot be loaded" in advice("Mine")
+    assert "scheduler-plugins" not in advice("Mine")
+    assert advice("TaintTolerations") == "did you mean TaintToleration?"
+    assert not SCHEDULER_PLUGINS & IN_TREE_POINTS.keys()

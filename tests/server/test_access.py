@@ -1,0 +1,122 @@
+"""Who sees what without a login: health and metrics everybody, the rest this machine and who has the token."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import aiohttp
+import pytest
+import structlog
+
+from kscheduler.app import App, Options
+from kscheduler.client.connection import plain_connection
+from kscheduler.config.loader import default_configuration
+from kscheduler.metrics import Exposition
+from kscheduler.server import GUARDED, OPEN, TOKEN_ONLY, Access, Endpoints, Health, Server, TokenFile
+from kscheduler.server.waiting_pods import WaitingPodsEndpoint
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+SECRET = "correct horse battery staple"
+NOTE = "pods: shop/checkout-7 cannot be decoded"
+ELSEWHERE = "10.1.2.3"
+STRANGERS = [ELSEWHERE, "fd00::1", "::ffff:10.1.2.3", "", "nonsense"]
+NEIGHBOURS = ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]
+
+
+@asynccontextmanager
+async def served(peer: str, token: TokenFile | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+    """A server for which every request comes from `peer`."""
+    exposition = Exposition([])
+    endpoints = Endpoints(
+        livez=Health("livez", {}),
+        readyz=Health("readyz", {"api-server": lambda: "no request has succeeded"}, lambda: [NOTE, NOTE]),
+        healthz=Health("healthz", {}),
+        exposition=exposition,
+        component_config=lambda: b'{"kind":"KubeSchedulerConfiguration"}',
+        waiting_pods=WaitingPodsEndpoint(WaitingPodTable(), token),
+        access=Access(token, lambda _: peer),
+    )
+    server = Server(endpoints)
+    await server.start("127.0.0.1", 0)
+    try:
+        async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
+            yield client
+    finally:
+        await server.aclose()
+        exposition.close()
+
+
+@pytest.fixture
+def token(tmp_path: Path) -> TokenFile:
+    path = tmp_path / "token"
+    path.write_text(SECRET)
+    return TokenFile(path)
+
+
+async def status_of(client: aiohttp.ClientSession, path: str, secret: str = "") -> int:
+    headers = {"Authorization": f"Bearer {secret}"} if secret else {}
+    async with client.get(path, headers=headers) as response:
+        return response.status
+
+
+@pytest.mark.parametrize("peer", STRANGERS)
+async def test_strangers_see_health_metrics_and_version_and_nothing_else(peer: str) -> None:
+    async with served(peer) as client:
+        for path in OPEN:
+            assert await status_of(client, path) in (200, 500), path
+        for path in ("/configz", *TOKEN_ONLY):
+            assert await status_of(client, path) == 403, path
+        async with client.get("/readyz?verbose") as response:
+            text = await response.text()
+    assert "[-]api-server failed: no request has succeeded\n" in text, "why it is not ready is no secret"
+    assert "[i]2 notes withheld: ask from this machine, or with the token\n" in text
+    assert "checkout" not in text
+
+
+@pytest.mark.parametrize("peer", NEIGHBOURS)
+async def test_this_machine_sees_configuration_and_notes_but_may_not_decide_about_pods(peer: str) -> None:
+    async with served(peer) as client:
+        assert await status_of(client, "/configz") == 200
+        async with client.get("/readyz?verbose") as response:
+            assert f"[i]{NOTE}\n" in await response.text()
+        for path in TOKEN_ONLY:
+            assert await status_of(client, path) == 403
+
+
+async def test_the_token_opens_what_is_guarded_from_elsewhere(token: TokenFile) -> None:
+    async with served(ELSEWHERE, token) as client:
+        for secret, status in ((SECRET, 200), ("", 401), ("wrong", 401)):
+            for path in ("/configz", *TOKEN_ONLY):
+                assert await status_of(client, path, secret) == status, (path, secret)
+
+
+async def test_a_token_that_cannot_be_read_opens_nothing(token: TokenFile, tmp_path: Path) -> None:
+    async with served(ELSEWHERE, token) as client:
+        (tmp_path / "token").unlink()
+        assert await status_of(client, "/configz", SECRET) == 401
+
+
+@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.7", ""])
+async def test_the_start_says_in_one_line_what_is_open_to_whom(address: str, token: TokenFile, tmp_path: Path) -> None:
+    for file in ("", str(tmp_path / "token")):
+        options = Options(default_configuration(), bind_address=address, port=0, permit_token_file=file)
+        app = App(options, plain_connection("http://127.0.0.1:1"))
+        with structlog.testing.capture_logs() as lines:
+            app.announce()
+        app.surface.exposition.close()
+        (line,) = [line for line in lines if "open" in line["event"]]
+        assert line["log_level"] == "warning"
+        assert line["bind_address"] == address
+        assert line["open_to_everybody"] == OPEN
+        assert line["from_this_machine_or_with_token"] == GUARDED
+        assert ("in clear" in line["token"]) == bool(file)
+
+
+async def test_who_listens_on_loopback_is_not_warned() -> None:
+    app = App(
+        Options(default_configuration(), bind_address="127.0.0.1", port=0), plain_connection("http://127.0.0.1:1")
+    )
+    with structlog.testing.capture_logs() as lines:
+        app.announce()
+    app.surface.exposition.close()
+    assert not [line for line in lines if line["event"] == "http_server_open_without_login"]
