@@ -56,7 +56,8 @@ def cycle_outcome(decision: Decision) -> Outcome | None:
         return None
     if record.node_name:
         return Outcome.PLACED
-    if decision.profile is not None and not held_status(record.pod, decision.profile.enabled).is_success:
+    profile = decision.profile
+    if profile is not None and not held_status(record.pod, profile.enabled, profile.extenders).is_success:
         return Outcome.HELD
     makes_room = record.post_filter is not None and record.post_filter.is_success and record.nominated_node_name
     return Outcome.PREEMPTING if makes_room else Outcome.UNSCHEDULABLE

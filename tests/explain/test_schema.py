@@ -104,6 +104,17 @@ def test_each_outcome_has_a_word(line: bytes, outcome: str) -> None:
     assert_valid(json.loads(json.dumps(tree)))
 
 
+def test_a_pod_that_an_extender_has_a_say_about_is_held() -> None:
+    config = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "extenders": [{"urlPrefix": "http://127.0.0.1:1", "filterVerb": "filter"}],
+    }
+    tree = decision_tree(decide(parse_scenario(scenario_line(nodes=[node_tree("a")], config=config), "test")))
+    assert (tree["outcome"], tree["node"]) == ("Held", None)
+    assert_valid(json.loads(json.dumps(tree)))
+
+
 def test_an_explanation_names_its_pod_and_its_form() -> None:
     tree = decision_tree(decide(parse_scenario(scenario_line(nodes=[node_tree("a")], name=""), "test")))
     assert (tree["apiVersion"], tree["kind"]) == ("explain.kscheduler.io/v1", "Explanation")
