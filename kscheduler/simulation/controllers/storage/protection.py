@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of, reference_to
-from kscheduler.simulation.controllers.reading.pods import is_finished
+from kscheduler.simulation.controllers.reading.pods import is_finished, node_of
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.resources import CLAIMS, PODS, VOLUMES, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
@@ -24,7 +24,7 @@ def claims_of(pod: Object) -> Iterator[str]:
 
 
 class ClaimProtection:
-    """Holds a claim while a pod uses it."""
+    """Holds a claim while a pod on a node uses it."""
 
     name = "persistentvolumeclaim-protection-controller"
 
@@ -78,7 +78,8 @@ def _held(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> P
 
 
 def _is_used(view: View, key: Key) -> bool:
-    pods = (pod for pod in view.in_namespace(PODS, key[0]) if pod["spec"].get("volumes"))
+    """Whether a pod on a node has the claim. One without a node holds nothing: no kubelet would start it any more."""
+    pods = (pod for pod in view.in_namespace(PODS, key[0]) if pod["spec"].get("volumes") and node_of(pod))
     return any(key[1] in claims_of(pod) for pod in pods if not is_finished(pod))
 
 
