@@ -12,6 +12,8 @@ Two lookups are sparse because nearly all rows are empty there: images by name, 
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
 from hashlib import blake2b
+from itertools import chain, count
+from sys import maxsize
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +41,11 @@ CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
 """The first resources' places in `allocatable` and `requested`."""
 
 _FIRST_CAPACITY = 64
+_NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_LEAST_RESOURCES = 64
+"""Names, below which nobody looks whether they are still in use."""
+_RESOURCE_VERSIONS = count(1)
+"""For all tables: no two of them, and no two states of one, are taken for each other."""
 _PER_ROW = (
     "is_live",
     "allowed_pods",
@@ -66,6 +73,8 @@ class NodeTable:
             EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_INDEX,
         }
         """Resource name to its place in the first axis of `allocatable` and `requested`."""
+        self.resources_version = 0
+        """Moves when a resource gets a place, and when names that nobody uses any more lose theirs."""
         self.allocatable: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
         """[resource, row]; cpu in thousandths, all else in units."""
         self.requested: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
@@ -103,6 +112,7 @@ class NodeTable:
         self.images = ImageStates()
         self.ports = PortStates()
         self.infos: list[NodeInfo | None] = [None] * self.capacity
+        self._least_resources = self._sweep_resources_at = _LEAST_RESOURCES
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._labels = {key: LabelColumn(self.capacity) for key in _ASKED_ABOUT_SOON}
@@ -201,6 +211,7 @@ class NodeTable:
         """
         fork = copy(self)
         fork.resources = dict(self.resources)
+        fork._sweep_resources_at = maxsize  # its infos are shared
         fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
         for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
             setattr(fork, name, getattr(self, name).copy())
@@ -236,6 +247,7 @@ class NodeTable:
         info = self.info(row)
         self.images.remove(row, previous.status.images)
         self._set_node_columns(row, info)
+        self._forget_unused_resources()
 
     def remove(self, row: int) -> None:
         """Free the row of a node that is gone."""
@@ -258,6 +270,7 @@ class NodeTable:
         self.node_columns_version += 1
         self._free.append(row)
         self._rows = self._names = None
+        self._forget_unused_resources()
 
     def tell(self, row: int) -> None:
         """The row's node has changed in something that no column shows: an annotation, a condition."""
@@ -348,6 +361,28 @@ class NodeTable:
         row = np.zeros((1, self.capacity), dtype=np.int64)
         self.allocatable = np.concatenate([self.allocatable, row])
         self.requested = np.concatenate([self.requested, row])
+        self.resources_version = next(_RESOURCE_VERSIONS)
+
+    def _forget_unused_resources(self) -> None:
+        """Anybody who can create a pod can make up the name of an extended resource, and each is two columns.
+
+        Walks over all pods, but only when there are twice as many names as were in use the last time.
+        """
+        if len(self.resources) <= self._sweep_resources_at:
+            return
+        infos = [info for info in self.infos if info is not None]
+        given = (info.allocatable for info in infos)
+        taken = (pod.accounted for info in infos for pod in info.pods.values())
+        used = set(chain(_NATIVE, *given, *taken))
+        kept = [name for name in self.resources if name in used]
+        places = [self.resources[name] for name in kept]
+        self.allocatable, self.requested = self.allocatable[places], self.requested[places]
+        self.resources = {name: place for place, name in enumerate(kept)}
+        self.resources_version = next(_RESOURCE_VERSIONS)
+        self._sweep_resources_at = max(self._least_resources, 2 * len(kept))
+        for info in infos:  # what no pod takes any more is there with an amount of 0
+            if not info.requested.keys() <= used:
+                info.requested = {name: amount for name, amount in info.requested.items() if name in used}
 
     def _grow(self) -> None:
         """Double the rows."""

@@ -95,7 +95,7 @@ class OccupantColumns:
         self._lowest = np.zeros(0, dtype=np.int64)
         """Per row the lowest priority of its pods."""
         self._lowest_version = np.zeros(0, dtype=np.int64)
-        self._begin(0, 0)
+        self._begin(0, 0, 0)
 
     def below(self, nodes: NodeTable, rows: Rows, priority: int, *, kinds: bool = True) -> Removable:
         """The pods of lower priority on the rows (ascending). Rows without any are left out.
@@ -134,7 +134,7 @@ class OccupantColumns:
             self._nodes = nodes
             self._lowest = np.zeros(nodes.capacity, dtype=np.int64)
             self._lowest_version = np.full(nodes.capacity, -1, dtype=np.int64)
-            self._begin(nodes.capacity, len(nodes.requested))
+            self._begin(nodes.capacity, len(nodes.requested), nodes.resources_version)
         stale = rows.take(np.flatnonzero(self._lowest_version.take(rows) != nodes.pods_version.take(rows)))
         if len(stale):
             self._lowest[stale] = [
@@ -144,8 +144,9 @@ class OccupantColumns:
             self._lowest_version[stale] = nodes.pods_version.take(stale)
         return rows.take(np.flatnonzero(self._lowest.take(rows) < priority))
 
-    def _begin(self, capacity: int, resources: int) -> None:
+    def _begin(self, capacity: int, resources: int, version: int) -> None:
         """Empty. What was handed out stays as it is."""
+        self._resources_version = version
         self._version = np.full(capacity, -1, dtype=np.int64)
         self._offset = np.zeros(capacity, dtype=np.intp)
         self._length = np.zeros(capacity, dtype=np.intp)
@@ -161,8 +162,8 @@ class OccupantColumns:
         self._number_of: dict[Kind, int] = {}
 
     def _refresh(self, nodes: NodeTable, rows: Rows) -> None:
-        if len(self._sums) != len(nodes.requested) + 2 or self._waste > len(self._pods) // 2 + 1024:
-            self._begin(nodes.capacity, len(nodes.requested))
+        if self._resources_version != nodes.resources_version or self._waste > len(self._pods) // 2 + 1024:
+            self._begin(nodes.capacity, len(nodes.requested), nodes.resources_version)
         stale = rows.take(np.flatnonzero(self._version.take(rows) != nodes.pods_version.take(rows)))
         if not len(stale):
             return

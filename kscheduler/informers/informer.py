@@ -175,7 +175,7 @@ class Informer(Generic[T]):
 
     def apply_undecodable(self, bad: Undecodable) -> None:
         """An object that cannot be read: count it, name it, and go on with what its kind's rule says."""
-        key = bad.key or f"(unnamed, version {bad.resource_version})"
+        key = bad.key or "(unnamed)"  # one entry for all of them: no deletion will ever name them
         if bad.type == "DELETED":
             self._undecodable.pop(key, None)
             self._delete(key)

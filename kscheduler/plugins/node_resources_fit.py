@@ -152,9 +152,10 @@ class NodeResourcesFit(Plugin):
 
 @dataclass(frozen=True, slots=True)
 class _Sought:
-    """What a pod needs, as a table with so many resources has it in columns."""
+    """What a pod needs, as a table has it in columns."""
 
     resources: int
+    """Their version (`NodeTable.resources_version`)."""
     bits: tuple[int, ...]
     at: list[int]
     """Places of the columns."""
@@ -205,7 +206,7 @@ class _Wanted:
     def _lacks(self, nodes: NodeTable, where: slice | Rows, size: int) -> list[Lack]:
         """What is lacking somewhere."""
         sought = self._sought
-        if sought is None or sought.resources != len(nodes.resources):
+        if sought is None or sought.resources != nodes.resources_version:
             sought = self._sought = self._found_in(nodes)
         allocatable = side_by_side(nodes.allocatable, sought.at, where)
         lacking = allocatable - side_by_side(nodes.requested, sought.at, where) < sought.amounts
@@ -223,7 +224,7 @@ class _Wanted:
         there = [(name, amount) for name, amount in self.amounts if name in nodes.resources and amount <= MAX_INT64]
         bits = tuple(bit_of[name] for name, _ in there)
         return _Sought(
-            resources=len(nodes.resources),
+            resources=nodes.resources_version,
             bits=bits,
             at=[nodes.resources[name] for name, _ in there],
             amounts=np.array([amount for _, amount in there], dtype=np.int64).reshape(-1, 1),

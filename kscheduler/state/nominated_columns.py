@@ -100,6 +100,7 @@ class NominatedColumns:
         """Rows where a nomination has been made or has ended, as of the last `before`; another log where any may have.
 
         Which row a node has is a matter of the table's own log."""
+        self._resources_version = self._nodes.resources_version
         self._slot_of: dict[str, int] = {}
         self._uids: list[str] = []
         self._pods: list[PodInfo] = []
@@ -118,7 +119,7 @@ class NominatedColumns:
         self._sums: NDArray[np.int64] = np.zeros((len(self._nodes.requested) + 2, _FIRST_LENGTH), dtype=np.int64)
 
     def _follow(self) -> None:
-        is_outgrown = len(self._sums) != len(self._nodes.requested) + 2
+        is_outgrown = self._resources_version != self._nodes.resources_version
         if is_outgrown or self._changes != self._nominator.changes:
             self._take_over(anew=is_outgrown or self._changes < 0)
         if self._rows is not self._nodes.rows():

@@ -31,7 +31,7 @@ from kscheduler.state.topology_index import MatchIndex
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _LEAST_QUESTIONS: Final = 512
-"""So many questions are kept, and two for each group of like pods that are there. A question has no end: nobody tells
+"""So many questions are kept, and four for each group of like pods that are there. A question has no end: nobody tells
 that the last pod that asks it has gone, and each release of a Deployment may ask one that no other will."""
 
 
@@ -71,7 +71,7 @@ class TopologyCounts:
         column = self._columns.use(match)
         if column is None:
             column = self._counted(match)
-            self._columns.keep(match, column, _LEAST_QUESTIONS + 2 * len(self._groups))
+            self._columns.keep(match, column, _LEAST_QUESTIONS + 4 * len(self._groups))
             self._index.add(match, match)
         return column
 

@@ -11,9 +11,14 @@ from kscheduler.api.selectors import NodeTerm, Operator, Requirement
 from kscheduler.framework.label_column import LabelColumn
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable, stable_hash
-from tests.builders import make_node, pod_info
+from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.state.cache import Cache
+from kscheduler.state.row_check import row_fault
+from tests.builders import make_node, make_pod, pod_info
 from tests.framework.cluster_objects import node_fields, pod_fields
 from tests.framework.naive_columns import REQUIREMENTS, Place, check
+from tests.scheduling.test_signatures import default_profile
 
 NAMES = st.sampled_from([f"node-{number}" for number in range(4)])
 MANY = 40
@@ -26,6 +31,7 @@ class NodeTableMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.table = NodeTable()
+        self.table._least_resources = self.table._sweep_resources_at = 4  # names in use are looked for all the time
         self.places: dict[str, Place] = {}
         self.infos: dict[str, NodeInfo] = {}
         self.serial = 0
@@ -180,3 +186,46 @@ def test_the_hash_of_a_name_is_the_same_everywhere() -> None:
     """Ties are broken by it: it must never change between versions, processes or machines."""
     assert stable_hash("") == 13_020_603_013_274_838_756
     assert stable_hash("node-1") == 3_020_689_103_880_935_311
+
+
+def test_names_of_resources_that_nobody_uses_any_more_are_forgotten() -> None:
+    cache = Cache()
+    cache.add_node(make_node("stays", **{"example.com/kept": "2"}))
+    cache.add_pod(make_pod("keeps", node="stays", requests={"example.com/taken": "1"}))
+    for number in range(1000):
+        cache.add_node(make_node("node", **{f"example.com/of-node-{number}": "1"}))
+        cache.add_pod(make_pod("pod", node="stays", requests={f"example.com/of-pod-{number}": "1"}))
+        cache.remove_pod("uid-of-pod")
+        cache.remove_node("node")
+        assert len(cache.nodes.resources) <= 67
+        assert len(cache.nodes.allocatable) == len(cache.nodes.requested) == len(cache.nodes.resources)
+    rows = cache.nodes.rows()
+    assert cache.nodes.amounts(cache.nodes.allocatable, "example.com/kept", rows).tolist() == [2]
+    assert cache.nodes.amounts(cache.nodes.requested, "example.com/taken", rows).tolist() == [1]
+    info = cache.node_info("stays")
+    assert info is not None
+    assert len(info.requested) <= 70
+    assert row_fault(cache, "stays") is None
+
+
+def test_what_was_worked_out_by_places_of_before_is_not_believed_though_there_are_as_many_names() -> None:
+    """Fit remembers in which columns its resources are; class columns remember what it said."""
+    cache = Cache()
+    cache.nodes._least_resources = cache.nodes._sweep_resources_at = 5
+    cache.add_node(make_node("a", **{"example.com/first": "1", "example.com/gpu": "1"}))
+    cache.add_node(make_node("b", **{"example.com/first": "1"}))
+    wants = pod_info("wants", requests={"example.com/gpu": "1"})
+    profile = default_profile(cache)
+    engine = ClassEngine(profile, cache)
+    before = cache.nodes.resources_version
+
+    def feasible() -> list[str]:
+        return schedule(profile, wants, cache, engine=engine).feasible_names()
+
+    assert feasible() == ["a"]
+    cache.add_node(make_node("a", **{"example.com/gpu": "1"}))
+    cache.add_node(make_node("b", **{"example.com/other": "1"}))
+    cache.add_node(make_node("b", **{"example.com/other": "1"}, labels={"some": "label"}))
+    assert "example.com/first" not in cache.nodes.resources
+    assert cache.nodes.resources_version != before
+    assert feasible() == ["a"]

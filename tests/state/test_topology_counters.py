@@ -324,7 +324,7 @@ def test_questions_of_releases_that_are_gone_do_not_stay() -> None:
         cache.counters.matching(PodMatch(frozenset(("default",)), None, (_labelled(f"app-{number}"),)))
         if number >= 100:
             cache.remove_pod(f"uid-of-pod-{number - 100}")
-    assert cache.counters.statistics().columns <= 512 + 2 * 101
+    assert cache.counters.statistics().columns <= 512 + 4 * 101
 
 
 def _labelled(value: str) -> Selector:

@@ -147,7 +147,7 @@ class RowMemory:
         if row_class is None:
             return None
         nodes, name = search.nodes, (row_class, search.pod.priority)
-        shape = nodes.capacity, len(nodes.resources)  # a new resource may be one that a pod has asked for in vain
+        shape = nodes.capacity, nodes.resources_version  # a new resource may be one that a pod has asked for in vain
         if nodes is not self._nodes or shape != self._shape:
             self._nodes, self._shape = nodes, shape
             self._seen.clear()

@@ -159,7 +159,7 @@ class ClassEngine:
     @staticmethod
     def _shape_of(nodes: NodeTable) -> tuple[int, int]:
         """Columns have the table's capacity, and what a plugin says may hang on which resources there are."""
-        return nodes.capacity, len(nodes.resources)
+        return nodes.capacity, nodes.resources_version
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
