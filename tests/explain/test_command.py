@@ -119,9 +119,11 @@ VOLUME_IN_ONE_ZONE = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "claimRef": {"name": "data", "namespace": "default"},
+        "hostPath": {"path": "/data"},
     },
 }
-CLAIM = {"metadata": {"name": "data"}, "spec": {"volumeName": "disk", "accessModes": ["ReadWriteOnce"]}}
+CLAIM_SPEC = {"volumeName": "disk", "accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+CLAIM = {"metadata": {"name": "data"}, "spec": CLAIM_SPEC}
 BOUND = {"pv.kubernetes.io/bind-completed": "yes"}
 
 

@@ -17,7 +17,7 @@ table is read once, at the first request that needs it (some milliseconds); a ty
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
 
 from kscheduler.simulation.objects.resources import Resource
@@ -196,7 +196,7 @@ def table() -> TypeTable:
     return TypeTable(_TABLE.read_text())
 
 
-@cache
+@lru_cache(maxsize=1024)
 def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
     """The struct of a kind; None for one that the table does not have."""
     name = f"{group.partition('.')[0] or 'core'}/{version}.{kind}"
