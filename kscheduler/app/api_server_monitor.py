@@ -52,8 +52,9 @@ class APIServerMonitor:
         now = self._clock.monotonic()
         for line in self._reachability.lines(now):
             _write(line)
-        in_trouble = self._reachability.is_in_trouble(now)
-        for line in self._resources.lines(self._informers.problems(), now, is_all_in_trouble=in_trouble):
+        in_trouble, is_outage = self._reachability.is_in_trouble(now), self._reachability.is_outage(now)
+        problems = self._informers.problems()
+        for line in self._resources.lines(problems, now, is_all_in_trouble=in_trouble, is_outage=is_outage):
             _write(line)
         interval = self._reachability.probe_interval(now)
         if interval is not None and now - self._probed_at >= interval and not self._probes.statistics().running:

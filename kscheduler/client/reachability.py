@@ -160,6 +160,10 @@ class APIServerReachability:
         is_throttled = self._throttled >= STORM or now - self._throttled_line_at < LINE_SECONDS
         return self._away.since is not None or self._unauthorized.since is not None or is_throttled
 
+    def is_outage(self, now: float) -> bool:
+        """Whether everything fails, beyond doubt."""
+        return self._away.seconds(now) > 0 or self._unauthorized.seconds(now) > 0
+
     def probe_interval(self, now: float) -> float | None:
         """How often somebody should ask the API server something, in seconds; `None`: others do, and all is well."""
         if self._away.since is not None:

@@ -24,6 +24,7 @@ _ADVICE: Final = {
     "very short watch": "the API server ends the watch at once: look at its log, and at proxies in between",
     "too many requests": "the API server sheds load: look at its priority levels (flowcontrol.apiserver.k8s.io)",
 }
+_LONGEST_BACKOFF_SECONDS: Final = 70.0
 _OTHER_ADVICE: Final = "the scheduler goes on with what it saw last of these resources, and tries again"
 
 
@@ -32,6 +33,8 @@ class _Standing:
     reason: str
     since: float
     is_said: bool = False
+    believed_from: float = float("-inf")
+    """What came of an outage stands until the reflector's next try, which its back-off may put off for a minute."""
 
 
 class ResourceTroubles:
@@ -41,8 +44,13 @@ class ResourceTroubles:
         self._standing: dict[str, _Standing] = {}
         self._silent_until: dict[tuple[str, str], float] = {}
 
-    def lines(self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool) -> list[Line]:
-        """What there is to log. `problems`: resource to `reason: detail`, those alone that have one."""
+    def lines(
+        self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool, is_outage: bool = False
+    ) -> list[Line]:
+        """What there is to log. `problems`: resource to `reason: detail`, those alone that have one.
+
+        `is_all_in_trouble`: everything fails, or may; `is_outage`: it does, beyond doubt.
+        """
         over = [resource for resource in self._standing if resource not in problems]
         lines = self._ended(over, now)
         for resource, problem in problems.items():
@@ -52,9 +60,10 @@ class ResourceTroubles:
                 self._standing[resource] = _Standing(reason, now)
             else:
                 known.reason = reason
-        if not is_all_in_trouble:
-            lines += self._due(problems, now)
-        return lines
+        if is_outage:
+            for standing in self._standing.values():
+                standing.believed_from = now + _LONGEST_BACKOFF_SECONDS
+        return lines if is_all_in_trouble else lines + self._due(problems, now)
 
     def _ended(self, resources: list[str], now: float) -> list[Line]:
         said: list[str] = []
@@ -71,7 +80,7 @@ class ResourceTroubles:
     def _due(self, problems: Mapping[str, str], now: float) -> list[Line]:
         by_reason: dict[str, list[str]] = {}
         for resource, standing in self._standing.items():
-            is_sure = now - standing.since >= DOUBT_SECONDS
+            is_sure = now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
             if is_sure and now >= self._silent_until.get((resource, standing.reason), float("-inf")):
                 by_reason.setdefault(standing.reason, []).append(resource)
         return [self._line(reason, sorted(resources), problems, now) for reason, resources in by_reason.items()]

@@ -8,7 +8,7 @@ FORBIDDEN = 'forbidden: 403 Forbidden: pods is forbidden: User "x" cannot list r
 
 
 def messages(troubles: ResourceTroubles, problems: dict[str, str], now: float, *, away: bool = False) -> list[str]:
-    return [line.message for line in troubles.lines(problems, now, is_all_in_trouble=away)]
+    return [line.message for line in troubles.lines(problems, now, is_all_in_trouble=away, is_outage=away)]
 
 
 def test_all_resources_that_fail_for_one_reason_are_one_line() -> None:
@@ -46,6 +46,18 @@ def test_while_everything_fails_no_single_resource_is_named(reason: str) -> None
     problems = {"pods": reason, "nodes": reason}
     assert [line for second in range(200) for line in messages(troubles, problems, second, away=True)] == []
     assert messages(troubles, {}, 200.0) == [], "nor its end"
+
+
+def test_what_is_left_of_an_outage_is_named_only_when_it_outlasts_the_back_off() -> None:
+    troubles, problems = ResourceTroubles(), {"pods": "broken: cut", "nodes": "broken: cut"}
+    for second in range(100):
+        assert messages(troubles, problems, second, away=True) == []
+    for second in range(100, 160):
+        assert messages(troubles, problems, second) == [], "the reflectors wait for their next try"
+    del problems["nodes"]
+    assert [line for second in range(160, 180) for line in messages(troubles, problems, second)] == [
+        "list_or_watch_fails"
+    ]
 
 
 def test_a_resource_that_fails_now_and_then_is_named_once_a_minute() -> None:
