@@ -66,7 +66,8 @@ async def test_an_api_server_that_does_not_tell_its_version_delays_nothing() -> 
                     while not app.diary.server_version:  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 assert app.diary.server_version == "unknown"
-    assert [line["msg"] for line in log.lines() if line["level"] != "info"] == []
+    loud = {line["msg"] for line in log.lines() if line["level"] != "info"}
+    assert loud <= {"setting_not_honoured"}, "the start tells what is not built, and nothing more"
 
 
 async def test_its_end_tells_why_and_how_long() -> None:

@@ -63,7 +63,7 @@ def test_a_victim_that_may_stay_says_why() -> None:
 
 
 async def test_a_bind_in_doubt_is_told_until_it_is_settled() -> None:
-    with at(2) as lines:
+    with at(4) as lines:
         await bound([NotSentError("refused"), LOST, None], [POD])
     assert [line["event"] for line in lines] == ["bind_not_sent", "bind_in_doubt"]
     assert {line["pod"] for line in lines} == {POD.key}

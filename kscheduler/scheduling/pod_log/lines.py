@@ -48,7 +48,7 @@ LINES: Final[Mapping[str, Line]] = {
     "preemption_finished": Line(OUTCOMES, ("node", "result", "seconds")),
     "pod_waiting": Line(OUTCOMES, ("node", "point", "plugins", "timeout_seconds")),
     "bind_in_doubt": Line(OUTCOMES, ("node", "err")),
-    "bind_not_sent": Line(OUTCOMES, ("node", "err")),
+    "bind_not_sent": Line(WAKING, ("node", "err")),
     "bind_settled": Line(OUTCOMES, ("node", "outcome", "err")),
     "pod_added": Line(STEPS, ("priority", "profile", "nominated")),
     "pod_attempt": Line(STEPS, ("attempts", "profile")),

@@ -300,14 +300,14 @@ class PodLog:
 
     def bind_not_sent(self, pod: Pod, node: str, err: str) -> None:
         """The API server could not be reached: it is tried again."""
-        self._of_bind("bind_not_sent", pod, node, err)
+        self._of_bind("bind_not_sent", pod, node, err, WAKING)
 
     def bind_settled(self, pod: Pod, node: str, outcome: str, err: str) -> None:
         """Reading the pod has told what became of the Binding."""
         self._of_bind("bind_settled", pod, node, err, outcome=outcome)
 
-    def _of_bind(self, name: str, pod: Pod, node: str, err: str, **fields: object) -> None:
-        if verbose(OUTCOMES):
+    def _of_bind(self, name: str, pod: Pod, node: str, err: str, level: int = OUTCOMES, **fields: object) -> None:
+        if verbose(level):
             self._say(name, pod.key, pod.metadata.uid, node=node, **fields, err=err)
 
     # --- writing ------------------------------------------------------------------------------------------------------
