@@ -13,7 +13,7 @@ class Boundary(StrEnum):
     """Where a bug is caught; label values."""
 
     PLUGIN = "plugin"
-    """A call of a plugin: the pod gets an Error, or is judged without what the plugin would have saved."""
+    """A call of a plugin; `kscheduler_plugin_failures_total` tells by which one, and where."""
     WORKER = "worker"
     """The decision about one pod: it is tried again later."""
     POD_TASK = "pod_task"

@@ -17,6 +17,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.plugin import Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.observations import Observations
 
 _log = get_logger(__name__)
@@ -67,6 +68,7 @@ class PluginReports:
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """Count and log, with the traceback; with `then`, tell the pod."""
+        count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
         place = _place_of(failure)
         kind = self._told_now("failed", plugin, point, type(failure), *place)

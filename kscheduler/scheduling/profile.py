@@ -27,7 +27,6 @@ from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.state.hints import Registrations
 
@@ -82,7 +81,6 @@ class Profile:
             try:
                 status = checked(plugin.pre_enqueue(pod), Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
-                count_caught(Boundary.PLUGIN)
                 status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}', fault=Fault.BUG)
                 self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)
             began, ended = ended, perf_counter()

@@ -20,7 +20,6 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements, is_in_tree
 from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile, WeightedScore
@@ -100,7 +99,6 @@ def _may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[str]
     try:
         return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
     except Exception as failure:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
-        count_caught(Boundary.PLUGIN)
         listener.failed(gate.name, "MayLetIn", None, failure)
         return None
     finally:

@@ -15,7 +15,6 @@ from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, Hint
 from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.logs.caught import Boundary, count_caught
 
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
@@ -149,7 +148,6 @@ class HintTable:
             answer = checked(hint(pod, old, new), QueueingHint)
             said = answer.value
         except Exception as failure:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
-            count_caught(Boundary.PLUGIN)
             answer, said = QueueingHint.QUEUE, "Error"
             self._listener.failed(plugin, _POINT, pod, failure)
         seconds = perf_counter() - began

@@ -23,7 +23,6 @@ from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
@@ -179,7 +178,6 @@ class Scheduler:
                 if status is not SUCCESS:
                     checked(status, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
-                count_caught(Boundary.PLUGIN)
                 status = error(str(failure), fault=Fault.BUG)
                 attempt.profile.listener.failed(plugin.name, "Reserve", pod, failure)
             began = self._called(attempt, plugin.name, "Reserve", began)
@@ -312,7 +310,6 @@ class Scheduler:
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(str(failure))
                 if not isinstance(failure, pre_binding.OUTSIDE):
-                    count_caught(Boundary.PLUGIN)
                     listener.failed(plugin.name, "Bind", pod, failure)
             if status.is_success:
                 return SUCCESS
@@ -344,7 +341,6 @@ class Scheduler:
             try:
                 checked_nothing(plugin.post_bind(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
             except Exception as failure:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
-                count_caught(Boundary.PLUGIN)
                 listener.failed(plugin.name, "PostBind", pod, failure, "the pod is bound all the same")
             ended = self._called(attempt, plugin.name, "PostBind", ended)
         self._measure(attempt, "PostBind", Code.SUCCESS, began)
@@ -383,7 +379,6 @@ class Scheduler:
             try:
                 checked_nothing(plugin.unreserve(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
             except Exception as failure:  # noqa: BLE001  a plugin call; the others must still give back
-                count_caught(Boundary.PLUGIN)
                 then = "what it has set aside for the pod may stay so"
                 listener.failed(plugin.name, "Unreserve", pod, failure, then)
             ended = self._called(attempt, plugin.name, "Unreserve", ended)

@@ -17,7 +17,6 @@ from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.state.waiting_pods import HeldPod
 
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
@@ -52,7 +51,6 @@ def _ask_one(
     try:
         return _checked(plugin.permit(state, pod, node_name))
     except Exception as failure:  # noqa: BLE001  a plugin call
-        count_caught(Boundary.PLUGIN)
         listener.failed(plugin.name, _POINT, pod, failure)
         return PermitResult(error(str(failure), fault=Fault.BUG))
 

@@ -19,7 +19,6 @@ from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
@@ -87,7 +86,6 @@ def _pre_flight(
             return answer
         return PreFlightResult(checked(answer, Status))
     except Exception as failure:  # noqa: BLE001  a plugin call
-        count_caught(Boundary.PLUGIN)
         listener.failed(plugin.name, "PreBindPreFlight", pod, failure)
         return PreFlightResult(error(str(failure), fault=Fault.BUG))
 
@@ -182,7 +180,6 @@ async def _run_one(
     except Exception as failure:  # noqa: BLE001  a plugin call; what it talks to may be down, which is no bug
         status = error(str(failure))
         if not isinstance(failure, OUTSIDE):
-            count_caught(Boundary.PLUGIN)
             listener.failed(plugin.name, _POINT, pod, failure)
     return status if status.is_success else _failed(plugin, status)
 

@@ -20,7 +20,6 @@ from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, needs_
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import Status
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_columns import (
     Answers,
     FilterColumn,
@@ -114,7 +113,6 @@ class ClassEngine:
         except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
             if known is not None:
                 _let_go(known)
-            count_caught(Boundary.PLUGIN)
             return None
         self._keep(name, known)
         return known

@@ -7,7 +7,6 @@ from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
 from kscheduler.framework.plugin_answers import WrongAnswerError, checked_column
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
 
 
@@ -16,7 +15,6 @@ def raw_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: Node
     try:
         return checked_column(plugin.score(state, pod, nodes, rows), rows, "points")
     except Exception as error:
-        count_caught(Boundary.PLUGIN)
         text = f'running Score plugins: plugin "{plugin.name}" failed with: {error}'
         raise PluginFailure(text, plugin.name, "Score") from error
 
@@ -39,6 +37,5 @@ def _normalized(plugin: NormalizingPlugin, state: CycleState, pod: PodInfo, rows
     try:
         return checked_column(plugin.normalize(state, pod, rows, points), rows, "points")
     except Exception as error:
-        count_caught(Boundary.PLUGIN)
         text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
         raise PluginFailure(text, plugin.name, "NormalizeScore") from error

@@ -18,7 +18,6 @@ from weakref import WeakValueDictionary
 
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.signing import signer_of
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
@@ -72,7 +71,6 @@ class Signatures:
             parts = [sign(pod) for sign in signers if sign is not None]
             return None if UNSIGNABLE in parts else self._interned((plugins, _own(pod), *parts))
         except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
-            count_caught(Boundary.PLUGIN)
             return None
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
@@ -84,7 +82,6 @@ class Signatures:
             parts = [sign(pod) for sign in signers]
             return None if UNSIGNABLE in parts else self._interned((_own(pod), *parts))
         except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
-            count_caught(Boundary.PLUGIN)
             return None
 
     def _interned(self, signature: Hashable) -> PodClass:

@@ -22,7 +22,6 @@ from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExten
 from kscheduler.framework.plugin_answers import checked_column
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_columns import is_matter_of_row
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.nominations import (
@@ -175,7 +174,6 @@ class Filters:
             if codes is not None:
                 codes = checked_column(codes, rows, "codes")
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}', plugin.name, "Filter") from error
         self.tally.evaluated("Filter", plugin.name, len(rows))
         return codes
@@ -207,7 +205,6 @@ class Filters:
         try:
             signatures = tuple(plugin.sign(self.pod) for plugin in plugins)
         except Exception:  # noqa: BLE001  a plugin call: the pod is judged by itself
-            count_caught(Boundary.PLUGIN)
             return None
         if UNSIGNABLE in signatures:
             return None

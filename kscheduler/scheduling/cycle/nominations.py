@@ -21,7 +21,6 @@ from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 
@@ -80,7 +79,6 @@ def move(
         try:
             plugin.move_pods(state, pod, moved, nodes)
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             called = "AddPod" if moved.by > 0 else "RemovePod"
             text = f'running {called} on PreFilter plugin "{plugin.name}": {error}'
             raise PluginFailure(text, plugin.name, called) from error
@@ -99,7 +97,6 @@ def count_in(
         try:
             plugin.add_pod(state, pod, added, nodes, row)
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             text = f'running AddPod on PreFilter plugin "{plugin.name}": {error}'
             raise PluginFailure(text, plugin.name, "AddPod") from error
 
@@ -117,6 +114,5 @@ def count_out(
         try:
             plugin.remove_pod(state, pod, removed, nodes, row)
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             text = f'running RemovePod on PreFilter plugin "{plugin.name}": {error}'
             raise PluginFailure(text, plugin.name, "RemovePod") from error

@@ -16,7 +16,6 @@ from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
 from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
@@ -73,7 +72,6 @@ def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord,
     try:
         return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
     except Exception as failure:  # noqa: BLE001  a plugin call
-        count_caught(Boundary.PLUGIN)
         profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
         text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
         return PostFilterResult(error(text, fault=Fault.BUG))

@@ -24,7 +24,6 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
-from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import KnownClass
 from kscheduler.scheduling.classes.leaders import Leaders
@@ -271,7 +270,6 @@ def _pre_filter(
             if result is not SKIPPED:
                 _check(result)
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             raise PluginFailure(
                 f'running PreFilter plugin "{plugin.name}": {error}', plugin.name, "PreFilter"
             ) from error
@@ -320,7 +318,6 @@ def _pre_score(
             if status is not SKIP:
                 checked(status, Status)
         except Exception as error:
-            count_caught(Boundary.PLUGIN)
             raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}', plugin.name, "PreScore") from error
         watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
