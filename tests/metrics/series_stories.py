@@ -7,6 +7,7 @@ and after. The table of all stories covers every family that is exposed: who add
 import asyncio
 import json
 import resource
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -23,6 +24,7 @@ from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import PermitResult, Plugin
+from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
@@ -235,6 +237,8 @@ DOOR = {"is_open": False}
 def filter(pod: PodInfo, node: NodeInfo) -> str | None:  # noqa: A001  # the name says which extension point it is
     if pod.pod.metadata.name == "bug":
         raise RuntimeError("a bug in a plugin")
+    if pod.pod.metadata.name == "slow":
+        time.sleep(1.2 * SLOW_CALL_SECONDS)  # what is told is that the event loop was held
     return None if DOOR["is_open"] else "the door is shut"
 
 
@@ -258,7 +262,13 @@ async def only_the_flush_brings_a_pod_back(world: World) -> None:
     await until(world.server, lambda: node_of(world.server, "p") == "node")
 
 
-@story("kscheduler_unexpected_errors_total", options=behind_a_door)
+@story("kscheduler_slow_plugin_calls_total", options=behind_a_door)
+async def a_plugin_holds_the_event_loop(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    put(world.server, "pods", pod_tree("slow"))
+
+
+@story("kscheduler_unexpected_errors_total", "kscheduler_plugin_failures_total", options=behind_a_door)
 async def a_plugin_has_a_bug(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("bug"))
