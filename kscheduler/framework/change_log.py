@@ -28,6 +28,10 @@ class ChangeLog:
         self._last: tuple[int, int, NDArray[np.intp]] = -1, -1, _NONE
         """The last answer: from where, to where, and which rows. Those who ask together ask the same."""
 
+    def lengthen(self, longest: int) -> None:
+        """There is more that can change: keep so many changes."""
+        self._longest = max(self._longest, longest)
+
     @property
     def position(self) -> int:
         """How many changes there have been."""

@@ -42,6 +42,10 @@ CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
 
 _FIRST_CAPACITY = 64
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_LEAST_CHANGES = 4096
+_MOST_CHANGES = 65_536
+_CHANGES_PER_ROW = 4
+"""Kept in each log, up to 65,536 of them: who missed more had better look at all rows."""
 _LEAST_RESOURCES = 64
 """Names, below which nobody looks whether they are still in use."""
 _RESOURCE_VERSIONS = count(1)
@@ -100,11 +104,11 @@ class NodeTable:
         self.last_generation = 0
         self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         """Per row a number that moves with each change of its pods, of what they say of themselves too."""
-        self.row_changes = ChangeLog()
+        self.row_changes = ChangeLog(_LEAST_CHANGES)
         """Rows of which anything has changed: the node, its pods, or what the pods say of themselves."""
-        self.node_changes = ChangeLog()
+        self.node_changes = ChangeLog(_LEAST_CHANGES)
         """Rows whose node has come, gone or changed."""
-        self.amount_changes = ChangeLog()
+        self.amount_changes = ChangeLog(_LEAST_CHANGES)
         """Rows of which what the node gives or what its pods take may have changed."""
         self.node_columns_version = 0
         """Moves with every node that comes, goes, or shows something else in the columns."""
@@ -393,6 +397,8 @@ class NodeTable:
             setattr(self, name, np.pad(getattr(self, name), (0, old)))
         for column in self._labels.values():
             column.grow(self.capacity)
+        for log in (self.row_changes, self.node_changes, self.amount_changes):
+            log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MOST_CHANGES))
         self.infos.extend([None] * old)
         self._name_at.extend([""] * old)
         self._free.extend(range(self.capacity - 1, old - 1, -1))

@@ -108,7 +108,7 @@ class ClassEngine:
             self._bytes -= known.bytes
             known.refresh(pod, self._nodes, tally)
             known.asked += 1
-            if not known.asked & (known.asked - 1) or not known.asked & 63:
+            if known.asked == known.counts_at:
                 known.count_bytes()
         except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
             if known is not None:

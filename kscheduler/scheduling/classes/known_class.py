@@ -207,6 +207,8 @@ class KnownClass:
     """What it took when `count_bytes` was last called, with its share of what it has in common with others."""
     asked: int = 0
     """How often it was asked for."""
+    counts_at: int = 1
+    """When it is to take stock again: after the 1st, 2nd, 4th ... and each 64th time."""
 
     def __post_init__(self) -> None:
         self._states = tuple(one.state for one in self.answers)
@@ -273,6 +275,7 @@ class KnownClass:
         parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
+        self.counts_at = self.asked + min(max(self.asked, 1), 64)
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""
