@@ -26,8 +26,8 @@ from kscheduler.state import attached_volumes, topology, topology_groups
 PODS_PER_LOOK, WARM_UP, LOOKS = 200, 6, 12
 PODS_PER_SECOND = 2.0
 """Slow, so that series of Events end within the run."""
-REMEMBERED_BY_CLASS = {"decode._fields()", "template._decoder()"}
-"""Calls that are remembered without a limit: there are as many as classes."""
+REMEMBERED_BY_CLASS = {"decode._fields()", "template._decoder()", "feature_gates.gates_of()"}
+"""Calls that are remembered without a limit: there are as many as classes, or as versions of Kubernetes."""
 BOUNDS = (
     (affinity_terms, "_MOST_KNOWN"),
     (amount_numbers, "_KEPT"),
