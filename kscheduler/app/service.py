@@ -159,7 +159,7 @@ class App:
             open_to_everybody=OPEN,
             from_this_machine_or_with_token=GUARDED,
             with_token_only=TOKEN_ONLY,
-            token="sent in clear: fence the way to this port" if has_token else "none: shut",
+            waiting_pods="opened by a token, sent in clear: fence the way to this port" if has_token else "shut",
             advice="fence the port with a NetworkPolicy, or --bind-address 127.0.0.1 where no kubelet probes it",
         )
 

@@ -109,7 +109,7 @@ async def test_the_start_says_in_one_line_what_is_open_to_whom(address: str, tok
         assert line["bind_address"] == address
         assert line["open_to_everybody"] == OPEN
         assert line["from_this_machine_or_with_token"] == GUARDED
-        assert ("in clear" in line["token"]) == bool(file)
+        assert ("in clear" in line["waiting_pods"]) == bool(file)
 
 
 async def test_who_listens_on_loopback_is_not_warned() -> None:
