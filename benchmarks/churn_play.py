@@ -52,6 +52,7 @@ class Churn:
         self.service = ServiceInProcess(self.cluster, clock=clock, events=self.events)
         self.world = World(self.cluster, size or Size(), seed)
         self.attempts = 0
+        self._caught_before = caught()
         self._waiting = TaskSet("waiting", clock)
         self._slice_ends = 0.0
         self._flush_at = self._net_at = clock.monotonic()
@@ -168,7 +169,8 @@ class Churn:
         """What must not have happened."""
         informers = self.cluster.informers.values()
         failed = sum(informer.statistics().handler_errors for informer in informers)
-        errors = {boundary: count for boundary, count in caught().items() if count}
+        before = self._caught_before  # counts are the process's
+        errors = {where: count - before[where] for where, count in caught().items() if count > before[where]}
         return [f"{failed} events could not be handled"] * bool(failed) + [f"bugs: {dict(errors)}"] * bool(errors)
 
     def sizes(self) -> dict[str, Any]:

@@ -1,6 +1,7 @@
 """Plugins by name: who can be built."""
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 from kscheduler.framework.handle import Handle
@@ -43,7 +44,12 @@ class Registry:
 
 def is_in_tree(plugin: object) -> bool:
     """Whether its code is part of kscheduler: what it costs is measured by our benchmarks, not at each call."""
-    return type(plugin).__module__.startswith("kscheduler.plugins.")
+    return _is_module_in_tree(type(plugin).__module__)
+
+
+@lru_cache(maxsize=256)
+def _is_module_in_tree(module: str) -> bool:
+    return module.startswith("kscheduler.plugins.")
 
 
 def implements(plugin: Plugin, point: Point) -> bool:

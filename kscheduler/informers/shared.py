@@ -57,33 +57,31 @@ class Shared(Generic[T]):
         self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self._first)))
 
 
-class SharedText:
-    """The same for strings, which are their own encoding."""
+class SharedText(dict[str, str]):
+    """The same for strings, which are their own encoding. A dict, so that a known one costs a look-up and no more."""
 
-    __slots__ = ("_first", "_most", "_sweep_at")
+    __slots__ = ("_most", "_sweep_at")
 
     def __init__(self, most: int = _MOST) -> None:
-        self._first: dict[str, str] = {}
+        super().__init__()
         self._most = most
         self._sweep_at = min(_LEAST_SWEPT, most)
 
-    def __len__(self) -> int:
-        return len(self._first)
+    of = dict.__getitem__
+    """The string that equals this one and was seen first."""
 
-    def of(self, text: str) -> str:
-        """The string that equals this one and was seen first."""
-        first = self._first.get(text)
-        if first is None:
-            if len(self._first) >= self._sweep_at:
-                self._sweep()
-            first = self._first[text] = text
-        return first
+    def __missing__(self, text: str) -> str:
+        if len(self) >= self._sweep_at:
+            self._sweep()
+        self[text] = text
+        return text
 
     def _sweep(self) -> None:
-        self._first = _held(self._first, _UNHELD_TEXT)
-        if len(self._first) >= self._most:
-            self._first = {}
-        self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self._first)))
+        held = _held(self, _UNHELD_TEXT)
+        self.clear()
+        if len(held) < self._most:
+            self.update(held)
+        self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self)))
 
 
 def _held(first: dict[K, T], unheld: int) -> dict[K, T]:

@@ -79,7 +79,9 @@ class Profile:
         ended = perf_counter()
         for plugin in plugins:
             try:
-                status = checked(plugin.pre_enqueue(pod), Status)
+                status = plugin.pre_enqueue(pod)
+                if status is not SUCCESS:
+                    checked(status, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}', fault=Fault.BUG)
                 self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)

@@ -21,6 +21,7 @@ from kscheduler.framework.plugin_answers import checked, checked_nothing
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
@@ -303,10 +304,11 @@ class Scheduler:
     async def _run_bind(self, attempt: Attempt) -> Status:
         listener, pod = attempt.profile.listener, attempt.queued.pod
         for plugin in attempt.profile.bind:
-            is_slow = partial(listener.slow, plugin.name, "Bind", pod)
             try:
-                steps = Steps(plugin.bind(attempt.record.state, pod, attempt.node_name), is_slow, self._now)
-                status = checked(await steps, Status)
+                answer = plugin.bind(attempt.record.state, pod, attempt.node_name)
+                if not is_in_tree(plugin):
+                    answer = Steps(answer, partial(listener.slow, plugin.name, "Bind", pod), self._now)  # type: ignore[assignment]
+                status = checked(await answer, Status)
             except Exception as failure:  # noqa: BLE001  a plugin call
                 status = error(str(failure))
                 if not isinstance(failure, pre_binding.OUTSIDE):
