@@ -102,7 +102,8 @@ async def test_no_table_grows_while_releases_jobs_nodes_and_taints_come_and_go()
     assert len(last.tables) > 150, "the census has lost its way"
     assert not list(grown(looks))
     assert last.tables["Interned._values"] < 20 * 4, "taint sets of all nodes at one time, and some of a change"
-    assert {name for name, limit in last.limits.items() if limit < 0} <= REMEMBERED_BY_CLASS
+    endless = {name for name, limit in last.limits.items() if limit < 0 and last.tables[name] != looks[0].tables[name]}
+    assert endless <= REMEMBERED_BY_CLASS, "other tests' caches may be there, but nothing here fills them"
 
 
 async def test_what_is_gone_leaves_no_reference_cycles() -> None:
@@ -127,7 +128,7 @@ def test_a_census_finds_every_table_and_each_once() -> None:
     assert found.tables["_Holder.names"] == 2
     assert found.tables["_Inner.counts"] == 3
     assert found.tables["_Holder.listed"] == 2
-    assert found.objects == {"_Holder": 1, "_Inner": 2}
+    assert (found.objects["_Holder"], found.objects["_Inner"]) == (1, 2)
     assert found.tables["test_churn._remembered()"] == 0
     _remembered(1)
     again = census.take(_Holder(), package=module)
