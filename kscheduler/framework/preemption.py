@@ -58,6 +58,13 @@ class Evictions(Protocol):
         """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
         ...
 
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        """Whether victims of another preemptor, beside which the pod has its room on the node, are still untouched.
+
+        The pod that asks is tried again when that preemption is over and they stay.
+        """
+        ...
+
     def nearly_done(self) -> Collection[str]:
         """Keys (`namespace/name`) of preemptors whose wait may be over now.
 

@@ -222,6 +222,11 @@ class _NobodyIsEvicted:
         del uid
         return False
 
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        """Never."""
+        del node_name, waiting
+        return False
+
     def nearly_done(self) -> tuple[str, ...]:
         """Nobody waits."""
         return ()

@@ -13,7 +13,6 @@ import pytest
 
 from tests.controlplane.process import Process
 from tests.e2e.scenario import Scenario
-from tests.e2e.servers import RealServer
 from tests.e2e.storm import PreemptionStorm, Size
 from tests.e2e.write_proxy import Hook, Write
 
@@ -23,10 +22,6 @@ SECONDS = 60.0 + SIZE.preemptors
 
 @pytest.fixture
 def storm(scenario: Scenario) -> Iterator[PreemptionStorm]:
-    if not isinstance(scenario.server, RealServer):
-        pytest.skip(
-            "on the embedded server a preemptor takes victims on a second node in 5 runs of 10: not explained yet"
-        )
     made = PreemptionStorm(scenario, scenario.server, SIZE)
     made.prepare()
     yield made

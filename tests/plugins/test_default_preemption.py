@@ -42,12 +42,17 @@ class Diary:
     def __init__(self) -> None:
         self.begun: list[Preemption] = []
         self.busy: set[str] = set()
+        self.clearing: set[tuple[str, str]] = set()
+        """Nodes, and the UIDs of those who wait there."""
 
     def begin(self, preemption: Preemption) -> None:
         self.begun.append(preemption)
 
     def is_under_way(self, uid: str) -> bool:
         return uid in self.busy
+
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        return (node_name, waiting.uid) in self.clearing
 
     def nearly_done(self) -> tuple[str, ...]:
         return ()
@@ -147,6 +152,18 @@ def test_a_preemptor_waits_while_a_victim_leaves_the_node_it_is_nominated_to(
     assert record.status.code is Code.UNSCHEDULABLE
     assert (record.post_filter_message != ON_ITS_WAY) is may
     assert bool(world.evictions.begun) is may
+
+
+def test_a_preemptor_waits_while_its_node_is_cleared_for_another_one_beside_it() -> None:
+    world, pod = World(), preemptor(status={"nominatedNodeName": "a"})
+    world.node("a", 0, 0)
+    world.node("b", 0, 0)
+    world.evictions.clearing.add(("a", pod.uid))
+    record = world.preempt(pod)
+    told = "not eligible due to a pod on the nominated node that is about to be preempted."
+    assert record.post_filter_message == f"preemption: {told}"
+    assert (record.nominated_node_name, world.evictions.begun) == (None, [])
+    assert world.preempt(preemptor("other")).nominated_node_name, "whoever is expected nowhere chooses"
 
 
 def test_a_nomination_to_a_node_that_no_preemption_helps_is_no_reason_to_wait() -> None:

@@ -51,6 +51,10 @@ class Begun:
         del uid
         return False
 
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        del node_name, waiting
+        return False
+
     def nearly_done(self) -> tuple[str, ...]:
         return ()
 

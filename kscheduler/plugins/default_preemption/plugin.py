@@ -16,7 +16,7 @@ from kscheduler.framework.node_table import NodeTable, Rows, stable_hash
 from kscheduler.framework.occupants import OccupantColumns
 from kscheduler.framework.plugin import Plugin, PostFilterResult, Signature
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Candidate, Preemption, PreemptionSearch
+from kscheduler.framework.preemption import Candidate, Evictions, Preemption, PreemptionSearch
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose
@@ -78,7 +78,7 @@ class DefaultPreemption(Plugin):
         if self._handle.evictions is None:
             return PostFilterResult(unschedulable("nobody here can evict pods"))
         potential = _potential(nodes, diagnosis)
-        refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential)
+        refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
             return PostFilterResult(unschedulable(refusal))
         search = VictimSearch(pod, nodes, cycle, cycle.read(DryRun), self._occupants, self._budgets)
@@ -161,8 +161,12 @@ def _liftable(rejected: Rejection) -> Rows:
     return rejected.rows if is_liftable.all() else rejected.rows.take(np.flatnonzero(is_liftable))
 
 
-def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows) -> str:
-    """Why the pod may not preempt; empty where it may."""
+def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows, evictions: Evictions) -> str:
+    """Why the pod may not preempt; empty where it may.
+
+    A second preemptor may be promised a node beside the first: its decision leaves the first one its room. Until its
+    victims go, the first one finds both them and the second one in its way, and would take other victims elsewhere.
+    """
     if pod.pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     row = nodes.row_of(nominated) if nominated else -1
@@ -171,6 +175,8 @@ def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Row
     there = nodes.info(row).pods.values()
     if any(one.priority < pod.priority and _goes_for_a_preemptor(one) for one in there):
         return "not eligible due to a terminating pod on the nominated node."
+    if evictions.is_clearing(nominated, pod):
+        return "not eligible due to a pod on the nominated node that is about to be preempted."
     return ""
 
 

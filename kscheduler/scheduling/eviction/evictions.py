@@ -11,6 +11,9 @@ then on until the watch shows all that were deleted gone or going: it would find
 others. It need not wait for the answer to the last request: the event of that deletion may come before, and must not be
 lost.
 
+Victims that are chosen count as going: whoever is expected on their node already, and would fit there without them,
+waits for them (`is_clearing`) as it waits for those that terminate. kube-scheduler's preemptor looks for other victims.
+
 Differences from kube-scheduler, each so that no pod is stuck, no loop is hot and no pod dies for nothing: a preemptor
 is kept out until the watch has caught up (two minutes at most), where upstream relies on it to be quick; one that was
 kept out is woken at the end, because what woke it may have been a new node, which does not come again, and a victim may
@@ -68,11 +71,13 @@ class NominationWriter(Protocol):
         ...
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class _UnderWay:
     """A preemption that has begun."""
 
-    preemptor: PodInfo
+    preemption: Preemption
+    victims: list[PodInfo]
+    """Those among its victims that were not going already."""
     awaited: list[PodInfo] = field(default_factory=list)
     """Victims that are deleted, as the API server says: the watch must show it before the preemptor may look."""
     stopped: list[PodInfo] = field(default_factory=list)
@@ -86,6 +91,20 @@ class _UnderWay:
     """The preemptor wanted to be tried, and was told to wait."""
     is_outbid: bool = False
     """Another preemptor, of higher priority, has been promised the node since."""
+    neighbours: dict[str, None] = field(default_factory=dict)
+    """Keys of other pods that are expected on the node and were told to wait until the victims are gone."""
+
+    @property
+    def preemptor(self) -> PodInfo:
+        """For whom."""
+        return self.preemption.preemptor
+
+    def is_in_the_way_of(self, pod: PodInfo) -> bool:
+        """Whether another pod on the node must leave room for the preemptor, and was left its own by the decision."""
+        preemptor = self.preemptor
+        if preemptor.uid == pod.uid or preemptor.priority < pod.priority:
+            return False
+        return all(one.uid != pod.uid for one in self.preemption.outbid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +133,8 @@ class AsyncEvictions:
         """By the preemptor's UID."""
         self._open: dict[str, _UnderWay] = {}
         """Those among them that are open: mostly a handful."""
+        self._on_node: dict[str, list[_UnderWay]] = {}
+        """By node, until they are forgotten; one that another of its preemptor has replaced, too."""
         self._pausing: dict[str, None] = {}
         """Keys of preemptors that are woken after a pause, or by an event before."""
         self._failed: dict[str, Backoff] = {}
@@ -151,7 +172,8 @@ class AsyncEvictions:
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
-        entry = self._under_way[preemption.preemptor.uid] = _UnderWay(preemption.preemptor)
+        entry = self._under_way[preemption.preemptor.uid] = _UnderWay(preemption, victims)
+        self._on_node.setdefault(preemption.node_name, []).append(entry)
         self._open.pop(preemption.preemptor.uid, None)
         self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
 
@@ -162,6 +184,23 @@ class AsyncEvictions:
             return False
         entry.kept_out = not entry.is_open or self._is_unseen(entry)
         return entry.kept_out
+
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        """Whether victims of another preemptor, beside which the pod has its room on the node, are still untouched.
+
+        Nothing shows on them yet, and the pod finds both them and that preemptor in its way.
+        """
+        found = False
+        for entry in self._on_node.get(node_name, ()):
+            if entry.is_in_the_way_of(waiting) and self._has_victims_below(waiting.priority, entry):
+                entry.neighbours[waiting.key] = None
+                found = True
+        return found
+
+    def _has_victims_below(self, priority: int, entry: _UnderWay) -> bool:
+        if entry.is_over and not self._is_unseen(entry):
+            return False  # those that are left were spared
+        return any(one.priority < priority and self._around.victims.is_to_go(one) for one in entry.victims)
 
     def nearly_done(self) -> Collection[str]:
         """Keys of preemptors whose wait may be over now.
@@ -232,6 +271,13 @@ class AsyncEvictions:
         entry.last = ()
 
     def _forget(self, entry: _UnderWay) -> None:
+        node_name = entry.preemption.node_name
+        self._on_node[node_name].remove(entry)
+        if not self._on_node[node_name]:
+            del self._on_node[node_name]
+        # Victims that go wake those who waited for them, by the event of their deletion; victims that stay do not.
+        if entry.neighbours and any(self._around.victims.is_to_go(one) for one in entry.victims):
+            self._around.activate(entry.neighbours)
         if self._under_way.get(entry.preemptor.uid) is entry:
             del self._under_way[entry.preemptor.uid]
             self._open.pop(entry.preemptor.uid, None)
