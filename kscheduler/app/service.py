@@ -12,6 +12,8 @@ import os
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
+import structlog
+
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import Service, running
@@ -22,6 +24,7 @@ from kscheduler.app.parts import Parts
 from kscheduler.app.surface import Surface
 from kscheduler.client.connection import Connection, load_connection
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.profiles import rules_not_built
@@ -169,7 +172,9 @@ def _reason(stop: asyncio.Event) -> str:
 
 
 async def run(options: Options) -> None:
-    """Run the service until a signal ends it (`signals`)."""
+    """Run the service until a signal ends it (`signals`). Logs are set up as `kscheduler run` does, if nobody has."""
+    if not structlog.is_configured():
+        configure_logs()
     # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
     connection = await load_connection(
         master=options.master,

@@ -3,7 +3,8 @@
 Whoever comes from kube-scheduler has a command line: it must start here as it stands. The rules are kube-scheduler's:
 
     without --config    deprecated flags and leader-election flags change the default configuration
-    with --config       leader-election flags win over the file; deprecated ones are passed over, and warn
+    with --config       leader-election flags win over the file; deprecated ones are passed over, and warn; but
+                        --kubeconfig holds, unless the file names another
 
 A flag whose feature is not built is accepted and warns by name; an unknown one is an error, as is an unknown gate.
 Flags of kscheduler alone: `--port` (0 takes a free one), `--scheduler-name`, `--log-format`.
@@ -276,13 +277,26 @@ def resolve(args: argparse.Namespace) -> Resolved:
     gates = feature_gates(args.feature_gates)
     if args.config:
         loaded = load_file(args.config, gates)
-        settings = _settings(given, LEADER_ELECTION)
+        settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
     else:
         loaded = default_configuration(given.get("scheduler_name", DEFAULT_NAME), gates)
         settings = _settings(given, LEADER_ELECTION + DEPRECATED)
     bind_address, number = _address(given)
     warnings = [*_warnings(given, has_file=bool(args.config)), *(_of_gate(text) for text in gates.warnings)]
     return Resolved(with_settings(loaded, settings, COMMAND_LINE), bind_address, number, tuple(warnings))
+
+
+def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:
+    """`--kubeconfig` beside a file. Raises `ConfigError` where the file names another one.
+
+    kube-scheduler passes over the flag there. To fall back to $KUBECONFIG or the current context instead would schedule
+    on another cluster than the one that was asked for.
+    """
+    asked, named = given.get("kubeconfig", ""), loaded.configuration.client_connection.kubeconfig
+    if asked and named and asked != named:
+        problem = f"--kubeconfig {asked} is another cluster than clientConnection.kubeconfig {named}: give one"
+        raise config_error("", problem, loaded.where)
+    return {"clientConnection.kubeconfig": asked} if asked else {}
 
 
 def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[str, Any]:
@@ -312,7 +326,7 @@ def _address(given: Mapping[str, Any]) -> tuple[str, int]:
 
 def _warnings(given: Mapping[str, Any], *, has_file: bool) -> Iterator[FlagWarning]:
     if has_file:
-        passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
+        passed_over = [flag.name for flag in DEPRECATED if flag.key in given and flag.name != "kubeconfig"]
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
             yield FlagWarning(f"--{name}", "is passed over: --config is given")
     if "secure_port" in given:

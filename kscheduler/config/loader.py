@@ -188,12 +188,22 @@ def to_tree(configuration: KubeSchedulerConfiguration) -> dict[str, Any]:
 
 def dump(configuration: KubeSchedulerConfiguration) -> str:
     """The configuration as YAML; `load_bytes` reads it back as the same value."""
-    return yaml.safe_dump(to_tree(configuration), sort_keys=True, allow_unicode=True, width=120)
+    return _as_yaml(to_tree(configuration))
+
+
+def _as_yaml(tree: dict[str, Any]) -> str:
+    return yaml.safe_dump(tree, sort_keys=True, allow_unicode=True, width=120)
 
 
 def dump_default(scheduler_name: str = "kscheduler", gates: FeatureGates = DEFAULT_GATES) -> str:
-    """What holds without a file, as a file to start from."""
-    return dump(default_configuration(scheduler_name, gates).configuration)
+    """What holds without a file, as a file to start from.
+
+    Without the client's rate: kube-scheduler's 50 a second, written down, would be honoured, and unset it adapts.
+    """
+    tree = to_tree(default_configuration(scheduler_name, gates).configuration)
+    for name in ("qps", "burst"):
+        del tree["clientConnection"][name]
+    return _as_yaml(tree)
 
 
 def _fields(settings: msgspec.Struct) -> dict[str, Any]:

@@ -147,4 +147,6 @@ _SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter":
 
 def plugin(name: str) -> Callable[[Callable[..., Any]], PerNodeFactory]:
     """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for any other thing."""
+    if not isinstance(name, str):
+        declared(None, name)  # type: ignore[unreachable]  # a bare `@plugin`, without a name
     return lambda function: PerNodeFactory(name, function)

@@ -105,6 +105,13 @@ def test_the_defaults_read_back_as_what_holds_without_a_file(capsys: Captured) -
     assert load_bytes(printed.encode(), "f").configuration == default_configuration("mine").configuration
 
 
+def test_the_defaults_name_no_rate_because_unset_it_adapts(capsys: Captured) -> None:
+    assert main(["config", "default"]) == 0
+    printed = capsys.readouterr().out
+    assert not {"qps", "burst"} & yaml.safe_load(printed)["clientConnection"].keys()
+    assert not load_bytes(printed.encode(), "f").is_given("clientConnection.qps")
+
+
 def test_the_defaults_under_gates(capsys: Captured) -> None:
     assert main(["config", "default", "--feature-gates=StorageCapacityScoring=true"]) == 0
     told = capsys.readouterr()

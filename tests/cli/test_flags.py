@@ -95,14 +95,29 @@ def test_without_a_file_deprecated_flags_count() -> None:
 
 
 def test_with_a_file_deprecated_flags_are_passed_over_and_say_so(file: str) -> None:
-    given_flags = ["--kubeconfig=k", "--kube-api-qps=3", "--profiling=false", "--scheduler-name=other"]
+    given_flags = ["--kube-api-qps=3", "--profiling=false", "--scheduler-name=other"]
     found = resolved("--config", file, *given_flags)
     connection = found.config.configuration.client_connection
     assert (connection.kubeconfig, connection.qps) == ("from-file", 7)
     assert found.config.configuration.enable_profiling
     assert [profile.scheduler_name for profile in found.config.configuration.profiles] == ["in-file"]
-    assert sorted(warned(found)) == ["--kube-api-qps", "--kubeconfig", "--profiling", "--scheduler-name"]
+    assert sorted(warned(found)) == ["--kube-api-qps", "--profiling", "--scheduler-name"]
     assert set(warned(found).values()) == {"is passed over: --config is given"}
+
+
+def test_a_kubeconfig_beside_a_file_that_names_none_is_the_one(tmp_path: Path) -> None:
+    """Passed over, as kube-scheduler does, it would leave $KUBECONFIG: perhaps production."""
+    path = tmp_path / "config.yaml"
+    path.write_text(FILE.replace("kubeconfig: from-file, ", ""))
+    found = resolved("--config", str(path), "--kubeconfig=k")
+    assert found.config.configuration.client_connection.kubeconfig == "k"
+    assert warned(found) == {}
+
+
+def test_a_kubeconfig_beside_a_file_that_names_another_is_refused(file: str) -> None:
+    (problem,) = problems("--config", file, "--kubeconfig=k")
+    assert "--kubeconfig k is another cluster than clientConnection.kubeconfig from-file: give one" in problem
+    assert resolved("--config", file, "--kubeconfig=from-file").warnings == ()
 
 
 def test_leader_election_flags_win_over_the_file_and_only_those_that_were_given(file: str) -> None:

@@ -186,9 +186,14 @@ def test_a_plugin_needs_a_name(name: Any) -> None:
         plugin(name)(called("score", lambda _pod, _node: 1))
 
 
-def test_a_decorator_without_parentheses_is_told_so() -> None:
+def test_a_decorator_without_a_name_is_told_so_at_once() -> None:
+    """And not by what is done with the result, lines later."""
+
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return 1
+
     with pytest.raises(PluginDeclarationError, match="a plugin needs a name"):
-        plugin(called("score", lambda _pod, _node: 1))(called("score", lambda _pod, _node: 1))
+        plugin(score)  # type: ignore[arg-type]
 
 
 def test_parameters_with_defaults_are_the_function_s_own_affair() -> None:

@@ -322,3 +322,22 @@ def test_a_claim_gets_a_volume_and_a_class_once(registry: Registry) -> None:
         stored = registry.update(claims, "default", "data", stored).value
         with pytest.raises(ApiError, match="spec is immutable after creation"):
             registry.update(claims, "default", "data", {**stored, "spec": {**stored["spec"], name: "other"}})
+
+
+def test_containers_of_a_stateful_set_may_mount_what_its_claim_templates_bring(registry: Registry) -> None:
+    claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
+    container = {"name": "c", "image": "i", "volumeMounts": [{"name": "www", "mountPath": "/data"}]}
+    labels = {"app": "www"}
+    spec = {
+        "serviceName": "www",
+        "selector": {"matchLabels": labels},
+        "template": {"metadata": {"labels": labels}, "spec": {"containers": [container]}},
+        "volumeClaimTemplates": [{"metadata": {"name": "www"}, "spec": claim}],
+    }
+    kind = {"apiVersion": "apps/v1", "kind": "StatefulSet", "metadata": {"name": "www"}}
+    stateful_sets = BY_KEY["statefulsets.apps"]
+    made = registry.create(stateful_sets, "default", {**kind, "spec": spec}).value
+    assert "volumes" not in made["spec"]["template"]["spec"], "they are the pods', not the template's"
+    with pytest.raises(ApiError, match=r'volumeMounts\[0\].name: Not found: "www"'):
+        other = {**kind, "metadata": {"name": "other"}, "spec": {**spec, "volumeClaimTemplates": []}}
+        registry.create(stateful_sets, "default", other)

@@ -99,7 +99,8 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
     log = Path(folder, "scheduler.log")
     async with scheduler_process(url, log, ["--config", config]) as own_url:
         whose = "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
-        yield f"kscheduler schedules the pods {whose}\n  {own_url}/metrics\n  its log: {log}\n"
+        why = f"kscheduler explain NAMESPACE/POD --master {url} --config {shlex.quote(config)}"
+        yield f"kscheduler schedules the pods {whose}\n  {own_url}/metrics\n  its log: {log}\n  {why}\n"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:

@@ -147,7 +147,18 @@ def validate_stateful_set(value: Object) -> list[Cause]:
     causes += rules.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
     if spec.get("serviceName"):
         causes += rules.dns_label("spec.serviceName", spec["serviceName"])
-    return causes + _selector(spec, "StatefulSet") + _template(spec)
+    return causes + _selector(spec, "StatefulSet") + _template(_with_claimed_volumes(spec))
+
+
+def _with_claimed_volumes(spec: Object) -> Object:
+    """The spec as its pods will have it: each claim template is a volume that containers may mount."""
+    template = spec.get("template") or {}
+    pod = template.get("spec") or {}
+    volumes_of_pod = list(pod.get("volumes") or ())
+    known = {volume.get("name") for volume in volumes_of_pod}
+    claimed = [(claim.get("metadata") or {}).get("name") for claim in spec.get("volumeClaimTemplates") or ()]
+    volumes_of_pod += [{"name": name, "emptyDir": {}} for name in claimed if name and name not in known]
+    return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes_of_pod}}}
 
 
 def validate_daemon_set(value: Object) -> list[Cause]:
