@@ -338,6 +338,6 @@ def test_containers_of_a_stateful_set_may_mount_what_its_claim_templates_bring(r
     stateful_sets = BY_KEY["statefulsets.apps"]
     made = registry.create(stateful_sets, "default", {**kind, "spec": spec}).value
     assert "volumes" not in made["spec"]["template"]["spec"], "they are the pods', not the template's"
+    other = {**kind, "metadata": {"name": "other"}, "spec": {**spec, "volumeClaimTemplates": []}}
     with pytest.raises(ApiError, match=r'volumeMounts\[0\].name: Not found: "www"'):
-        other = {**kind, "metadata": {"name": "other"}, "spec": {**spec, "volumeClaimTemplates": []}}
         registry.create(stateful_sets, "default", other)
