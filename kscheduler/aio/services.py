@@ -6,6 +6,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from kscheduler.aio.tasks import ends_this_task
+
 
 class ServiceEndedError(RuntimeError):
     """A service that should run until it is stopped returned by itself."""
@@ -37,8 +39,22 @@ async def running(*services: Service) -> AsyncIterator[None]:
 
 
 async def _keep(service: Service) -> None:
-    await service.run()
-    message = f"service {service.name} ended by itself"
+    await until_told(f"service {service.name}", service.run())
+
+
+async def until_told(name: str, work: Awaitable[object]) -> None:
+    """Await what runs until this task is cancelled. Raises `ServiceEndedError` where it ends before, however it does.
+
+    A `CancelledError` that nobody has ordered would else pass for an orderly end: a `TaskGroup` does not mind it.
+    """
+    try:
+        await work
+    except asyncio.CancelledError as failure:
+        if ends_this_task(failure):
+            raise
+        message = f"{name} ended by itself: something that it awaits was cancelled"
+        raise ServiceEndedError(message) from failure
+    message = f"{name} ended by itself"
     raise ServiceEndedError(message)
 
 

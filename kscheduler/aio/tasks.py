@@ -25,6 +25,18 @@ class TaskSetStatistics:
     cancelled: int
 
 
+def ends_this_task(failure: BaseException) -> bool:
+    """Whether what came out of an `await` is the order to end this task, and not something that was awaited.
+
+    Whoever awaits a future that somebody has cancelled gets a `CancelledError`, too: that is the awaiting code's
+    failure.
+    """
+    if isinstance(failure, GeneratorExit):
+        return True
+    task = asyncio.current_task() if isinstance(failure, asyncio.CancelledError) else None
+    return task is not None and task.cancelling() > 0
+
+
 class TaskSet:
     """The owner of tasks that fail alone."""
 

@@ -64,8 +64,8 @@ class App:
         """Serve and schedule until `stop` is set; then end in order."""
         try:
             await self._run(stop)
-        except Exception as failure:
-            self.diary.stopped(f"{type(failure).__name__}: {failure}")
+        except BaseException as failure:  # a `sys.exit()` in a plugin's own task, too: nothing ends without a line
+            self.diary.stopped(f"{type(failure).__name__}: {failure}".removesuffix(": "))
             raise
         self.diary.stopped(_reason(stop))
 

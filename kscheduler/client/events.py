@@ -18,6 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_within
+from kscheduler.aio.services import until_told
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
@@ -224,7 +225,8 @@ class EventRecorder:
         """Send until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
-                group.create_task(self._work(), name=f"event worker {number}")
+                name = f"event worker {number}"
+                group.create_task(until_told(name, self._work()), name=name)
             group.create_task(self._finish_series(), name="event series")
 
     async def flush(self, timeout_seconds: float) -> bool:

@@ -58,7 +58,7 @@ def _meaning(judge: _Judge, state: CycleState, code: int) -> Status:
     """What a code means; of a plugin that cannot say so, that. The node is turned down all the same."""
     try:
         return checked(judge.status(state, code), Status)
-    except Exception as failure:  # noqa: BLE001  a plugin call, made when nobody expects one
+    except BaseException as failure:  # noqa: BLE001  a plugin call, made when nobody expects one
         hears = state.find(HearsOfPod)
         if hears is not None:
             hears.listener.failed(judge.name, "Status", hears.pod, failure)

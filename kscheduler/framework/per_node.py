@@ -111,7 +111,7 @@ def _asked(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: 
     """What the function says of the node; what it raises tells the node, too."""
     try:
         return function(pod, node)
-    except Exception as failure:
+    except BaseException as failure:
         failure.add_note(f"asked about node {node.name}")
         raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
 

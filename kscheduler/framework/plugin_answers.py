@@ -49,6 +49,14 @@ def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
     return answer.astype(np.int64)  # of fewer bits: weighted, they would run over
 
 
+def words_of(failure: BaseException) -> str:
+    """What a plugin raised, for a message: an error's own text; of what is no error (a `sys.exit()`) its kind, too."""
+    text = str(failure)
+    if isinstance(failure, Exception):
+        return text
+    return f"it raised {type(failure).__name__}{': ' if text else ''}{text}"
+
+
 def shown(value: Any) -> str:
     """A value for a message, with its type where the value alone does not tell; never longer than a line."""
     if iscoroutine(value):
@@ -56,7 +64,7 @@ def shown(value: Any) -> str:
         return "a coroutine (is the method declared with `async def`?)"
     try:
         text = repr(value)
-    except Exception:  # noqa: BLE001  a value of a plugin's own class: its `__repr__` is the plugin's, too
+    except BaseException:  # noqa: BLE001  a value of a plugin's own class: its `__repr__` is the plugin's, too
         return f"a {type(value).__name__}"
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
     return text if value is None or isinstance(value, bool | int | float | str) else f"{text} ({type(value).__name__})"

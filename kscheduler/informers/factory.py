@@ -13,6 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
+from kscheduler.aio.services import until_told
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
@@ -80,7 +81,8 @@ class InformerFactory:
         """Keep all informers true until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
-                group.create_task(self._keep(informer), name=f"informer {informer.kind.resource}")
+                name = f"informer {informer.kind.resource}"
+                group.create_task(until_told(name, self._keep(informer)), name=name)
 
     async def _keep(self, informer: Informer[Any]) -> None:
         reflector: Reflector[Any] = Reflector(

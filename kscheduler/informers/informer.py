@@ -231,7 +231,7 @@ class Informer(Generic[T]):
     def _guard(self, call: Callable[[Handler[T]], None], handler: Handler[T], obj: T) -> None:
         try:
             call(handler)
-        except Exception:
+        except BaseException:
             self._handler_errors += 1
             count_caught(Boundary.EVENT_HANDLER)
             log.exception("event handler failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)

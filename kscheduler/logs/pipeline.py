@@ -158,7 +158,7 @@ def _rendered(line: dict[str, Any], render: Render) -> str:
         without_credentials(line)
     try:
         return render(clean_event(line))
-    except Exception as failure:  # noqa: BLE001  a field that cannot be written must not end what wanted to tell of it
+    except BaseException as failure:  # noqa: BLE001  a field that cannot be written must not end what wanted to tell of it
         first = {key: line.get(key) for key in ("ts", "level", "msg", "logger")}
         return render(clean_event({**first, "err": f"fields cannot be written: {failure!r}", "fields": repr(line)}))
 

@@ -1,6 +1,7 @@
 """The same warning a thousand times a second: some are written, the rest are counted.
 
-Each kind of warning or error (its logger and its message, whatever its fields) may be written `AT_ONCE` times in a row
+Each kind of warning or error (its logger and its message, whatever its fields; of plugins each plugin and extension
+point by itself) may be written `AT_ONCE` times in a row
 and `PER_SECOND` times a second after that; one with a traceback counts as ten. What was left out is told: with the next
 line of that kind, and in any case by `tell_of_suppressed`, which the service calls once a second.
 
@@ -42,7 +43,7 @@ class Storms:
 
     def admits(self, logger: str, event: dict[str, Any]) -> bool:
         """Whether to write the line. One that follows some that were left out says how many: `suppressed`."""
-        now, name = self._now(), (logger, str(event.get("msg", "")))
+        now, name = self._now(), (logger, _kind_of(event))
         kind = self._kinds.get(name)
         if kind is None:
             if len(self._kinds) >= MOST_KINDS:
@@ -88,6 +89,13 @@ class Storms:
             del self._kinds[name]
         if len(self._kinds) >= MOST_KINDS:
             self.reset()
+
+
+def _kind_of(event: dict[str, Any]) -> str:
+    """The message; of what is said of a plugin, each plugin and extension point apart: a noisy one hides no other."""
+    text = str(event.get("msg", ""))
+    point = event.get("extension_point")
+    return text if point is None else f"{text} ({event.get('plugin', '')} at {point})"
 
 
 storms = Storms()

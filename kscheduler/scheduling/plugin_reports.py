@@ -133,7 +133,8 @@ def _key(pod: PodInfo | None) -> str:
 
 
 def _text(failure: BaseException) -> str:
-    return f"{type(failure).__name__}: {failure}"
+    text = str(failure)
+    return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
 
 
 def _place_of(failure: BaseException) -> tuple[str, int]:

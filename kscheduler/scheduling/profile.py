@@ -23,7 +23,7 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_answers import checked, words_of
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Fault, Status, error
@@ -82,8 +82,8 @@ class Profile:
                 status = plugin.pre_enqueue(pod)
                 if status is not SUCCESS:
                     checked(status, Status)
-            except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(f'running PreEnqueue plugin "{plugin.name}": {failure}', fault=Fault.BUG)
+            except BaseException as failure:  # noqa: BLE001  a plugin call
+                status = error(f'running PreEnqueue plugin "{plugin.name}": {words_of(failure)}', fault=Fault.BUG)
                 self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)
             began, ended = ended, perf_counter()
             if ended - began > SLOW_CALL_SECONDS:
@@ -119,9 +119,11 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
     try:
         answer = checked(extensions.events_to_register(), Iterable)  # type: ignore[type-abstract]
         events = tuple(checked(one, ClusterEventWithHint) for one in answer)
-    except Exception as failure:
+    except BaseException as failure:
         point = "events_to_register"
-        raise PluginFailure(f'running {point} of plugin "{plugin.name}": {failure}', plugin.name, point) from failure
+        raise PluginFailure(
+            f'running {point} of plugin "{plugin.name}": {words_of(failure)}', plugin.name, point
+        ) from failure
     return _with_taint_event(events)
 
 

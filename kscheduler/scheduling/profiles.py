@@ -98,7 +98,7 @@ def _may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[str]
     began = perf_counter()
     try:
         return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
-    except Exception as failure:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
+    except BaseException as failure:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
         listener.failed(gate.name, "MayLetIn", None, failure)
         return None
     finally:
@@ -180,7 +180,7 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
             plugin = registry.build(name, args.get(name), handle)
         except ValueError as failure:
             raise config_error("pluginConfig", f'initializing plugin "{name}": {failure}', where) from failure
-        except Exception as failure:  # a plugin call: which one failed, and where, is what the user has to know
+        except BaseException as failure:  # a plugin call: which one failed, and where, is what the user has to know
             text = f'initializing plugin "{name}": {type(failure).__name__}: {failure}{_raised_at(failure)}'
             raise config_error("plugins", text, where) from failure
         if not is_in_tree(plugin):

@@ -98,7 +98,7 @@ class KeyedHeap(Generic[T]):
         """Take the heap's first entry, this one, out."""
         try:
             heapq.heappop(self._heap)
-        except Exception:
+        except BaseException:
             self._heap.append(entry)  # heapq has dropped it before it compared the others
             raise
 

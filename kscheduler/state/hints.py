@@ -147,7 +147,7 @@ class HintTable:
         try:
             answer = checked(hint(pod, old, new), QueueingHint)
             said = answer.value
-        except Exception as failure:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
+        except BaseException as failure:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
             answer, said = QueueingHint.QUEUE, "Error"
             self._listener.failed(plugin, _POINT, pod, failure)
         seconds = perf_counter() - began

@@ -279,7 +279,14 @@ class SchedulingQueue:
     def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
         """Gated pods whose gating plugin registered the event; the others are passed over without a look."""
         hears = self._policy.hints.hears
-        return self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event))
+        return self._that_may_be_asked(self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event)))
+
+    def _that_may_be_asked(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Those whose PreEnqueue did answer: where it fails, it is left in peace until `flush_unschedulable`.
+
+        Nobody knows what such a pod waits for, and in a busy cluster events come by the second. Its own update counts.
+        """
+        return [one for one in gated if not one.gate_failed] if self._has_failed_gates else gated
 
     def _gated_that_may_come_in(
         self,
@@ -301,7 +308,7 @@ class SchedulingQueue:
                 continue
             if self._policy.hints.strategy(one, event, old, new) is not QueueingStrategy.SKIP:
                 self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
-        return found
+        return self._that_may_be_asked(found)
 
     def _move(
         self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float

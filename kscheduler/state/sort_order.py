@@ -47,7 +47,7 @@ class SortOrder:
         began, key, failure = self._now(), None, None
         try:
             key = _sound(self._plugin.sort_key(queued))
-        except Exception as problem:  # noqa: BLE001  a plugin call
+        except BaseException as problem:  # noqa: BLE001  a plugin call
             failure = problem
         seconds = self._now() - began
         if seconds > SLOW_CALL_SECONDS:
@@ -57,7 +57,7 @@ class SortOrder:
             made.is_unsound(failure)
         return made
 
-    def _tell(self, queued: QueuedPodInfo, failure: Exception) -> None:
+    def _tell(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         self._listener.failed(self._plugin.name, _POINT, queued.pod, failure, _THEN)
 
 
@@ -67,7 +67,7 @@ class OrderKey:
     __slots__ = ("_has_failed", "_in_priority_order", "_key", "_queued", "_serial", "_tell")
 
     def __init__(
-        self, key: Any, serial: int, queued: QueuedPodInfo, tell: Callable[[QueuedPodInfo, Exception], None]
+        self, key: Any, serial: int, queued: QueuedPodInfo, tell: Callable[[QueuedPodInfo, BaseException], None]
     ) -> None:
         self._key = key
         self._serial = serial
@@ -77,7 +77,7 @@ class OrderKey:
         self._tell = tell
         self._has_failed = False
 
-    def is_unsound(self, failure: Exception) -> None:
+    def is_unsound(self, failure: BaseException) -> None:
         """The plugin's key is of no use: from now on the pod goes behind those whose key is."""
         self._has_failed = True
         self._key = None
@@ -87,7 +87,7 @@ class OrderKey:
         if not (self._has_failed or other._has_failed):
             try:
                 return self._is_before(other)
-            except Exception as failure:  # noqa: BLE001  a plugin call: keys may be of its own classes
+            except BaseException as failure:  # noqa: BLE001  a plugin call: keys may be of its own classes
                 late = self if self._serial > other._serial else other
                 late.is_unsound(failure)
         if self._has_failed is not other._has_failed:

@@ -44,6 +44,22 @@ async def test_a_service_that_returns_early_ends_everything() -> None:
     assert caught.group_contains(ServiceEndedError, match="early ended by itself")
 
 
+async def test_a_service_that_meets_a_stray_cancellation_ends_everything() -> None:
+    """To the task group it would be an orderly end, and nobody would notice that the service is gone."""
+
+    async def awaits_what_somebody_cancels() -> None:
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().call_soon(future.cancel)
+        await future
+
+    with pytest.raises(ExceptionGroup) as caught:
+        async with running(Service("good", for_ever), Service("deaf", awaits_what_somebody_cancels)):
+            await for_ever()
+    assert caught.group_contains(
+        ServiceEndedError, match="deaf ended by itself: something that it awaits was cancelled"
+    )
+
+
 async def test_a_failing_service_ends_the_body_and_its_error_comes_out() -> None:
     async def fails() -> None:
         raise LookupError("broken")

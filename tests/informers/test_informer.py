@@ -121,6 +121,20 @@ def test_a_handlers_exception_is_that_objects_failure_only(informer: Informer[Po
     assert informer.statistics().handler_errors == 2
 
 
+@pytest.mark.parametrize("failure", [asyncio.CancelledError(), SystemExit(3), KeyboardInterrupt()], ids=repr)
+def test_a_handler_that_is_cancelled_or_exits_ends_no_watch(informer: Informer[Pod], failure: BaseException) -> None:
+    class Ends(Recorder):
+        def on_add(self, obj: Pod, initial: bool) -> None:
+            raise failure
+
+    after = Recorder()
+    informer.add_handler(Ends())
+    informer.add_handler(after)
+    informer.apply(WatchEvent("ADDED", pod("a")))
+    assert len(after.take()) == 1
+    assert informer.statistics().handler_errors == 1
+
+
 def test_a_late_handler_is_told_what_is_stored(informer: Informer[Pod]) -> None:
     informer.apply(WatchEvent("ADDED", pod("a")))
     late = Recorder()

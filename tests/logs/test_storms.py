@@ -52,6 +52,17 @@ def test_one_kind_does_not_silence_another() -> None:
     assert storms.admits("another", {"msg": "m"})
 
 
+def test_a_noisy_plugin_does_not_silence_another_or_its_own_other_points() -> None:
+    storms = Storms(Now())
+    about = {"msg": "plugin_failed", "extension_point": "Filter", "exc_info": True}
+    for _ in range(1000):
+        storms.admits("t", {**about, "plugin": "Noisy"})
+    assert storms.admits("t", {**about, "plugin": "Quiet"})
+    assert storms.admits("t", {**about, "plugin": "Noisy", "extension_point": "PostBind"})
+    assert not storms.admits("t", {**about, "plugin": "Noisy"})
+    assert storms.left_out() == [("t", "plugin_failed (Noisy at Filter)", 991)]
+
+
 def test_a_traceback_counts_as_ten_lines() -> None:
     assert admitted(Storms(Now()), 1000, exc_info=True) == AT_ONCE / TRACEBACK_COSTS
 

@@ -149,14 +149,22 @@ def broad_handlers() -> list[tuple[str, ast.ExceptHandler]]:
         if path.relative_to(SOURCES).parts[0] in OUTSIDE_OF_THE_SERVICE:
             continue
         handlers = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.ExceptHandler)]
-        broad = [one for one in handlers if isinstance(one.type, ast.Name) and one.type.id == "Exception"]
+        broad = [one for one in handlers if is_broad(one.type)]
         found += [(f"{path.relative_to(SOURCES)}:{one.lineno}", one) for one in broad]
     return found
+
+
+def is_broad(caught: ast.expr | None) -> bool:
+    """`except:`, `except Exception`, `except BaseException`, alone or among others."""
+    if isinstance(caught, ast.Tuple):
+        return any(map(is_broad, caught.elts))
+    return caught is None or (isinstance(caught, ast.Name) and caught.id in {"Exception", "BaseException"})
 
 
 ASKED_AGAIN = {
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
+    "scheduling/attempt/loop_steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/attempt/workers.py": "whoever waits for the pod meets the failure again, and counts it",
     "scheduling/classes/class_engine.py": "the cycle without columns asks the plugin again, and tells",
     "scheduling/classes/signatures.py": "`signing` has told it",

@@ -1,5 +1,6 @@
 """A plugin that misbehaves at one method towards one pod, and a factory of such plugins."""
 
+import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -21,12 +22,24 @@ def _raises() -> Any:
     raise ValueError("boom")
 
 
+def _raising(failure: BaseException) -> Callable[[], Any]:
+    def raises() -> Any:
+        raise failure
+
+    return raises
+
+
 WAYS: Mapping[str, Callable[[], Any]] = {
     "raises": _raises,
     "none": lambda: None,
     "garbage": object,
     "true": lambda: True,
     "coroutine": _work,
+    # what is no `Exception`: an awaited future that was cancelled, a `sys.exit()` in a library, and their like
+    "is cancelled": _raising(asyncio.CancelledError()),
+    "exits": _raising(SystemExit(3)),
+    "interrupts": _raising(KeyboardInterrupt()),
+    "closes": _raising(GeneratorExit()),
 }
 
 

@@ -93,6 +93,12 @@ def test_what_cannot_work_is_refused_when_it_is_built(factory: Any, problem: str
     assert '"Mine"' in str(failure.value)
 
 
+@pytest.mark.parametrize("way", ["is cancelled", "exits", "interrupts"])
+def test_a_factory_that_would_end_the_process_is_refused_and_named(way: str) -> None:
+    with pytest.raises(ConfigError, match=r'initializing plugin "Mine": (CancelledError|SystemExit|KeyboardInterrupt)'):
+        build(ENABLED, ("Mine", lambda *_: WAYS[way]()))
+
+
 @pytest.mark.parametrize("method", ["pre_enqueue", "filter", "score", "reserve", "pre_bind", "sign", "normalize"])
 def test_what_a_user_would_write_is_accepted(method: str) -> None:
     plugins = {"multiPoint": {"enabled": [{"name": "Hostile"}]}}

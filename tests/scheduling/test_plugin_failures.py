@@ -1,5 +1,6 @@
 """Whatever a plugin does at any extension point: the service stays up, no pod is lost, and the plugin is named."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -62,13 +63,17 @@ async def test_a_plugin_that_misbehaves_costs_its_pod_an_attempt_and_nobody_anyt
             assert line["exc_info"] is not None
             label = line["extension_point"]
             assert cluster.observations.plugin_failures["Hostile", label] >= 1
+            assert cluster.cache.statistics().assumed_pods == len(cluster.writer.bound), "room is kept for nobody"
             plugin.is_sound = True
             await cluster.advance(61.0)
             if method not in {"post_filter", "status", "unreserve"}:  # there it was turned down by right
                 assert cluster.place_of(VICTIM) == "bound"
 
 
-@pytest.mark.parametrize("way", ["raises"])
+UNLIKE_ERRORS = ["is cancelled", "exits", "interrupts", "closes"]
+
+
+@pytest.mark.parametrize("way", ["raises", *UNLIKE_ERRORS])
 async def test_a_signature_that_fails_leaves_the_pod_to_be_judged_by_itself(way: str) -> None:
     cluster = PluginCluster(hostile("sign", way))
     with structlog.testing.capture_logs() as lines:
@@ -113,6 +118,94 @@ async def test_a_hint_that_is_none_queues_the_pod(way: str) -> None:
             await cluster.advance(3.0)
             assert cluster.place_of(VICTIM) == BOUND
     assert {one["extension_point"] for one in lines if one["event"] == "plugin_failed"} == {"QueueingHint"}
+
+
+async def test_a_bind_whose_future_was_cancelled_gives_the_room_back() -> None:
+    """As it happens in practice: a connection pool cancels what it was asked for."""
+
+    class Awaits(Plugin):
+        name = "Hostile"
+
+        async def bind(self, cycle: Any, pod: PodInfo, node_name: str) -> Status:
+            asked: asyncio.Future[Status] = asyncio.get_running_loop().create_future()
+            asyncio.get_running_loop().call_soon(asked.cancel)
+            return await asked
+
+    cluster = PluginCluster(Awaits())
+    with structlog.testing.capture_logs() as lines:
+        cluster.add(*(make_pod(f"pod-{number}") for number in range(10)))
+        async with cluster.running():
+            assert cluster.queue.statistics().backoff == 10
+            assert cluster.cache.statistics().pods == 0
+    assert cluster.observations.plugin_failures["Hostile", "Bind"] == 10
+    assert [one["extension_point"] for one in lines if one["event"] == "plugin_failed"] == ["Bind"]
+
+
+async def test_a_plugin_that_cancels_the_task_it_runs_in_ends_no_worker() -> None:
+    class Cancels(Plugin):
+        name = "Hostile"
+
+        async def bind(self, cycle: Any, pod: PodInfo, node_name: str) -> Status:
+            if pod.name.startswith(VICTIM):
+                task = asyncio.current_task()
+                assert task is not None
+                task.cancel()
+                await asyncio.sleep(0)
+            return Status(Status().code.SKIP)
+
+        def pre_filter(self, cycle: Any, pod: PodInfo, nodes: Any) -> Any:
+            from kscheduler.framework.plugin import PreFilterResult
+
+            task = asyncio.current_task()
+            if pod.name.startswith("early") and task is not None:
+                task.cancel()
+            return PreFilterResult(SUCCESS)
+
+    cluster = PluginCluster(Cancels())
+    with structlog.testing.capture_logs():
+        pods = [make_pod(f"{kind}-{number}") for number in range(6) for kind in (VICTIM, "early", "good")]
+        cluster.add(*pods)
+        async with cluster.running():
+            await cluster.settle()
+            assert [cluster.place_of(f"good-{number}") for number in range(6)] == [BOUND] * 6
+            places = [cluster.place_of(pod.metadata.name) for pod in pods]
+            assert set(places) == {BOUND, BACKOFF}, "nobody is lost"
+            assert cluster.cache.statistics().assumed_pods == len(cluster.writer.bound)
+
+
+@pytest.mark.parametrize("way", ["raises", *UNLIKE_ERRORS])
+async def test_a_pre_enqueue_that_fails_is_not_asked_at_each_event(way: str) -> None:
+    """It registered nothing, so every event is for it; who failed is asked again within 30 s, as the pod is told."""
+    plugin = hostile("pre_enqueue", way)
+    cluster = PluginCluster(plugin)
+    with structlog.testing.capture_logs():
+        cluster.add(make_pod(VICTIM))
+        async with cluster.running():
+            for number in range(60):
+                node = make_node(f"more-{number}")
+                cluster.cache.add_node(node)
+                cluster.queue.move_all(NODE_ADD, None, node, cluster.clock.time())
+                await cluster.advance(1.0)
+            assert cluster.place_of(VICTIM) == GATED
+            assert cluster.observations.plugin_failures["Hostile", "PreEnqueue"] <= 3
+            plugin.is_sound = True
+            await cluster.advance(31.0)
+            assert cluster.place_of(VICTIM) == BOUND
+
+
+async def test_the_own_update_of_a_pod_whose_pre_enqueue_failed_is_a_reason_to_ask() -> None:
+    plugin = hostile("pre_enqueue", "raises")
+    cluster = PluginCluster(plugin)
+    with structlog.testing.capture_logs():
+        before = make_pod(VICTIM)
+        cluster.add(before)
+        async with cluster.running():
+            plugin.is_sound = True
+            after = make_pod(VICTIM, uid=before.metadata.uid, labels={"mended": "yes"})
+            cluster.store[after.key] = after
+            cluster.queue.update(before, PodInfo(after), cluster.clock.time())
+            await cluster.advance(2.0)
+            assert cluster.place_of(VICTIM) == BOUND
 
 
 async def test_a_thousand_equal_failures_are_one_line_and_a_count() -> None:

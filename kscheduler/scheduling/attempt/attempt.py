@@ -14,10 +14,11 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
 from collections.abc import Mapping
 from functools import partial
 
+from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
-from kscheduler.framework.plugin_answers import checked, checked_nothing
+from kscheduler.framework.plugin_answers import checked, checked_nothing, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pod_info import placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
@@ -100,7 +101,7 @@ class Scheduler:
         attempt = Attempt(queued, profile, record, started)
         try:
             status = self._set_aside(attempt)
-        except Exception:
+        except BaseException:
             self._give_back(attempt)  # a plugin's answer was none: what others have reserved must not stay so
             raise
         if not status.is_success:
@@ -178,8 +179,8 @@ class Scheduler:
                 status = plugin.reserve(attempt.record.state, pod, attempt.node_name)
                 if status is not SUCCESS:
                     checked(status, Status)
-            except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(str(failure), fault=Fault.BUG)
+            except BaseException as failure:  # noqa: BLE001  a plugin call
+                status = error(words_of(failure), fault=Fault.BUG)
                 attempt.profile.listener.failed(plugin.name, "Reserve", pod, failure)
             began = self._called(attempt, plugin.name, "Reserve", began)
             if not status.is_success:
@@ -309,8 +310,10 @@ class Scheduler:
                 if not is_in_tree(plugin):
                     answer = Steps(answer, partial(listener.slow, plugin.name, "Bind", pod), self._now)  # type: ignore[assignment]
                 status = checked(await answer, Status)
-            except Exception as failure:  # noqa: BLE001  a plugin call
-                status = error(str(failure))
+            except BaseException as failure:
+                if ends_this_task(failure):
+                    raise
+                status = error(words_of(failure))
                 if not isinstance(failure, pre_binding.OUTSIDE):
                     listener.failed(plugin.name, "Bind", pod, failure)
             if status.is_success:
@@ -342,14 +345,14 @@ class Scheduler:
         for plugin in attempt.profile.post_bind:
             try:
                 checked_nothing(plugin.post_bind(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
-            except Exception as failure:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
+            except BaseException as failure:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
                 listener.failed(plugin.name, "PostBind", pod, failure, "the pod is bound all the same")
             ended = self._called(attempt, plugin.name, "PostBind", ended)
         self._measure(attempt, "PostBind", Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
 
-    def give_up(self, queued: QueuedPodInfo, failure: Exception) -> None:
+    def give_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         """A bug ended the decision: whatever was set aside is given back, and the pod is tried again later."""
         self._around.cache.forget_pod(queued.pod.uid)
         bug = failure_of_bug(failure)
@@ -380,7 +383,7 @@ class Scheduler:
         for plugin in reversed(attempt.profile.reserve):
             try:
                 checked_nothing(plugin.unreserve(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
-            except Exception as failure:  # noqa: BLE001  a plugin call; the others must still give back
+            except BaseException as failure:  # noqa: BLE001  a plugin call; the others must still give back
                 then = "what it has set aside for the pod may stay so"
                 listener.failed(plugin.name, "Unreserve", pod, failure, then)
             ended = self._called(attempt, plugin.name, "Unreserve", ended)

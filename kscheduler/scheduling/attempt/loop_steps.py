@@ -39,6 +39,8 @@ class Steps(Generic[T]):
             except StopIteration as end:
                 result: T = end.value
                 return result
+            except GeneratorExit as failure:  # its own: `close` is never called in here
+                raise RuntimeError("it raised GeneratorExit") from failure
             finally:
                 seconds = self._now() - began
                 if seconds > SLOW_CALL_SECONDS:

@@ -13,7 +13,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitPlugin, PermitResult, Point
-from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown, words_of
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
@@ -50,9 +50,9 @@ def _ask_one(
 ) -> PermitResult:
     try:
         return _checked(plugin.permit(state, pod, node_name))
-    except Exception as failure:  # noqa: BLE001  a plugin call
+    except BaseException as failure:  # noqa: BLE001  a plugin call
         listener.failed(plugin.name, _POINT, pod, failure)
-        return PermitResult(error(str(failure), fault=Fault.BUG))
+        return PermitResult(error(words_of(failure), fault=Fault.BUG))
 
 
 def _checked(answer: object) -> PermitResult:

@@ -12,10 +12,11 @@ from functools import partial
 from time import perf_counter
 from typing import Any, Final
 
+from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import ClientError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Point, PreBindPlugin, PreFlightResult
-from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_answers import checked, words_of
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
@@ -85,9 +86,9 @@ def _pre_flight(
             checked(answer.status, Status)
             return answer
         return PreFlightResult(checked(answer, Status))
-    except Exception as failure:  # noqa: BLE001  a plugin call
+    except BaseException as failure:  # noqa: BLE001  a plugin call
         listener.failed(plugin.name, "PreBindPreFlight", pod, failure)
-        return PreFlightResult(error(str(failure), fault=Fault.BUG))
+        return PreFlightResult(error(words_of(failure), fault=Fault.BUG))
 
 
 def _misflown(plugin: PreBindPlugin, status: Status) -> Status:
@@ -177,8 +178,11 @@ async def _run_one(
     is_slow = partial(listener.slow, plugin.name, _POINT, pod)
     try:
         status = checked(await Steps(plugin.pre_bind(state, pod, node_name), is_slow, perf_counter), Status)
-    except Exception as failure:  # noqa: BLE001  a plugin call; what it talks to may be down, which is no bug
-        status = error(str(failure))
+    except BaseException as failure:
+        if ends_this_task(failure):
+            raise
+        is_cancelled = isinstance(failure, asyncio.CancelledError)
+        status = error("it was cancelled" if is_cancelled else words_of(failure))
         if not isinstance(failure, OUTSIDE):
             listener.failed(plugin.name, _POINT, pod, failure)
     return status if status.is_success else _failed(plugin, status)

@@ -10,10 +10,11 @@ node.
 
 import asyncio
 from collections import deque
+from functools import partial
 from typing import Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.tasks import TaskSet
+from kscheduler.aio.tasks import TaskSet, ends_this_task
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
@@ -48,6 +49,8 @@ class Workers:
         self._slice_ends = 0.0
         self._is_renewing = False
         self._stopping = False
+        self._is_over = False
+        """Tasks are cancelled now; before, nobody has a reason to."""
 
     @property
     def binding(self) -> int:
@@ -66,11 +69,23 @@ class Workers:
         """Work until cancelled. A worker that is cancelled in the middle of a bind leaves its outcome unknown."""
         try:
             for number in range(self._count):
-                self._working.spawn(str(number), self._work())
+                self._start(number)
             await asyncio.get_running_loop().create_future()
         finally:
+            self._is_over = True
             await self._waiting.cancel_all()
             await self._working.cancel_all()
+
+    def _start(self, number: int) -> None:
+        self._working.spawn(str(number), self._work()).add_done_callback(partial(self._has_ended, number))
+
+    def _has_ended(self, number: int, worker: asyncio.Task[object]) -> None:
+        """A worker that ends before it is told to, as by a plugin that cancels the task it runs in, is replaced."""
+        if self._stopping or self._is_over:
+            return
+        count_caught(Boundary.WORKER)
+        _log.error("worker_ended", worker=worker.get_name())
+        self._start(number)
 
     async def keep_flushing(self) -> None:
         """Let pods go whose back-off is over, each whole second; and the safety net, every 30 s."""
@@ -102,7 +117,9 @@ class Workers:
                 continue
             try:
                 await self._work_on_one()
-            except Exception:  # noqa: BLE001  the worker: even its own clean-up may fail on one object, and it must go on
+            except BaseException as failure:
+                if ends_this_task(failure):
+                    raise
                 count_caught(Boundary.WORKER)
                 _log.exception("worker_failed")
                 await self._clock.sleep(PAUSE_SECONDS)
@@ -136,7 +153,7 @@ class Workers:
             return None
         try:
             return self._scheduler.decide(queued)
-        except Exception as failure:  # noqa: BLE001  the worker: one pod must never end it
+        except BaseException as failure:  # noqa: BLE001  the worker: one pod must never end it
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
@@ -144,14 +161,16 @@ class Workers:
     def _must_wait(self, attempt: Attempt) -> bool:
         try:
             return self._scheduler.must_wait(attempt)
-        except Exception:  # noqa: BLE001  the worker: whoever waits for the pod finds out again, and gives the node back
+        except BaseException:  # noqa: BLE001  the worker: whoever waits for the pod finds out again, and gives the node back
             return True
 
     async def _bind(self, attempt: Attempt, period: int) -> None:
         began = self._clock.monotonic()
         try:
             await self._scheduler.bind(attempt)
-        except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+        except BaseException as failure:
+            if self._is_ordered(failure):
+                raise
             count_caught(Boundary.POD_TASK)
             _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
@@ -163,10 +182,17 @@ class Workers:
             if await self._scheduler.prepare(attempt):
                 self._released.append(attempt)
                 self.wake()
-        except Exception as failure:  # noqa: BLE001  the per-pod task: its failure is that pod's failure
+        except BaseException as failure:
+            if self._is_ordered(failure):
+                raise
             count_caught(Boundary.POD_TASK)
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
+
+    def _is_ordered(self, failure: BaseException) -> bool:
+        """Whether the service ends the task: nobody else may. The next run finds what became of the pod."""
+        is_told = self._stopping or self._is_over or isinstance(failure, GeneratorExit)
+        return is_told and ends_this_task(failure)
 
     async def _next_turn(self) -> None:
         """Let the loop go round. All workers share a slice: fifty that are ready at once would take fifty decisions."""

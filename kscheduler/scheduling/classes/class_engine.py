@@ -110,7 +110,7 @@ class ClassEngine:
             known.asked += 1
             if known.asked == known.counts_at:
                 known.count_bytes()
-        except Exception:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
+        except BaseException:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
             if known is not None:
                 _let_go(known)
             return None

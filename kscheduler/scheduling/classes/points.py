@@ -5,7 +5,7 @@ from typing import cast
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, NormalizingPlugin, ScorePlugin
-from kscheduler.framework.plugin_answers import WrongAnswerError, checked_column
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked_column, words_of
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.plugin_failure import PluginFailure
 
@@ -14,8 +14,8 @@ def raw_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: Node
     """What the plugin gives the rows. Raises `PluginFailure`."""
     try:
         return checked_column(plugin.score(state, pod, nodes, rows), rows, "points")
-    except Exception as error:
-        text = f'running Score plugins: plugin "{plugin.name}" failed with: {error}'
+    except BaseException as error:
+        text = f'running Score plugins: plugin "{plugin.name}" failed with: {words_of(error)}'
         raise PluginFailure(text, plugin.name, "Score") from error
 
 
@@ -36,6 +36,6 @@ def final_points(plugin: ScorePlugin, state: CycleState, pod: PodInfo, rows: Row
 def _normalized(plugin: NormalizingPlugin, state: CycleState, pod: PodInfo, rows: Rows, points: Scores) -> Scores:
     try:
         return checked_column(plugin.normalize(state, pod, rows, points), rows, "points")
-    except Exception as error:
-        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {error}'
+    except BaseException as error:
+        text = f'running Normalize on Score plugins: plugin "{plugin.name}" failed with: {words_of(error)}'
         raise PluginFailure(text, plugin.name, "NormalizeScore") from error

@@ -70,7 +70,7 @@ class Signatures:
         try:
             parts = [sign(pod) for sign in signers if sign is not None]
             return None if UNSIGNABLE in parts else self._interned((plugins, _own(pod), *parts))
-        except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+        except BaseException:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
             return None
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
@@ -81,7 +81,7 @@ class Signatures:
         try:
             parts = [sign(pod) for sign in signers]
             return None if UNSIGNABLE in parts else self._interned((_own(pod), *parts))
-        except Exception:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
+        except BaseException:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
             return None
 
     def _interned(self, signature: Hashable) -> PodClass:

@@ -30,7 +30,7 @@ def _signed(plugin: Any, listener: PluginListener, pod: PodInfo) -> Signature:
     try:
         signature: Signature = plugin.sign(pod)
         hash(signature)
-    except Exception as failure:
+    except BaseException as failure:
         listener.failed(plugin.name, _POINT, pod, failure)
         raise
     finally:

@@ -19,7 +19,7 @@ from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
-from kscheduler.framework.plugin_answers import checked_column
+from kscheduler.framework.plugin_answers import checked_column, words_of
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.classes.class_columns import is_matter_of_row
@@ -173,8 +173,10 @@ class Filters:
             codes = plugin.filter(state, self.pod, nodes, rows)
             if codes is not None:
                 codes = checked_column(codes, rows, "codes")
-        except Exception as error:
-            raise PluginFailure(f'running "{plugin.name}" filter plugin: {error}', plugin.name, "Filter") from error
+        except BaseException as error:
+            raise PluginFailure(
+                f'running "{plugin.name}" filter plugin: {words_of(error)}', plugin.name, "Filter"
+            ) from error
         self.tally.evaluated("Filter", plugin.name, len(rows))
         return codes
 
@@ -204,7 +206,7 @@ class Filters:
             return None
         try:
             signatures = tuple(plugin.sign(self.pod) for plugin in plugins)
-        except Exception:  # noqa: BLE001  a plugin call: the pod is judged by itself
+        except BaseException:  # noqa: BLE001  a plugin call: the pod is judged by itself
             return None
         if UNSIGNABLE in signatures:
             return None

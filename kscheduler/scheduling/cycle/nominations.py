@@ -20,6 +20,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
+from kscheduler.framework.plugin_answers import words_of
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
@@ -78,9 +79,9 @@ def move(
     for plugin in counting:
         try:
             plugin.move_pods(state, pod, moved, nodes)
-        except Exception as error:
+        except BaseException as error:
             called = "AddPod" if moved.by > 0 else "RemovePod"
-            text = f'running {called} on PreFilter plugin "{plugin.name}": {error}'
+            text = f'running {called} on PreFilter plugin "{plugin.name}": {words_of(error)}'
             raise PluginFailure(text, plugin.name, called) from error
 
 
@@ -96,8 +97,8 @@ def count_in(
     for plugin in counting:
         try:
             plugin.add_pod(state, pod, added, nodes, row)
-        except Exception as error:
-            text = f'running AddPod on PreFilter plugin "{plugin.name}": {error}'
+        except BaseException as error:
+            text = f'running AddPod on PreFilter plugin "{plugin.name}": {words_of(error)}'
             raise PluginFailure(text, plugin.name, "AddPod") from error
 
 
@@ -113,6 +114,6 @@ def count_out(
     for plugin in counting:
         try:
             plugin.remove_pod(state, pod, removed, nodes, row)
-        except Exception as error:
-            text = f'running RemovePod on PreFilter plugin "{plugin.name}": {error}'
+        except BaseException as error:
+            text = f'running RemovePod on PreFilter plugin "{plugin.name}": {words_of(error)}'
             raise PluginFailure(text, plugin.name, "RemovePod") from error

@@ -71,7 +71,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
 def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
     try:
         return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
-    except Exception as failure:  # noqa: BLE001  a plugin call
+    except BaseException as failure:  # noqa: BLE001  a plugin call
         profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
         text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
         return PostFilterResult(error(text, fault=Fault.BUG))

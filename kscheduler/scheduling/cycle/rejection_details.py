@@ -101,7 +101,7 @@ def _turned_down(
     """Those of the rows that the plugin turns down as they are."""
     try:
         codes = plugin.filter(state, record.pod, nodes, rows)
-    except Exception:  # noqa: BLE001  a plugin call: what it said the first time stands
+    except BaseException:  # noqa: BLE001  a plugin call: what it said the first time stands
         return rows
     return rows[:0] if codes is None else rows[np.asarray(codes) != 0]
 
@@ -113,7 +113,7 @@ def _asked(
         return ()
     try:
         return tuple(plugin.details(state, record.pod, nodes, rows))
-    except Exception as error:  # noqa: BLE001  a plugin call
+    except BaseException as error:  # noqa: BLE001  a plugin call
         text = f"plugin {plugin.name} could not say more: {type(error).__name__}: {error}"
         return (Detail(FAILED, text, rows, {"error": f"{type(error).__name__}: {error}"}),)
 

@@ -18,7 +18,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreFilterResult, PreScorePlugin
-from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown, words_of
 from kscheduler.framework.plugin_listener import HearsOfPod
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
@@ -269,9 +269,9 @@ def _pre_filter(
             result = plugin.pre_filter(record.state, record.pod, nodes)
             if result is not SKIPPED:
                 _check(result)
-        except Exception as error:
+        except BaseException as error:
             raise PluginFailure(
-                f'running PreFilter plugin "{plugin.name}": {error}', plugin.name, "PreFilter"
+                f'running PreFilter plugin "{plugin.name}": {words_of(error)}', plugin.name, "PreFilter"
             ) from error
         status = result.status
         watch.evaluated("PreFilter", plugin.name, nodes=0 if status.is_skip else 1)
@@ -317,8 +317,10 @@ def _pre_score(
             status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
             if status is not SKIP:
                 checked(status, Status)
-        except Exception as error:
-            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {error}', plugin.name, "PreScore") from error
+        except BaseException as error:
+            raise PluginFailure(
+                f'running PreScore plugin "{plugin.name}": {words_of(error)}', plugin.name, "PreScore"
+            ) from error
         watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
             skipped.add(plugin.name)

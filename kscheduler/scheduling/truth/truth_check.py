@@ -116,7 +116,7 @@ class TruthCheck:
             _tell("cache_drift", drift)
         try:
             self._mender.mend(drift)
-        except Exception:  # noqa: BLE001  an event handler: one object's failure, and the check must go on
+        except BaseException:  # noqa: BLE001  an event handler: one object's failure, and the check must go on
             count_caught(Boundary.EVENT_HANDLER)
             _log.exception("cache_drift_not_mended", kind=drift.kind, object=drift.name, what=drift.what.value)
         left = self._comparer.look(subject)
