@@ -54,11 +54,14 @@ def ending(stop: Stop) -> Iterator[None]:
 def dumping(ask_for_dump: Callable[[], None]) -> Iterator[None]:
     """Ask for a dump at each SIGUSR2 while the body runs."""
     loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGUSR2)
     loop.add_signal_handler(signal.SIGUSR2, ask_for_dump)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGUSR2)
+        if callable(before):  # asyncio leaves the system's own way, which ends the process
+            signal.signal(signal.SIGUSR2, before)
 
 
 def _is_ignored(number: signal.Signals) -> bool:

@@ -26,7 +26,7 @@ from kscheduler.client.credentials import (
     tls_files_of,
 )
 from kscheduler.client.errors import ConfigurationError, CredentialsError
-from kscheduler.client.kubeconfig import KubeConfig, check_url, read_kubeconfig
+from kscheduler.client.kubeconfig import KubeConfig, check_server_url, read_kubeconfig
 from kscheduler.client.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.watch import collector_paused
 
@@ -89,7 +89,7 @@ def host_of(url: str) -> str:
 
 def plain_connection(url: str) -> Connection:
     """A server that asks for no credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
-    check_url(url, "--master")
+    check_server_url(url, "--master")
     contexts = TLSContexts(TLSFiles()) if url.startswith("https:") else None
     return Connection(url, url, FixedCredentials(), contexts)
 
@@ -159,7 +159,7 @@ async def _from_kubeconfig(config: KubeConfig, master: str, *, allow_exec: bool,
     loader, configuration = await _load(config, where)
     url = master or config.server
     if master:
-        check_url(master, "--master")
+        check_server_url(master, "--master")
     contexts = None
     if url.startswith("https:"):
         contexts = TLSContexts(tls_files_of(configuration), clock, _places(config))

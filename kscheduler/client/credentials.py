@@ -12,6 +12,7 @@ import aiohttp
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.errors import ConfigurationError, CredentialsError
+from kscheduler.client.kubeconfig import token_fault
 from kscheduler.client.tls import TLSContexts, TLSFiles
 
 _REREAD_SECONDS = 50.0
@@ -92,8 +93,9 @@ class TokenFile:
         except (OSError, UnicodeDecodeError) as error:
             message = f"token file {self._path}: {getattr(error, 'strerror', None) or 'not ASCII text'}"
             raise CredentialsError(message) from None
-        if not token or any(character.isspace() for character in token):
-            message = f"token file {self._path}: {'it is empty' if not token else 'a token has no spaces or line ends'}"
+        fault = token_fault(token) if token else "it is empty"
+        if fault:
+            message = f"token file {self._path}: {fault}"
             raise CredentialsError(message)
         self._header = f"Bearer {token}"
         self._read_at = self._clock.monotonic()
@@ -151,6 +153,10 @@ async def load_with(loader: Any, configuration: Any) -> None:
         await loader.load_and_set(configuration)
     except (ConfigException, OSError, aiohttp.ClientError, *UNREADABLE) as error:
         raise CredentialsError(reason_of(error)) from error
+    scheme, _, token = str(configuration.api_key.get("BearerToken", "")).strip().partition(" ")
+    if fault := token_fault(token.strip()):  # of an exec plugin or a provider; the kubeconfig's own is checked before
+        message = f"the token ({scheme}) that it returned: {fault}"
+        raise CredentialsError(message)
 
 
 def reason_of(error: BaseException) -> str:
@@ -159,6 +165,8 @@ def reason_of(error: BaseException) -> str:
     for raised, meaning in _PLUGIN_PROBLEMS:
         if raised in text:
             return meaning + text.partition(raised)[2]
+    if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError) and error.strerror:
+        return error.strerror  # without the number; who reports it names the program
     if isinstance(error, UNREADABLE):
         return f"kubernetes_asyncio cannot read it ({type(error).__name__}: {text})"
     return text or type(error).__name__

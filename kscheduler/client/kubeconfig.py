@@ -8,6 +8,7 @@ The result is a plain dict with absolute paths that kubernetes_asyncio turns int
 
 import base64
 import binascii
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +26,7 @@ _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-da
 _LARGEST_FILE = 4 * 1024 * 1024
 
 _TEXTS = ("token", "username", "password")
+_USER_INFO = re.compile(r"//[^/?#]*@")
 _IDENTITY = ("client-certificate", "client-key")
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
@@ -216,7 +218,9 @@ def _check_cluster(cluster: dict[str, Any], where: str) -> None:
 
 def _check_proxy(url: str, where: str) -> None:
     if url.startswith("socks5"):
-        message = f"{where}: {url!r}: SOCKS proxies are not supported, only http and https ones"
+        message = (
+            f"{where}: {_USER_INFO.sub('//...@', url)!r}: SOCKS proxies are not supported, only http and https ones"
+        )
         raise ConfigurationError(message)
     check_url(url, where)
 
@@ -225,7 +229,7 @@ def _check_user(user: dict[str, Any], where: str) -> None:
     """Each way to prove who we are has the parts that it needs."""
     for field in _TEXTS:
         if user.get(field, "") != "":
-            _string(user[field], f"{where}.{field}")
+            _check_secret(field, _string(user[field], f"{where}.{field}"), f"{where}.{field}")
     certificate, key = (bool(user.get(field) or user.get(f"{field}-data")) for field in _IDENTITY)
     if certificate != key:
         present, absent = _IDENTITY if certificate else _IDENTITY[::-1]
@@ -234,6 +238,26 @@ def _check_user(user: dict[str, Any], where: str) -> None:
     for field, needed in (("exec", ("apiVersion", "command")), ("auth-provider", ("name",))):
         if field in user:
             _check_provider(user[field], f"{where}.{field}", needed)
+
+
+def _check_secret(field: str, value: str, where: str) -> None:
+    """What a request's header can carry; the message never shows the value. A password travels encoded."""
+    fault = token_fault(value.strip()) if field == "token" else _control_fault(value)
+    if fault:
+        message = f"{where}: {fault}"
+        raise ConfigurationError(message)
+
+
+def token_fault(token: str) -> str:
+    """Why a header cannot carry this token, in words that do not show it; empty where it can."""
+    if any(character.isspace() for character in token):
+        return "a token has no spaces or line ends"
+    return _control_fault(token) or ("" if token.isascii() else "a token is ASCII text")
+
+
+def _control_fault(text: str) -> str:
+    sound = all(character.isprintable() for character in text)
+    return "" if sound else "there is a line end or another control character in it"
 
 
 def _check_provider(provider: Any, where: str, needed: tuple[str, ...]) -> None:
@@ -246,19 +270,28 @@ def _check_provider(provider: Any, where: str, needed: tuple[str, ...]) -> None:
 
 
 def _check_server(cluster: dict[str, Any], where: str) -> None:
-    check_url(_string(cluster.get("server"), f"{where}.server"), f"{where}.server")
+    check_server_url(_string(cluster.get("server"), f"{where}.server"), f"{where}.server")
+
+
+def check_server_url(url: str, where: str) -> None:
+    """As `check_url`, and without user and password: they would stand beside the Authorization header of the user."""
+    check_url(url, where)
+    if "@" in urlsplit(url).netloc:
+        message = f"{where}: there is a user or a password in the URL: set username and password of the user instead"
+        raise ConfigurationError(message)
 
 
 def check_url(url: str, where: str) -> None:
-    """Raises `ConfigurationError` unless it is an http or https URL with a host and no query."""
+    """Raises `ConfigurationError` unless it is an http or https URL with a host and no query. Shows no password."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
+        sound = sound and not any(one.isspace() or not one.isprintable() for one in url)
         _ = parts.port
     except ValueError:
         sound = False
     if not sound:
-        message = f"{where}: {url!r} is not a URL like https://host:6443"
+        message = f"{where}: {_USER_INFO.sub('//...@', url)!r} is not a URL like https://host:6443"
         raise ConfigurationError(message)
 
 

@@ -9,7 +9,8 @@ and whoever logs asks it once a second what there is to say:
 
 What stands for a success: any answer of the API server itself, a refusal too, and whatever a watch brings. A 401 says
 nothing good about our work and is a trouble of its own, which events on old watches do not end; a 429 is one when it
-comes in a storm. A trouble that comes and goes speaks once a minute at most.
+comes in a storm. A few outages in a row are told at once each; a trouble that goes on coming and going speaks once a
+minute.
 
 Pure: time comes in as an argument, in monotonic seconds. Limit: with nothing asked and nothing heard it knows nothing;
 `probe_interval` says when somebody should ask.
@@ -31,8 +32,13 @@ LINE_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 10.0
 """Nothing heard for so long: somebody should ask. A quiet watch brings a bookmark a minute."""
 _PROBE_SECONDS: Final = 1.0
+PROMPT_LINES: Final = 3
+"""So many beginnings of one trouble are told at once; one more may be after each further minute."""
 STORM: Final = 20
 """So many answers 429 within a minute are worth a line; fewer are the usual give and take."""
+
+_OUTAGES: Final = tuple(cause for cause in Cause if cause is not Cause.THROTTLED)
+"""What an outage may come from. The metric has all of them from the start: a rate sees the first one too."""
 
 Level = Literal["error", "warning", "info"]
 
@@ -54,6 +60,9 @@ class _Trouble:
     diagnosed: Diagnosed | None = None
     is_said: bool = False
     silent_until: float = float("-inf")
+    _prompt: float = PROMPT_LINES
+    """How many beginnings may be told at once; it grows by one a minute."""
+    _counted_at: float = 0.0
 
     def begin(self, diagnosed: Diagnosed, now: float) -> None:
         if self.since is None:
@@ -69,7 +78,16 @@ class _Trouble:
         return standing if standing >= DOUBT_SECONDS else 0.0
 
     def is_due(self, now: float) -> bool:
-        return self.seconds(now) > 0 and now >= self.silent_until
+        return self.seconds(now) > 0 and (now >= self.silent_until if self.is_said else self._prompt_at(now) >= 1)
+
+    def say(self, now: float) -> None:
+        """A line was written about it."""
+        if not self.is_said:
+            self._prompt, self._counted_at = self._prompt_at(now) - 1, now
+        self.is_said, self.silent_until = True, now + LINE_SECONDS
+
+    def _prompt_at(self, now: float) -> float:
+        return min(PROMPT_LINES, self._prompt + (now - self._counted_at) / LINE_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,7 +195,7 @@ class APIServerReachability:
         return ReachabilityStatistics(
             self._away.seconds(now),
             self._unauthorized.seconds(now),
-            {str(cause): n for cause, n in self._outages.items()},
+            {str(cause): self._outages[cause] for cause in _OUTAGES},
         )
 
     def lines(self, now: float) -> list[Line]:
@@ -204,7 +222,7 @@ class APIServerReachability:
             "advice": trouble.diagnosed.advice,
         }
         message = goes_on if trouble.is_said else begins
-        trouble.is_said, trouble.silent_until = True, now + LINE_SECONDS
+        trouble.say(now)
         return [Line("error", message, fields)]
 
     def _back(self, now: float) -> None:

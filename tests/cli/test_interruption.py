@@ -10,6 +10,8 @@ import pytest
 
 from kscheduler.cli.interruption import end_at_once_on_signals, signals_as_usual
 
+EARLY = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGUSR2)
+
 # A finder in front of all others, so that the signal comes in the middle of importing that module.
 PROGRAM = """
 import os, signal, sys
@@ -27,7 +29,7 @@ sys.exit(main())
 """
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP], ids=["SIGINT", "SIGTERM", "SIGHUP"])
 @pytest.mark.parametrize(
     "module", ["argparse", "kscheduler.cli.run", "structlog", "yaml", "kscheduler.app", "numpy", "aiohttp"]
 )
@@ -44,13 +46,30 @@ def test_a_signal_while_something_is_imported_ends_the_process_in_silence(
     assert "Traceback" not in ended.stderr
 
 
+@pytest.mark.parametrize("module", ["argparse", "kscheduler.cli.run", "kscheduler.app", "numpy"])
+def test_a_dump_that_is_asked_for_too_early_is_no_end(module: str) -> None:
+    argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
+    program = PROGRAM.format(module=module, number=int(signal.SIGUSR2), argv=argv)
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    assert ended.stderr == "kscheduler: kubeconfig /nope: No such file or directory\n"
+
+
+def test_a_terminal_that_goes_away_under_nohup_is_no_end() -> None:
+    argv = ["kscheduler", "run", "--port", "0", "--kubeconfig", "/nope"]
+    program = PROGRAM.format(module="numpy", number=int(signal.SIGHUP), argv=argv)
+    ignoring = f"import signal\nsignal.signal(signal.SIGHUP, signal.SIG_IGN)\n{program}"
+    ended = subprocess.run([sys.executable, "-c", ignoring], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+
+
 def test_whoever_ends_in_order_gets_pythons_own_handlers_back() -> None:
-    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    before = {number: signal.getsignal(number) for number in EARLY}
     try:
         end_at_once_on_signals()
         signals_as_usual()
         assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
-        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+        assert all(signal.getsignal(number) is signal.SIG_DFL for number in EARLY if number != signal.SIGINT)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -161,6 +161,37 @@ BROKEN = [
         "kubernetes_asyncio cannot read it",
         id="provider that needs more",
     ),
+    pytest.param(
+        GOOD.replace("secret-token", '"secret\\ntoken"'),
+        "users[0].user.token: a token has no",
+        id="line end in a token",
+    ),
+    pytest.param(GOOD.replace("secret-token", "secret token"), "users[0].user.token: a token has no", id="two tokens"),
+    pytest.param(
+        GOOD.replace("secret-token", '"secret\\x07token"'), "users[0].user.token: there is a line", id="bell in a token"
+    ),
+    pytest.param(GOOD.replace("secret-token", "secret-tökén"), "users[0].user.token: a token is ASCII", id="no ASCII"),
+    pytest.param(
+        GOOD.replace("token: secret-token", 'username: u, password: "secret\\nword"'),
+        "users[0].user.password: there is a line end",
+        id="line end in a password",
+    ),
+    pytest.param(
+        GOOD.replace("http://127", "https://root:secret@127"),
+        "clusters[0].cluster.server: there is a user or a password in the URL",
+        id="password in the URL",
+    ),
+    pytest.param(
+        GOOD.replace("http://127", "htp://root:secret@127"), "'htp://...@127.0.0.1:8001/' is not a URL", id="and no URL"
+    ),
+    pytest.param(
+        GOOD.replace("127.0.0.1:8001/", "127.0.0.1:8001\\n"),
+        "clusters[0].cluster.server: 'http:",
+        id="URL with line end",
+    ),
+    pytest.param(
+        GOOD.replace('8001/"', '8001/", proxy-url: "socks5://u:secret@h:1"'), "'socks5://...@h:1'", id="SOCKS password"
+    ),
     pytest.param(GOOD.replace("token: secret-token", "as: root"), "users.as: impersonation", id="impersonation"),
     pytest.param(
         GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: ./missing}"),
@@ -242,7 +273,9 @@ async def test_master_alone_needs_no_credentials_and_beside_a_kubeconfig_replace
     assert await both.headers() == {"Authorization": "Bearer secret-token"}
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8001", "ftp://x", "http://", "http://h:port"])
+@pytest.mark.parametrize(
+    "url", ["127.0.0.1:8001", "ftp://x", "http://", "http://h:port", "http://u:p@h:1", "http://h:1\n"]
+)
 def test_a_master_that_is_no_url_is_refused(url: str) -> None:
     with pytest.raises(ConfigurationError, match="--master"):
         plain_connection(url)
@@ -300,6 +333,22 @@ async def test_an_exec_plugin_must_be_allowed(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="allowed explicitly"):
         await load(write(tmp_path, exec_plugin(tmp_path)), allow_exec=False)
     assert not (tmp_path / "runs").exists()
+
+
+async def test_an_exec_plugin_whose_token_no_header_can_carry_is_one_line_without_the_token(tmp_path: Path) -> None:
+    path = write(tmp_path, exec_plugin(tmp_path))
+    script = tmp_path / "plugin"
+    script.write_text(script.read_text().replace("run-$(", "secret run-$("))
+    with pytest.raises(ConfigurationError, match="a token has no spaces or line ends") as caught:
+        await load(path)
+    assert "secret" not in str(caught.value)
+    assert "run-" not in str(caught.value)
+
+
+async def test_a_program_that_is_missing_is_told_without_an_error_number(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: /nope/aws}"))
+    with pytest.raises(ConfigurationError, match=r"users\.exec /nope/aws: No such file or directory$"):
+        await load(path)
 
 
 async def test_many_refused_requests_renew_the_credentials_once(tmp_path: Path) -> None:

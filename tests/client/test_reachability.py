@@ -3,7 +3,8 @@
 import pytest
 
 from kscheduler.client.errors import APIError, Status
-from kscheduler.client.reachability import APIServerReachability, Line
+from kscheduler.client.outage_cause import Cause
+from kscheduler.client.reachability import PROMPT_LINES, APIServerReachability, Line
 
 HOST = "10.0.0.1:6443"
 
@@ -58,10 +59,27 @@ def test_a_failure_that_is_soon_followed_by_a_success_is_not_worth_a_line(api_se
     api_server.failed(ConnectionResetError("reset"), 1.0)
     api_server.succeeded(2.5)
     assert said(api_server, 100.0) == []
-    assert api_server.statistics(3.0).outages == {}
+    assert not any(api_server.statistics(3.0).outages.values())
 
 
-def test_an_api_server_that_comes_and_goes_speaks_twice_a_minute_at_most(api_server: APIServerReachability) -> None:
+def test_a_second_outage_is_told_as_soon_as_the_first(api_server: APIServerReachability) -> None:
+    told: list[tuple[int, str]] = []
+    for second in range(100):
+        if 10 <= second < 52 or second >= 53:
+            api_server.failed(ConnectionRefusedError("refused"), second)
+        else:
+            api_server.succeeded(second)
+        told += [(second, line.message) for line in api_server.lines(second)]
+    assert told == [
+        (12, "api_server_unreachable"),
+        (52, "api_server_reachable_again"),
+        (55, "api_server_unreachable"),
+    ]
+
+
+def test_an_api_server_that_comes_and_goes_speaks_twice_a_minute_after_the_first_times(
+    api_server: APIServerReachability,
+) -> None:
     lines: list[str] = []
     for second in range(600):
         if second % 6 < 4:
@@ -69,7 +87,7 @@ def test_an_api_server_that_comes_and_goes_speaks_twice_a_minute_at_most(api_ser
         else:
             api_server.succeeded(second)
         lines += [line.message for line in api_server.lines(second)]
-    assert len(lines) <= 2 * 10
+    assert len(lines) <= 2 * (10 + PROMPT_LINES)
 
 
 @pytest.mark.parametrize("what_lives", ["an answer", "a watch"])
@@ -129,7 +147,7 @@ def test_refused_credentials_are_a_trouble_of_their_own_that_old_watches_do_not_
         (95, "credentials_accepted_again"),
     ]
     assert api_server.problem(99.0) is None
-    assert api_server.statistics(99.0).outages == {"unauthorized": 1}
+    assert api_server.statistics(99.0).outages["unauthorized"] == 1
 
 
 def test_an_expired_token_that_is_renewed_at_once_is_no_news(api_server: APIServerReachability) -> None:
@@ -175,6 +193,8 @@ def test_what_metrics_are_told(api_server: APIServerReachability) -> None:
     assert api_server.statistics(11.0).unreachable_seconds == 0, "in doubt"
     api_server.lines(15.0)
     assert api_server.statistics(15.0).unreachable_seconds == 5.0
-    assert api_server.statistics(15.0).outages == {"refused": 1}
+    outages = api_server.statistics(15.0).outages
+    assert {cause: n for cause, n in outages.items() if n} == {"refused": 1}
+    assert set(outages) == set(Cause) - {"throttled"}, "all of them from the start, so that a rate sees the first one"
     api_server.succeeded(16.0)
     assert api_server.statistics(16.0).unreachable_seconds == 0
