@@ -32,7 +32,7 @@ def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator
 
 def tie_lines(record: SchedulingRecord) -> Iterator[str]:
     """Why one of several equal nodes won; nothing where one is the best."""
-    best = sorted(record.best_names())
+    best = sorted(record.best_names(), key=lambda name: (name != record.node_name, name))  # the winner comes first
     if not record.node_name or len(best) < 2:
         return
     most = f" ({int(record.totals.max())})" if len(record.totals) else ""
