@@ -1,5 +1,6 @@
 """From a configuration to plugins at their points: order, weights, what is disabled, what is unknown."""
 
+import asyncio
 from collections.abc import Iterator
 from typing import Any
 
@@ -212,7 +213,8 @@ def test_profiles_must_sort_the_one_queue_alike() -> None:
         build([{"schedulerName": "x"}, {"schedulerName": "y", "plugins": sort}], ("Other", Other))
 
 
-def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked() -> None:
+@pytest.mark.parametrize("failure", [RuntimeError("broke"), asyncio.CancelledError(), SystemExit(1)], ids=repr)
+def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked(failure: BaseException) -> None:
     """Read outside of the plugin call, it would take the event from everybody else, too."""
 
     class Lazy(Plugin):
@@ -223,7 +225,7 @@ def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked()
 
         def may_let_in(self) -> Iterator[str]:
             yield "default/one"
-            raise RuntimeError("broke")
+            raise failure
 
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Lazy"}]}}}
     profiles = build([profile], ("Lazy", lambda _args, _handle: Lazy()))
