@@ -19,8 +19,9 @@ from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
-from kscheduler.app.surface import Surface
+from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.connection import Connection, load_connection
+from kscheduler.client.failure_text import failure_text
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -62,7 +63,7 @@ class App:
         try:
             await self._run(stop)
         except Exception as failure:
-            self.diary.stopped(f"{type(failure).__name__}: {failure}")
+            self.diary.stopped(_told(failure))
             raise
         self.diary.stopped(_reason(stop))
 
@@ -164,6 +165,12 @@ class App:
         )
 
 
+def _told(failure: Exception) -> str:
+    """What ended the service: the system's errors in words, without their numbers."""
+    is_plain = isinstance(failure, OSError) and failure.errno is not None
+    return failure_text(failure) if is_plain else f"{type(failure).__name__}: {failure}"
+
+
 def _reason(stop: asyncio.Event) -> str:
     return stop.reason if isinstance(stop, signals.Stop) else signals.Stop.reason
 
@@ -171,6 +178,7 @@ def _reason(stop: asyncio.Event) -> str:
 async def run(options: Options) -> None:
     """Run the service until a signal ends it (`signals`)."""
     # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
+    token_of(options)  # a wrong flag is told before anybody is asked for anything
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
