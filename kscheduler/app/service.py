@@ -183,6 +183,7 @@ async def run(options: Options) -> None:
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
         context=options.context,
+        say_slow=_say_slow,
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
@@ -191,6 +192,11 @@ async def run(options: Options) -> None:
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
         with signals.dumping(app.ask_for_dump):
             await app.run(stop)
+
+
+def _say_slow(command: str, seconds: float) -> None:
+    advice = "look at what it waits for: a person who logs in, or a network; nothing goes on without credentials"
+    _log.warning("exec_plugin_is_slow", command=command, seconds=seconds, advice=advice)
 
 
 def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
