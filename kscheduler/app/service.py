@@ -21,8 +21,9 @@ from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
-from kscheduler.app.surface import Surface
+from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.connection import Connection, load_connection
+from kscheduler.client.failure_text import failure_text
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
@@ -65,7 +66,7 @@ class App:
         try:
             await self._run(stop)
         except BaseException as failure:  # a `sys.exit()` in a plugin's own task, too: nothing ends without a line
-            self.diary.stopped(f"{type(failure).__name__}: {failure}".removesuffix(": "))
+            self.diary.stopped(_told(failure))
             raise
         self.diary.stopped(_reason(stop))
 
@@ -167,6 +168,12 @@ class App:
         )
 
 
+def _told(failure: BaseException) -> str:
+    """What ended the service: the system's errors in words, without their numbers."""
+    is_plain = isinstance(failure, OSError) and failure.errno is not None
+    return failure_text(failure) if is_plain else f"{type(failure).__name__}: {failure}".removesuffix(": ")
+
+
 def _reason(stop: asyncio.Event) -> str:
     return stop.reason if isinstance(stop, signals.Stop) else signals.Stop.reason
 
@@ -176,10 +183,12 @@ async def run(options: Options) -> None:
     if not structlog.is_configured():
         configure_logs()
     # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
+    token_of(options)  # a wrong flag is told before anybody is asked for anything
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
         context=options.context,
+        say_slow=_say_slow,
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
@@ -188,6 +197,11 @@ async def run(options: Options) -> None:
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
         with signals.dumping(app.ask_for_dump):
             await app.run(stop)
+
+
+def _say_slow(command: str, seconds: float) -> None:
+    advice = "look at what it waits for: a person who logs in, or a network; nothing goes on without credentials"
+    _log.warning("exec_plugin_is_slow", command=command, seconds=seconds, advice=advice)
 
 
 def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:

@@ -47,6 +47,24 @@ def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
     return {(state.name, state.stage): state.enabled for state in gates.states()}
 
 
+def token_of(options: Options) -> TokenFile | None:
+    """What opens `/waiting-pods`, and `/configz` from elsewhere.
+
+    Raises `ConfigError` where it cannot be read: now, not when it is needed.
+    """
+    path = options.permit_token_file
+    if not path:
+        return None
+    token = TokenFile(path)
+    try:
+        token.read()
+    except OSError as failure:
+        raise config_error("", f"{path}: {failure.strerror or failure}", "--permit-token-file") from failure
+    except ValueError as failure:
+        raise config_error("", str(failure), "--permit-token-file") from failure
+    return token
+
+
 class Surface:
     """The HTTP server over the parts; it reads them and changes nothing but what waits for Permit."""
 
@@ -107,7 +125,7 @@ class Surface:
             has_work=lambda: self._parts.queue.has_ready() and self._parts.limit.has_room() and self._has_synced(),
             monotonic=self._parts.clock.monotonic,
         )
-        token = self._token()
+        token = token_of(self._options)
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
@@ -128,21 +146,6 @@ class Surface:
 
     def _component_config(self) -> bytes:
         return msgspec.json.encode(to_tree(without_secrets(self._options.config.configuration)))
-
-    def _token(self) -> TokenFile | None:
-        """What opens `/waiting-pods`, and `/configz` from elsewhere.
-
-        Raises `ConfigError` where it cannot be read: now, not when it is needed.
-        """
-        path = self._options.permit_token_file
-        if not path:
-            return None
-        token = TokenFile(path)
-        try:
-            token.read()
-        except (OSError, ValueError) as failure:
-            raise config_error("", str(failure), "--permit-token-file") from failure
-        return token
 
     # --- health -------------------------------------------------------------------------------------------------------
 

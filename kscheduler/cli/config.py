@@ -7,7 +7,7 @@ from typing import Any
 from kscheduler.cli.flags import DEFAULT_NAME, add_feature_gates, feature_gates
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
-from kscheduler.config.errors import ConfigError
+from kscheduler.config.errors import ConfigError, shown
 from kscheduler.config.loader import LoadedConfig, dump_default, load_file
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.whatif.profile_check import profile_problems
@@ -63,9 +63,14 @@ def _check(args: argparse.Namespace) -> int:
 
 
 def _verdict(loaded: LoadedConfig, warnings: int) -> str:
-    names = ", ".join(profile.scheduler_name for profile in loaded.configuration.profiles)
+    names = ", ".join(_named(profile.scheduler_name) for profile in loaded.configuration.profiles)
     doubts = f", {warnings} warning{'s' if warnings > 1 else ''}" if warnings else ""
     return f"{loaded.where}: can be used; it schedules for {names}{doubts}"
+
+
+def _named(name: str) -> str:
+    """In quotes where it would not be seen as one name."""
+    return shown(name) if any(character.isspace() for character in name) else name
 
 
 def _print_default(args: argparse.Namespace) -> int:

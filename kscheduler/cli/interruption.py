@@ -1,10 +1,10 @@
 """Ctrl-C and other signals while nothing runs yet that would have to be ended in order.
 
 The problem: importing takes most of the first second, and Python answers Ctrl-C there with a traceback of whatever it
-was importing; as process 1 of a container it does not hear SIGTERM at all before somebody asks for it. SIGUSR2, which asks
-a running service for a dump, ends a process that does not know it yet. The idea: from the first line on the former end
-the process at once and without a word, with the exit code that shells expect, and the latter does nothing; whoever has
-something to end in order takes the signals over when it has.
+was importing; as process 1 of a container it does not hear SIGTERM at all before somebody asks for it. SIGUSR2, which
+asks a running service for a dump, ends a process that does not know it yet. The idea: from the first line on the former
+end the process at once and without a word, with the exit code that shells expect, and the latter does nothing; whoever
+has something to end in order takes the signals over when it has.
 """
 
 import os

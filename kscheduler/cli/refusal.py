@@ -5,6 +5,8 @@ import sys
 
 def refuse(message: object) -> int:
     """Say what cannot be done in one line (or one per problem) on stderr, and return the exit code for it."""
-    for line in str(message).splitlines() or [""]:
-        print(f"kscheduler: {line}", file=sys.stderr)
+    from kscheduler.config.escaping import escaped
+
+    for line in str(message).split("\n"):
+        print(f"kscheduler: {escaped(line)}", file=sys.stderr)
     return 2

@@ -20,8 +20,11 @@ from kscheduler.client.credentials import (
     Credentials,
     FixedCredentials,
     LoaderCredentials,
+    SayPluginIsSlow,
+    SlowPlugin,
     TokenFile,
     load_with,
+    nobody_is_told,
     reason_of,
     tls_files_of,
 )
@@ -102,11 +105,12 @@ async def load_connection(
     allow_exec: bool = True,
     environ: Mapping[str, str] = os.environ,
     clock: Clock = REAL_CLOCK,
+    say_slow: SayPluginIsSlow = nobody_is_told,
 ) -> Connection:
     """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, the pod's service account.
 
     `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL. `context` names an
-    entry of the kubeconfig in place of its current-context.
+    entry of the kubeconfig in place of its current-context. `say_slow` is told of an exec plugin that takes long.
     Raises `ConfigurationError`: one line that names the file and the field.
     """
     if master and not kubeconfig:
@@ -119,7 +123,8 @@ async def load_connection(
         message = f"--context {context}: there is no kubeconfig: no --kubeconfig, no $KUBECONFIG, no ~/.kube/config"
         raise ConfigurationError(message)
     if paths:
-        return await _from_kubeconfig(read_kubeconfig(paths, context), master, allow_exec=allow_exec, clock=clock)
+        config = read_kubeconfig(paths, context)
+        return await _from_kubeconfig(config, master, allow_exec=allow_exec, clock=clock, say_slow=say_slow)
     if "KUBERNETES_SERVICE_HOST" in environ:
         return load_service_account(environ, clock)
     message = (
@@ -153,17 +158,21 @@ def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
     return [str(default)] if default is not None and default.exists() else []
 
 
-async def _from_kubeconfig(config: KubeConfig, master: str, *, allow_exec: bool, clock: Clock) -> Connection:
+async def _from_kubeconfig(
+    config: KubeConfig, master: str, *, allow_exec: bool, clock: Clock, say_slow: SayPluginIsSlow
+) -> Connection:
     where = f"kubeconfig {':'.join(config.files)}: context {config.context}"
     _refuse_what_is_not_supported(config, where, allow_exec=allow_exec)
-    loader, configuration = await _load(config, where)
+    plugin = SlowPlugin(_command_of(config), say_slow)
+    with plugin.watched():
+        loader, configuration = await _load(config, where)
     url = master or config.server
     if master:
         check_server_url(master, "--master")
     contexts = None
     if url.startswith("https:"):
         contexts = TLSContexts(tls_files_of(configuration), clock, _places(config))
-    credentials = _credentials(config, loader, configuration, clock)
+    credentials = _credentials(config, loader, configuration, clock, plugin)
     if isinstance(credentials, LoaderCredentials) and contexts is not None:
         credentials.give_certificates_to(contexts)
     return Connection(url, f"{url} ({where})", credentials, contexts, configuration.proxy)
@@ -211,16 +220,21 @@ async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
     return loader, configuration
 
 
+def _command_of(config: KubeConfig) -> str:
+    plugin = config.user.get("exec")
+    return str(plugin.get("command")) if isinstance(plugin, dict) else ""
+
+
 def _plugin_of(config: KubeConfig) -> str:
     """The exec plugin's name, for errors: uvloop's "no such file" does not tell which."""
-    plugin = config.user.get("exec")
-    return f"users.exec {plugin.get('command')}: " if isinstance(plugin, dict) else ""
+    command = _command_of(config)
+    return f"users.exec {command}: " if command else ""
 
 
-def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clock) -> Credentials:
+def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clock, plugin: SlowPlugin) -> Credentials:
     user = config.user
     if "exec" in user or "auth-provider" in user:
-        return LoaderCredentials(loader, configuration, clock)
+        return LoaderCredentials(loader, configuration, clock, plugin)
     if user.get("tokenFile") and not user.get("token"):
         return TokenFile(user["tokenFile"], clock)
     return FixedCredentials(str(configuration.api_key.get("BearerToken", "")).strip())

@@ -5,6 +5,8 @@ answers 401; exec plugins and OIDC run again when their credentials expire, and 
 """
 
 import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -101,12 +103,26 @@ class TokenFile:
         self._read_at = self._clock.monotonic()
 
 
+SLOW_PLUGIN_SECONDS = 5.0
+"""An exec plugin that takes longer is told of: some ask a person, or wait for a network that is not there."""
+
+SayPluginIsSlow = Callable[[str, float], None]
+"""Told the command of an exec plugin and for how many seconds it has run by now."""
+
+
+def nobody_is_told(_command: str, _seconds: float) -> None:
+    """For who has no log."""
+
+
 class LoaderCredentials:
     """What kubernetes_asyncio's loader gets for us: exec plugins, OIDC and the like."""
 
-    def __init__(self, loader: Any, configuration: Any, clock: Clock = REAL_CLOCK) -> None:
+    def __init__(
+        self, loader: Any, configuration: Any, clock: Clock = REAL_CLOCK, plugin: "SlowPlugin | None" = None
+    ) -> None:
         """`loader` and `configuration` come from the library, already loaded once."""
         self._loader = loader
+        self._plugin = plugin or SlowPlugin("", nobody_is_told)
         self._configuration = configuration
         self._clock = clock
         self._contexts: TLSContexts | None = None
@@ -133,7 +149,8 @@ class LoaderCredentials:
     async def _load(self) -> None:
         async with self._one_at_a_time:
             self._looked_at = self._clock.monotonic()
-            await load_with(self._loader, self._configuration)
+            with self._plugin.watched():
+                await load_with(self._loader, self._configuration)
             if self._contexts is None:
                 return
             try:
@@ -143,6 +160,35 @@ class LoaderCredentials:
 
     def _header(self) -> str:
         return str(self._configuration.api_key.get("BearerToken", "")).strip()
+
+
+class SlowPlugin:
+    """Says when an exec plugin takes long, and again each time when that has doubled."""
+
+    def __init__(self, command: str, say: SayPluginIsSlow, first_seconds: float = SLOW_PLUGIN_SECONDS) -> None:
+        """`command`: empty where there is no plugin."""
+        self._command = command
+        self._say = say
+        self._first = first_seconds
+        self._timer: asyncio.TimerHandle | None = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """While the body runs the plugin."""
+        if self._command:
+            self._arm(self._first, self._first)
+        try:
+            yield
+        finally:
+            if self._timer is not None:
+                self._timer.cancel()
+
+    def _arm(self, delay: float, seconds: float) -> None:
+        self._timer = asyncio.get_running_loop().call_later(delay, self._tell, seconds)
+
+    def _tell(self, seconds: float) -> None:
+        self._say(self._command, seconds)
+        self._arm(seconds, 2 * seconds)
 
 
 async def load_with(loader: Any, configuration: Any) -> None:

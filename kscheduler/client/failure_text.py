@@ -28,6 +28,10 @@ _TLS_REASONS = {
 def failure_text(error: BaseException) -> str:
     """A few words without addresses of objects, source lines or error numbers."""
     match error:
+        case aiohttp.ClientProxyConnectionError():
+            return f"no connection to the proxy {error.host}:{error.port}: {failure_text(error.os_error)}"
+        case aiohttp.ClientHttpProxyError():
+            return f"the proxy does not let us through: it answers {error.status} {error.message}".rstrip()
         case aiohttp.ClientConnectorError():  # the certificate's and the DNS failure are kinds of it
             return f"no connection to {error.host}:{error.port}: {failure_text(error.os_error)}"
         case aiohttp.ClientConnectorCertificateError():

@@ -73,6 +73,7 @@ _TLS_ADVICE = (
     ("verify failed", "the certificate is signed by another authority: check certificate-authority in the kubeconfig"),
 )
 _OTHER_TLS_ADVICE = "TLS with the API server fails: look at certificates and versions at both ends"
+_OUR_PROXY_ADVICE = "the proxy on the way to the API server fails: look at it, and at proxy-url in the kubeconfig"
 _LONGEST_TEXT = 300
 _PROXY_CODES = frozenset((502, 503, 504))
 
@@ -84,6 +85,8 @@ def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
     for link in chain:
         if isinstance(link, CredentialsError):
             return Diagnosed(Cause.CREDENTIALS, told, ADVICE[Cause.CREDENTIALS])
+        if isinstance(link, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
+            return Diagnosed(Cause.PROXY, told, _OUR_PROXY_ADVICE)
         if isinstance(link, ssl.SSLError | ssl.CertificateError | aiohttp.ClientSSLError):
             return Diagnosed(Cause.TLS, told, _tls_advice(" ".join(str(one) for one in chain)))
     cause = next((found for link in chain if (found := _cause_of(link)) is not None), None)

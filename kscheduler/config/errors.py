@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.config.durations import Duration
+from kscheduler.config.escaping import escaped
 
 LONGEST_VALUE_SHOWN = 200
 """Characters of a bad value that a message repeats; a megabyte of somebody's text is no help to anyone."""
@@ -23,7 +24,8 @@ class Problem:
     message: str
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.message}" if self.path else self.message
+        """In one line: `message` may hold what a plugin raised."""
+        return escaped(f"{self.path}: {self.message}" if self.path else self.message)
 
 
 class ConfigError(ValueError):

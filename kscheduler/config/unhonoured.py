@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from kscheduler.config.errors import shown
 from kscheduler.config.extenders import extender_name
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.types import Extender, Plugins
@@ -81,6 +82,7 @@ def unhonoured(
         *_from_rules(loaded, rules),
         *_from_plugins(loaded, unbuilt),
         *_from_extenders(loaded),
+        *_from_empty_names(loaded),
     ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
 
@@ -129,6 +131,25 @@ def _from_plugins(loaded: LoadedConfig, unbuilt: frozenset[str]) -> Iterator[Set
 
 def _unbuilt(path: str, plugin: str) -> SettingWarning:
     return SettingWarning(path, f"has no effect: plugin {plugin} is not built yet")
+
+
+def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:
+    """What kube-scheduler accepts and nobody can have meant."""
+    for index, profile in enumerate(loaded.as_given.profiles):
+        path, name = f"profiles[{index}]", profile.scheduler_name
+        if any(character.isspace() for character in name):
+            yield SettingWarning(f"{path}.schedulerName", f"only pods that name exactly {shown(name)} are scheduled")
+        for number, entry in enumerate(profile.plugin_config):
+            if not entry.name.strip():
+                yield SettingWarning(f"{path}.pluginConfig[{number}].name", "has no effect: it names no plugin")
+        for field, point in _CAMEL.items():
+            for number, plugin in enumerate(getattr(profile.plugins, field).disabled):
+                if not plugin.name.strip():
+                    where = f"{path}.plugins.{point}.disabled[{number}].name"
+                    yield SettingWarning(where, "has no effect: it names no plugin")
+    for index, extender in enumerate(loaded.as_given.extenders):
+        if not extender.url_prefix.strip():
+            yield SettingWarning(f"extenders[{index}].urlPrefix", "it is empty: nobody could be asked")
 
 
 # --- extenders --------------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from typing import Any, Final
 import msgspec
 
 from kscheduler.aio import Clock, Slicer, finishes_within
-from kscheduler.client.errors import ClientError, NetworkError
+from kscheduler.client.errors import APIError, ClientError, CredentialsError, NetworkError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
 from kscheduler.logs import get_logger
@@ -112,6 +112,12 @@ class AuditStatistics:
     """Objects by what was wrong."""
 
 
+def _is_told_elsewhere(error: Exception) -> bool:
+    """Whether it fails everything alike, which `client.reachability` tells in one line."""
+    refused = isinstance(error, APIError) and error.is_unauthorized
+    return refused or isinstance(error, NetworkError | CredentialsError)
+
+
 class StoreAudit:
     """Audits one informer."""
 
@@ -152,8 +158,8 @@ class StoreAudit:
         try:
             listing = await self._list(touched)
         except (ClientError, msgspec.DecodeError) as error:
-            # That the API server is away is told once for all; another time the audit is just as good.
-            write = _log.debug if isinstance(error, NetworkError) else _log.warning
+            # That the API server is away or refuses us is told once for all; later the audit is just as good.
+            write = _log.debug if _is_told_elsewhere(error) else _log.warning
             write("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
             return "failed", []
         if not await self._has_reached(listing.version):

@@ -2,7 +2,9 @@
 
 Probes and scrapes come from elsewhere and bring no token: health, `/metrics` and `/version` are open to whoever reaches
 the port. What tells of the configuration or names objects is for this machine (`kubectl port-forward` and `kubectl
-exec` arrive there) and for who brings the token of `--permit-token-file`. Limit: behind a reverse proxy on the same
+exec` arrive there) and for who brings the token of `--permit-token-file`. A browser on this machine may ask for a page
+of somebody else whose name was made to mean 127.0.0.1 (DNS rebinding): by a name other than localhost nobody is taken
+to be this machine; an address cannot be given another meaning. Limit: behind a reverse proxy on the same
 machine everybody comes from this machine; such a proxy has to authenticate, as kube-rbac-proxy does.
 """
 
@@ -10,6 +12,7 @@ import ipaddress
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
+from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
@@ -20,7 +23,10 @@ GUARDED: Final = ("/configz", "/readyz?verbose (names of objects)")
 TOKEN_ONLY: Final = ("/waiting-pods",)
 """For the token alone, wherever it comes from: whoever may write there decides what runs."""
 
-_WHO_MAY: Final = "only from this machine (kubectl port-forward), or with the token of --permit-token-file\n"
+_WHO_MAY: Final = (
+    "only from this machine, by address or as localhost (kubectl port-forward), "
+    "or with the token of --permit-token-file\n"
+)
 
 
 class Token(Protocol):
@@ -47,6 +53,16 @@ def is_loopback(host: str) -> bool:
     return bool((inner or address).is_loopback)
 
 
+def is_asked_by_address(request: web.Request) -> bool:
+    """Whether the Host field is an address or localhost; browsers always send one."""
+    given = request.headers.get(hdrs.HOST, "")
+    try:
+        host = (urlsplit(f"//{given}").hostname or "").removesuffix(".")
+        return not given or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
+    except ValueError:
+        return False
+
+
 @dataclass(frozen=True, slots=True)
 class Access:
     """Decides about one server's requests."""
@@ -56,7 +72,8 @@ class Access:
 
     def admits(self, request: web.Request) -> bool:
         """Whether whoever asks may see what is guarded."""
-        return is_loopback(self.peer(request)) or self._brings_token(request)
+        is_here = is_loopback(self.peer(request)) and is_asked_by_address(request)
+        return is_here or self._brings_token(request)
 
     def _brings_token(self, request: web.Request) -> bool:
         if self.token is None:

@@ -58,7 +58,7 @@ def test_each_warning_and_error_about_a_pod_is_documented() -> None:
 
 
 def test_the_examples_are_made_of_lines_and_fields_that_exist() -> None:
-    examples = [line for line in section("A pod's story").splitlines() if re.match(r"\d\d:", line)]
+    examples = [line for line in section("A pod's story").splitlines() if re.match(r"\d{4}-\d\d-\d\dT", line)]
     assert len(examples) > 10
     for line in examples:
         _, _, name, *_ = line.split()

@@ -1,12 +1,16 @@
 """The command line itself: it answers at once, refuses in one line, and takes no empty name, path or address."""
 
 import io
+import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from kscheduler.cli import VERBS, build_parser, main
+from kscheduler.cli.refusal import refuse
+from kscheduler.config.errors import config_error
 
 Captured = pytest.CaptureFixture[str]
 
@@ -138,3 +142,29 @@ def test_bash_completes_a_flag() -> None:
     """.replace("python", sys.executable, 1)
     ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
     assert ended.stdout.strip() == "--feature-gates"
+
+
+def test_control_characters_of_others_are_shown_and_forge_no_line(capsys: Captured) -> None:
+    refuse(config_error("plugins", "boom\nfake line \x1b[31m \x9b0m", "profile p"))
+    assert capsys.readouterr().err == "kscheduler: profile p: plugins: boom\\nfake line \\x1b[31m \\x9b0m\n"
+
+
+def test_several_problems_stay_several_lines(capsys: Captured) -> None:
+    refuse("one\ntwo \x07")
+    assert capsys.readouterr().err == "kscheduler: one\nkscheduler: two \\x07\n"
+
+
+def test_a_token_file_that_is_missing_is_told_before_anybody_is_asked(capsys: Captured, tmp_path: Path) -> None:
+    missing = str(tmp_path / "nope")
+    line = refused(capsys, "run", "--kubeconfig", str(tmp_path / "none"), "--permit-token-file", missing)
+    assert line == f"kscheduler: --permit-token-file: {missing}: No such file or directory"
+
+
+def test_a_port_that_is_taken_is_told_in_words(capsys: Captured) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        argv = ["run", "--master", "http://127.0.0.1:1", "--bind-address", "127.0.0.1", "--port", port]
+        assert main([*argv, "--log-format", "json"]) == 2
+    said = capsys.readouterr().err
+    assert "Errno" not in said
+    assert '"reason":"address already in use"' in said

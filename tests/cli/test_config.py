@@ -38,6 +38,13 @@ def test_a_file_that_is_right_says_for_whom_it_schedules(file: Path, capsys: Cap
     assert told.err == ""
 
 
+def test_a_name_with_white_space_is_shown_in_quotes_and_doubted(file: Path, capsys: Captured) -> None:
+    assert check(file, "profiles: [{schedulerName: ' '}]\nleaderElection: {leaderElect: false}") == 0
+    told = capsys.readouterr()
+    assert told.out == f'{file}: can be used; it schedules for " ", 1 warning\n'
+    assert 'profiles[0].schedulerName: only pods that name exactly " " are scheduled' in told.err
+
+
 def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, capsys: Captured) -> None:
     text = "extenders: [{urlPrefix: x, filterVerb: f}]\nleaderElection: {leaderElect: true}"
     assert check(file, text, "--feature-gates=VolumeLimitScaling=true") == 0

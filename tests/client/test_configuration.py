@@ -1,6 +1,7 @@
 """Where the server is: good configurations connect, bad ones give one line that names file and field."""
 
 import asyncio
+import os
 import stat
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from kscheduler.client import (
     load_service_account,
     plain_connection,
 )
-from kscheduler.client.credentials import LoaderCredentials
+from kscheduler.client.credentials import LoaderCredentials, SlowPlugin
 from kscheduler.client.errors import CredentialsError
 from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.scripted import reply, scripted_server
@@ -327,6 +328,38 @@ async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_not
     credentials.give_certificates_to(TLSContexts(TLSFiles()))
     with pytest.raises(CredentialsError, match="not a usable PEM file"):
         await credentials.renew()
+
+
+async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_distances() -> None:
+    told: list[tuple[str, float]] = []
+    enough = asyncio.Event()
+
+    def say(command: str, seconds: float) -> None:
+        told.append((command, seconds))
+        if len(told) == 3:
+            enough.set()
+
+    with SlowPlugin("sleep", say, first_seconds=0.001).watched():
+        await asyncio.wait_for(enough.wait(), 20)
+    assert told == [("sleep", 0.001), ("sleep", 0.002), ("sleep", 0.004)]
+
+
+async def test_who_loads_a_slow_exec_plugin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    text = exec_plugin(tmp_path)
+    script, go = tmp_path / "plugin", tmp_path / "go"
+    os.mkfifo(go)
+    script.write_text(script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\nread line < {go}\n"))
+    monkeypatch.setattr(SlowPlugin.__init__, "__defaults__", (0.001,))
+    told: list[str] = []
+
+    def say(command: str, _seconds: float) -> None:
+        told.append(command)
+        if len(told) == 1:
+            go.write_text("go\n")
+
+    connection = await asyncio.wait_for(load(write(tmp_path, text), say_slow=say), 20)
+    assert told[0] == str(script)
+    assert await connection.headers() == {"Authorization": "Bearer run-1"}
 
 
 async def test_an_exec_plugin_must_be_allowed(tmp_path: Path) -> None:

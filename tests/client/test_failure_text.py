@@ -47,6 +47,10 @@ REFUSED = OSError(errno.ECONNREFUSED, "Connect call failed ('10.0.0.1', 6443)")
         (tls_error("WRONG_VERSION_NUMBER"), "does not speak TLS: is it http rather than https?"),
         (tls_error("SSLV3_ALERT_CERTIFICATE_EXPIRED"), "the client certificate has expired"),
         (tls_error("SOMETHING_ELSE"), "TLS failed: something else"),
+        (
+            aiohttp.ClientProxyConnectionError(KEY, REFUSED),
+            "no connection to the proxy 10.0.0.1:6443: connection refused",
+        ),
         (aiohttp.ClientConnectorError(KEY, REFUSED), "no connection to 10.0.0.1:6443: connection refused"),
         (
             aiohttp.ClientConnectorCertificateError(KEY, certificate_error()),

@@ -53,6 +53,26 @@ ASKS = [pytest.param(get, id="get"), pytest.param(post, id="post"), pytest.param
 
 
 @pytest.mark.parametrize("ask", ASKS)
+async def test_a_proxy_that_nobody_listens_at_is_not_blamed_on_the_api_server(ask: Ask) -> None:
+    proxy = f"http://127.0.0.1:{closed_port()}"
+    line = await line_after(Connection("http://api.example:6443", "test", FixedCredentials(), proxy=proxy), ask)
+    assert line.fields["cause"] == "proxy"
+    assert "proxy-url" in str(line.fields["advice"])
+    assert "kube-apiserver" not in str(line.fields["advice"])
+    assert "no connection to the proxy 127.0.0.1:" in str(line.fields["err"])
+
+
+@pytest.mark.parametrize("ask", [pytest.param(get, id="get"), pytest.param(watch, id="watch")])
+async def test_a_proxy_that_does_not_let_us_through_is_named(ask: Ask) -> None:
+    async with scripted_server() as proxy:  # which knows no CONNECT
+        contexts = TLSContexts(TLSFiles())
+        connection = Connection("https://api.example:6443", "test", FixedCredentials(), contexts, proxy.url)
+        line = await line_after(connection, ask)
+    assert line.fields["cause"] == "proxy"
+    assert "the proxy does not let us through: it answers 404 Not Found" in str(line.fields["err"])
+
+
+@pytest.mark.parametrize("ask", ASKS)
 async def test_nobody_listens(ask: Ask) -> None:
     line = await line_after(plain_connection(f"http://127.0.0.1:{closed_port()}"), ask)
     assert line.fields["cause"] == "refused"

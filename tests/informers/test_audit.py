@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import structlog
 
 from kscheduler.aio import RealClock, Service, VirtualClock, running
 from kscheduler.api.kinds import PODS
@@ -157,6 +158,17 @@ async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
         assert await it.audit.audit() == []
         assert it.audit.statistics().audits == {"failed": 1}
         assert it.names() == {"a", "b"}
+
+
+@pytest.mark.parametrize(("code", "levels"), [(401, []), (403, ["warning"]), (429, ["warning"]), (500, ["warning"])])
+async def test_what_fails_every_request_alike_is_not_told_by_audits_too(code: int, levels: list[str]) -> None:
+    async with stack() as it:
+        it.server.faults.add(Fault("answer", method="GET", path="/api/v1/pods", code=code))
+        with structlog.testing.capture_logs() as lines:
+            assert await it.audit.audit() == []
+        assert it.audit.statistics().audits == {"failed": 1}
+    told_at = [line["log_level"] for line in lines if line["event"] == "store_audit_failed"]
+    assert [level for level in told_at if level != "debug"] == levels
 
 
 async def test_an_informer_that_has_not_synced_is_passed_over() -> None:

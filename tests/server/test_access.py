@@ -83,6 +83,35 @@ async def test_this_machine_sees_configuration_and_notes_but_may_not_decide_abou
             assert await status_of(client, path) == 403
 
 
+HOSTS = {
+    "localhost": 200,
+    "localhost:10259": 200,
+    "LOCALHOST.:10259": 200,
+    "127.0.0.1:10259": 200,
+    "[::1]:10259": 200,
+    "10.0.0.7:10259": 200,
+    "evil.example": 403,
+    "127.0.0.1.evil.example:10259": 403,
+    "localhost.evil.example": 403,
+    "[": 403,
+}
+
+
+@pytest.mark.parametrize(("host", "status"), HOSTS.items())
+async def test_a_page_in_a_browser_on_this_machine_reads_nothing_by_a_name_of_its_own(host: str, status: int) -> None:
+    async with served("127.0.0.1") as client:
+        async with client.get("/configz", headers={"Host": host}) as response:
+            assert response.status == status
+        async with client.get("/readyz?verbose", headers={"Host": host}) as response:
+            assert ("checkout" in await response.text()) == (status == 200)
+
+
+async def test_by_any_name_the_token_opens(token: TokenFile) -> None:
+    headers = {"Host": "scheduler.example", "Authorization": f"Bearer {SECRET}"}
+    async with served("127.0.0.1", token) as client, client.get("/configz", headers=headers) as response:
+        assert response.status == 200
+
+
 async def test_the_token_opens_what_is_guarded_from_elsewhere(token: TokenFile) -> None:
     async with served(ELSEWHERE, token) as client:
         for secret, status in ((SECRET, 200), ("", 401), ("wrong", 401)):
