@@ -193,8 +193,14 @@ class Parts:
             self.observations.queue_incoming_many(queue, event, pods)
             self.workers.wake()
 
-        told = on_incoming, self._class_of, self.observations.queueing_hint
-        policy = queue_policy(self.profiles, self._configuration, *told, self._hints_alike)
+        policy = queue_policy(
+            self.profiles,
+            self._configuration,
+            on_incoming,
+            self._class_of,
+            self.observations.queueing_hint,
+            self._hints_alike,
+        )
         observe = self.observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.pod_log.moved if verbose(WAKING) else None

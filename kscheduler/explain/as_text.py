@@ -138,7 +138,7 @@ def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
         node = printable(record.node_name)
         yield f"only its nominated node {node} was tried, and it fits there; the other {_others(record)} not looked at"
     else:
-        seen = record.num_evaluated
+        seen = record.num_evaluated_nodes
         sampled = f" ({seen} looked at)" if record.node_names is None and seen < record.num_all_nodes else ""
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))

@@ -46,7 +46,7 @@ def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
     return {
         "node": record.node_name or None,
         "nodeCount": record.num_all_nodes,
-        "evaluatedCount": record.num_evaluated,
+        "evaluatedCount": record.num_evaluated_nodes,
         "feasibleCount": len(record.feasible),
         "rejections": [_rejection(one) for one in rejections],
         "preFilterDetails": [_detail(one) for one in of_pre_filter],
@@ -119,7 +119,7 @@ def _nomination(decision: Decision, record: SchedulingRecord) -> Tree | None:
 def _without_it(decision: Decision, other: SchedulingRecord) -> Tree:
     return {
         "node": other.node_name or None,
-        "evaluatedCount": other.num_evaluated,
+        "evaluatedCount": other.num_evaluated_nodes,
         "feasibleCount": len(other.feasible),
         "feasible": sorted(other.feasible_names()),
         "best": sorted(other.best_names()) if len(other.feasible) else [],

@@ -9,8 +9,8 @@ there; `score` returns whole points from 0 to 100. A third parameter `args` gets
 a mapping that is empty without any; a function without it refuses arguments.
 
 What can be told from the function alone is checked when it is declared (`PluginDeclarationError`), what it returns at
-each call: an answer that is none, and points out of range, fail the pod's attempt in words that name plugin, node and
-value. Nothing is rounded, clamped or taken for something else.
+each call: an answer of a wrong type, and points out of range, fail the pod's attempt in words that name plugin, node
+and value. Nothing is rounded, clamped or taken for something else.
 
 It is called once per row, which costs about a microsecond a node: fine for hundreds of nodes, and a columnar plugin is
 always the way out. Pods and nodes are those of the scheduler's own cache: read them, never write to them.

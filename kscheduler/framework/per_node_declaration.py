@@ -26,7 +26,7 @@ _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
     "filter": frozenset((bool, int, float, "bool", "int", "float", "Status")),
     "score": frozenset((bool, float, str, None, "bool", "float", "str", "None", "Status")),
 }
-"""Annotations that promise what is no answer."""
+"""Annotations that promise a wrong type."""
 
 
 class PluginDeclarationError(TypeError):

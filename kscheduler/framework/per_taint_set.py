@@ -20,7 +20,7 @@ Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
 
 KEPT_TABLES: Final = 256
-"""Lists of tolerations, the last ones that were asked about: 8 bytes for each set that nodes have, and the list."""
+"""Lists of tolerations, those that were first asked about last: 8 bytes for each set that nodes have, and the list."""
 
 
 class _Table:
@@ -35,7 +35,7 @@ class _Table:
 
 
 class PerTaintSet:
-    """A number per taint set of a table, kept for the tolerations that were asked about lately."""
+    """A number per taint set of a table, kept for `KEPT_TABLES` lists of tolerations: the oldest goes."""
 
     def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
         self._function = function

@@ -1,4 +1,4 @@
-"""Who hears of plugins that fail, answer with what is no answer, or keep everybody waiting.
+"""Who hears of plugins that fail, answer with a wrong type, or keep everybody waiting.
 
 The problem: plugins are called at some thirty places, in the cycle and outside of it, and an exception that is caught
 there must not vanish there. The idea: whoever calls a plugin catches what it raises, goes on as its extension point
@@ -18,7 +18,7 @@ class PluginListener(Protocol):
     """Hears how plugins behave. Never raises, never waits."""
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
-        """A plugin has raised, or its answer was none.
+        """A plugin has raised, or answered with a wrong type.
 
         `point`: the extension point as metrics name it, or `QueueingHint`, `Sign`, `MayLetIn`, `Status`. `then`: what
         becomes of the pod, where no failed attempt tells its owner of the failure: it gets an Event.

@@ -257,7 +257,7 @@ class Observations:
         self.binds_settled[(outcome,)] += 1
 
     def plugin_failed(self, plugin: str, point: str) -> None:
-        """A plugin has raised, or its answer was none."""
+        """A plugin has raised, or answered with a wrong type."""
         self.plugin_failures[plugin, point] += 1
 
     def plugin_was_slow(self, plugin: str, point: str) -> None:
@@ -395,7 +395,7 @@ class Observations:
         )
         self.plugin_failures = self._counter(
             "kscheduler_plugin_failures_total",
-            "Calls of plugins that raised, or answered with what is no answer.",
+            "Calls of plugins that raised, or answered with a wrong type.",
             "plugin",
             "extension_point",
         )

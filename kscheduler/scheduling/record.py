@@ -98,12 +98,7 @@ class SchedulingRecord:
     def only_nominated(self) -> bool:
         """Whether no node was tried but the one that the pod is nominated to, because the pod fits there."""
         nominated = self.pod.pod.status.nominated_node_name
-        return bool(nominated) and self.num_evaluated == 1 < self.num_all_nodes and self.node_name == nominated
-
-    @property
-    def num_evaluated(self) -> int:
-        """How many nodes the filters were asked about; told by a cycle without a `ClassEngine` only."""
-        return len(self.feasible) + sum(len(one.rows) for one in self.diagnosis.rejections if one.plugin)
+        return bool(nominated) and self.num_evaluated_nodes == 1 < self.num_all_nodes and self.node_name == nominated
 
 
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))

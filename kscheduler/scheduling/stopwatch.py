@@ -29,6 +29,8 @@ class ObservedStopwatch:
         self._observations = observations
         self._now = now
         self._last = self._asked_last = self._post_filter_last = 0.0
+        self._slow_in, self._slow_seconds = 0.0, 0.0
+        """When the extension point or PostFilter plugin began in which slow calls were told last, and their seconds."""
         self._cycles = 0
         self._is_sampled = False
         self._evaluations = observations.plugin_evaluations
@@ -62,7 +64,7 @@ class ObservedStopwatch:
         seconds = now - self._asked_last  # as `asked`, which would cost as much again
         self._asked_last = now
         if seconds > SLOW_CALL_SECONDS:
-            self._listener.slow(plugin, point, self._pod, seconds, nodes)
+            self._slow(plugin, point, seconds, nodes)
         if nodes:
             self._evaluations[plugin, point, self._profile] += nodes
         if self._is_sampled:
@@ -78,15 +80,24 @@ class ObservedStopwatch:
         seconds = now - self._asked_last
         self._asked_last = now
         if seconds > SLOW_CALL_SECONDS:
-            self._listener.slow(plugin, point, self._pod, seconds, nodes)
+            self._slow(plugin, point, seconds, nodes)
         return seconds
+
+    def _slow(self, plugin: str, point: str, seconds: float, nodes: int) -> None:
+        began = max(self._last, self._post_filter_last)
+        if self._slow_in != began:
+            self._slow_in, self._slow_seconds = began, 0.0
+        self._slow_seconds += seconds
+        self._listener.slow(plugin, point, self._pod, seconds, nodes)
 
     def post_filtered(self, plugin: str) -> None:
         """A PostFilter plugin has been asked: for DefaultPreemption that is a search for victims, eligible or not."""
         if plugin == "DefaultPreemption":
             self._observations.preemption_attempt()
-        now = self._now()
-        seconds = now - max(self._last, self._post_filter_last)
+        now, began = self._now(), max(self._last, self._post_filter_last)
+        seconds = now - began
+        if self._slow_in == began:  # slow filters of its dry runs have been told by their own names
+            seconds -= self._slow_seconds
         self._post_filter_last = now
         if seconds > SLOW_CALL_SECONDS:
             self._listener.slow(plugin, "PostFilter", self._pod, seconds)

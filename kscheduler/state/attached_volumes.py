@@ -110,12 +110,13 @@ class AttachedVolumes:
 
     def may_have_more(self, node_name: str, volumes: int) -> None:
         """At most so many volumes more are attached to the node (or fewer than before)."""
-        self._make_room()
         row = self._nodes.row_of(node_name)
         if row < 0:
-            self._marked.add(node_name)
+            self.mark(node_name)
             return
-        self._estimated.add(node_name)
+        if node_name not in self._estimated:
+            self._make_room()
+            self._estimated.add(node_name)
         for columns in self._columns.values():
             if row < len(columns.room):  # a row beyond is a new one, and its node is marked
                 columns.lower(row, volumes)

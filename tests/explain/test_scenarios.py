@@ -206,3 +206,16 @@ def test_only_running_pods_take_room(other: Any, fits: bool) -> None:
     decision = decide(parse_scenario(scenario_line(nodes=[node_tree("a")], pods=[other]), "file:1"))
     assert decision.record is not None
     assert bool(decision.record.node_name) is fits
+
+
+def test_of_a_sampled_search_as_many_nodes_count_as_were_looked_at() -> None:
+    """Three nodes of four are too small; the last three that the filters were asked about were not needed any more."""
+    nodes = [node_tree(f"node-{number:03}", cpu="0" if number % 4 else "4") for number in range(1000)]
+    decision = decide(
+        parse_scenario(scenario_line(nodes=nodes, config={**CONFIG, "percentageOfNodesToScore": 15}), "one")
+    )
+    assert decision.record is not None
+    assert len(decision.record.feasible) == 150
+    assert decision.record.num_evaluated_nodes == 597
+    assert decision_tree(decision)["evaluatedCount"] == 597
+    assert "150 of 1000 nodes fit (597 looked at)" in decision_text(decision)

@@ -1,22 +1,25 @@
 """A plugin call that holds the event loop is told: by whom, where, for which pod, for how long; a wait is not."""
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import pytest
 import structlog
 
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint, QueueingHint
-from kscheduler.framework.plugin import Plugin, PreFilterResult
+from kscheduler.framework.plugin import Plugin, PostFilterResult, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, Status, unschedulable
+from kscheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
 from kscheduler.scheduling import profile as profile_module
 from kscheduler.scheduling import profiles as profiles_module
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.scheduling.classes import signing
+from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.plugin_reports import PluginReports
@@ -145,6 +148,100 @@ def test_a_slow_filter_is_told_of_in_dry_runs_too() -> None:
     slow = ("Slow", "Filter", "default/victim", 0.5, 1)
     assert complaints.slow_calls == [slow, slow]
     assert observations.plugin_evaluations == counted
+
+
+class _SlowAtFirst(Plugin):
+    """Signs all pods alike, so that it has columns; where it is asked first, it takes its time and fails."""
+
+    name = "SlowAtFirst"
+    depends_on = (Source.ROW,)
+
+    def __init__(self, clock: VirtualClock, method: str) -> None:
+        self._clock = clock
+        self._method = method
+
+    def _answer(self, method: str, sound: Any) -> Any:
+        if method == self._method:
+            self._method = ""
+            jump(self._clock, 0.5)
+            raise LookupError("not yet")
+        return sound
+
+    def sign(self, pod: PodInfo) -> str:
+        return "alike"
+
+    def pre_filter(self, cycle: Any, pod: Any, nodes: Any) -> Any:
+        return self._answer("pre_filter", PreFilterResult(SUCCESS))
+
+    def filter(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        return self._answer("filter", None)
+
+    def pre_score(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        return self._answer("pre_score", SUCCESS)
+
+    def score(self, cycle: Any, pod: Any, nodes: Any, rows: Any) -> Any:
+        return self._answer("score", np.zeros(len(rows), dtype=np.int64))
+
+    def normalize(self, cycle: Any, pod: Any, rows: Any, scores: Any) -> Any:
+        return self._answer("normalize", scores)
+
+
+@pytest.mark.parametrize(
+    ("method", "point"),
+    [
+        ("pre_filter", "PreFilter"),
+        ("filter", "Filter"),
+        ("pre_score", "PreScore"),
+        ("score", "Score"),
+        ("normalize", "NormalizeScore"),
+    ],
+    ids=lambda one: one,
+)
+def test_a_failure_in_the_columns_of_a_class_is_told_and_its_time_is_that_plugin_s(method: str, point: str) -> None:
+    """The pod is judged without columns then; there the plugin answers, so nobody else would tell of its failure."""
+    clock, complaints = VirtualClock(), Complaints()
+    cache = cluster("one", "other")
+    of_it = replace(profile(_SlowAtFirst(clock, method), TurnsDown("Next")), listener=complaints)
+    watch = ObservedStopwatch("kscheduler", Observations(), clock.monotonic, complaints)
+    watch.start(pod_info(VICTIM))
+    record = schedule(of_it, pod_info(VICTIM), cache, watch, engine=ClassEngine(of_it, cache))
+    assert record.status.is_success
+    assert [(one[0], one[1], one[3]) for one in complaints.slow_calls] == [("SlowAtFirst", point, 0.5)]
+    assert complaints.failures == [("SlowAtFirst", point, "default/victim", "LookupError: not yet", "")]
+
+
+class _SlowTrier(Plugin):
+    """A PostFilter that tries all nodes, and thinks about what it has seen for so long."""
+
+    name = "SlowTrier"
+
+    def __init__(self, clock: VirtualClock, seconds: float) -> None:
+        self._clock = clock
+        self._seconds = seconds
+
+    def post_filter(self, cycle: Any, pod: Any, nodes: Any, diagnosis: Any) -> PostFilterResult:
+        cycle.read(DryRun).passing(nodes, cycle.copy(), nodes.rows())
+        jump(self._clock, self._seconds)
+        return PostFilterResult(unschedulable("nothing to be done"))
+
+
+@pytest.mark.parametrize(("seconds", "expected"), [(0.01, []), (0.25, [0.25])], ids=["quick", "slow itself"])
+def test_a_slow_filter_of_a_dry_run_is_not_told_again_as_its_post_filter(seconds: float, expected: list[float]) -> None:
+    clock, complaints = VirtualClock(), Complaints()
+
+    class Slow(TurnsDown):
+        def filter(self, *asked: Any) -> Any:
+            jump(clock, 0.5)
+            return super().filter(*asked)
+
+    watch = ObservedStopwatch("kscheduler", Observations(), clock.monotonic, complaints)
+    watch.start(pod_info(VICTIM))
+    of_it = replace(profile(Slow("Slow", "node")), post_filter=(_SlowTrier(clock, seconds),))
+    schedule(of_it, pod_info(VICTIM), cluster("node"), watch)
+    told = [(plugin, point, took) for plugin, point, _, took, _ in complaints.slow_calls]
+    assert told[:2] == [("Slow", "Filter", 0.5)] * 2, "in the search, and in the dry run"
+    assert [(plugin, point) for plugin, point, _ in told[2:]] == [("SlowTrier", "PostFilter")] * len(expected)
+    assert [took for *_, took in told[2:]] == pytest.approx(expected)
 
 
 # --- coroutines

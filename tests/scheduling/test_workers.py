@@ -5,10 +5,14 @@ from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
+import pytest
+import structlog
+
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
+from kscheduler.scheduling.attempt.attempt import Scheduler
 from tests.builders import make_pod
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
@@ -255,3 +259,19 @@ async def test_back_off_is_flushed_on_whole_seconds_and_the_net_every_thirty() -
     assert around.where("default/parked") == "active"
     task.cancel()
     await asyncio.wait({task})
+
+
+async def test_a_bug_in_a_binding_is_logged_once_with_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def has_a_bug(*_: object) -> Status:
+        raise LookupError("nobody thought of that")
+
+    monkeypatch.setattr(Scheduler, "_run_bind", has_a_bug)
+    around = Around(profile(GatedBind()), cluster("node"), workers=1)
+    around.add(make_pod("p"))
+    with structlog.testing.capture_logs() as lines:
+        async with working(around):
+            pass
+    assert [one["event"] for one in lines if one["log_level"] == "error"] == ["binding_failed"]
+    assert lines[0]["pod"] == "default/p"
+    (failed,) = around.told.notes
+    assert failed == "LookupError: nobody thought of that"

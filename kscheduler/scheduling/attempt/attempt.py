@@ -39,7 +39,7 @@ from kscheduler.scheduling.failures.failures import (
     failure_of_status,
 )
 from kscheduler.scheduling.observations import AttemptResult, Histogram
-from kscheduler.scheduling.pod_log.lines import MOVES
+from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
@@ -64,6 +64,11 @@ class Scheduler:
             if around.keeps_classes
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
+        self._binders = {
+            name: [(plugin, not is_in_tree(plugin)) for plugin in profile.bind]
+            for name, profile in around.profiles.items()
+        }
+        """By profile, with whether each step of a plugin's is timed: in-tree ones only wait."""
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """Of extension points, by what they are asked for with: six for each pod."""
 
@@ -83,16 +88,18 @@ class Scheduler:
             around.queue.done(queued.pod.uid)
             around.log.skipped(queued)
             return None
-        known = around.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the net asks anew
+        known = around.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             around.failures.handle(queued, known, around.clock.time())
             return None
         watch = self._watches[profile.name]
         watch.start(queued.pod)
-        around.log.attempt(queued)
+        tells_steps = verbose(STEPS)  # every step of the way, or nobody puts together what nobody reads
+        if tells_steps:
+            around.log.attempt(queued)
         record = self._judge(queued, profile, watch)
         around.observations.algorithm(self._now() - started)
-        if verbose(MOVES):
+        if tells_steps and verbose(MOVES):
             around.log.judged(record)
         if not record.status.is_success:
             around.log.nominated(record)
@@ -102,13 +109,14 @@ class Scheduler:
         try:
             status = self._set_aside(attempt)
         except BaseException:
-            self._give_back(attempt)  # a plugin's answer was none: what others have reserved must not stay so
+            self._give_back(attempt)  # a plugin answered with a wrong type: what others have reserved must not stay so
             raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
             return None
         self._activate(attempt)
-        around.log.assumed(record)
+        if tells_steps:
+            around.log.assumed(record)
         return attempt
 
     def _why_nowhere(self, record: SchedulingRecord) -> Failure:
@@ -160,8 +168,8 @@ class Scheduler:
         key = point, code, attempt.profile.name
         histogram = self._histograms.get(key)
         if histogram is None:
-            told = point, code.label, attempt.profile.name
-            histogram = self._histograms[key] = self._around.observations.extension_points[told]
+            labels = point, code.label, attempt.profile.name
+            histogram = self._histograms[key] = self._around.observations.extension_points[labels]
         histogram.observe(now - began)
         return now
 
@@ -262,8 +270,8 @@ class Scheduler:
                 attempt.entry = self._around.in_pre_bind.add(pod.uid)
             log, plugins = self._around.log, [plugin.name for group in plan.groups for plugin in group]
             log.waiting(pod, attempt.node_name, "PreBind", plugins)
-            told = attempt.node_name, attempt.entry, attempt.profile.listener
-            status = await pre_binding.run(plan, attempt.record.state, pod, *told)
+            state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
+            status = await pre_binding.run(plan, state, pod, node_name, attempt.entry, listener)
             log.wait_over(pod, attempt.node_name, "PreBind", status.code.label, self._now() - began)
         self._measure(attempt, "PreBind", status.code, began)
         attempt.is_pre_bound = status.is_success
@@ -273,9 +281,9 @@ class Scheduler:
 
     def _plan(self, attempt: Attempt) -> PreBindPlan:
         if attempt.plan is None:
-            plugins, began = attempt.profile.pre_bind, self._now()
-            told = attempt.record.state, attempt.queued.pod, attempt.node_name, attempt.profile.listener
-            attempt.plan = pre_binding.plan_of(plugins, *told)
+            profile, began = attempt.profile, self._now()
+            state, pod = attempt.record.state, attempt.queued.pod
+            attempt.plan = pre_binding.plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
             self._measure(attempt, "PreBindPreFlight", attempt.plan.code, began)
         return attempt.plan
 
@@ -304,12 +312,15 @@ class Scheduler:
 
     async def _run_bind(self, attempt: Attempt) -> Status:
         listener, pod = attempt.profile.listener, attempt.queued.pod
-        for plugin in attempt.profile.bind:
+        for plugin, is_timed in self._binders[attempt.profile.name]:
             try:
                 answer = plugin.bind(attempt.record.state, pod, attempt.node_name)
-                if not is_in_tree(plugin):
+                if is_timed:
                     answer = Steps(answer, partial(listener.slow, plugin.name, "Bind", pod), self._now)  # type: ignore[assignment]
-                status = checked(await answer, Status)
+                status = await answer
+                if status is SUCCESS:
+                    return SUCCESS
+                checked(status, Status)
             except BaseException as failure:
                 if ends_this_task(failure):
                     raise
@@ -335,7 +346,8 @@ class Scheduler:
         if queued.was_flushed:
             around.observations.scheduled_after_flush()
         around.reporter.scheduled(queued.pod.pod, attempt.node_name)
-        around.log.bound(queued, attempt.record, around.clock.time())
+        if verbose(OUTCOMES):
+            around.log.bound(queued, attempt.record, around.clock.time())
         self._post_bind(attempt)
         self._activate(attempt)
 
@@ -362,10 +374,15 @@ class Scheduler:
         self._around.failures.handle(queued, bug, self._around.clock.time())
 
     def abandon(self, attempt: Attempt, failure: BaseException) -> None:
-        """A bug ended the attempt's task: give the node back and try again later, unless the pod is bound already."""
+        """A bug ended the attempt's task: give the node back and try again later, unless the pod is bound already.
+
+        Whoever caught it has logged it, traceback and all.
+        """
         if attempt.is_bound:
             return
-        self._abandon(attempt, error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG))
+        bug = error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG)
+        attempt.queued.last_error = bug.message
+        self._abandon(attempt, bug)
 
     def _abandon(self, attempt: Attempt, status: Status) -> None:
         """Give the node back, tell the queue that there is room, and requeue the pod."""

@@ -19,7 +19,7 @@ from kscheduler.framework.plugin import Point, PreBindPlugin, PreFlightResult
 from kscheduler.framework.plugin_answers import checked, words_of
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
@@ -58,12 +58,13 @@ def plan_of(
     """Ask every plugin. The first that fails ends it."""
     groups: list[tuple[PreBindPlugin, ...]] = []
     is_open = False
+    began = perf_counter()
     for plugin in plugins:
-        began = perf_counter()
         flight = _pre_flight(plugin, state, pod, node_name, listener)
-        seconds = perf_counter() - began
-        if seconds > SLOW_CALL_SECONDS:
-            listener.slow(plugin.name, "PreBindPreFlight", pod, seconds)
+        ended = perf_counter()
+        if ended - began > SLOW_CALL_SECONDS:
+            listener.slow(plugin.name, "PreBindPreFlight", pod, ended - began)
+        began = ended
         if not (flight.status.is_success or flight.status.is_skip):
             return PreBindPlan(failure=_misflown(plugin, flight.status))
         if flight.status.is_skip:
@@ -83,7 +84,8 @@ def _pre_flight(
     try:
         answer = plugin.pre_bind_pre_flight(state, pod, node_name)
         if isinstance(answer, PreFlightResult):
-            checked(answer.status, Status)
+            if answer.status is not SKIP and answer.status is not SUCCESS:
+                checked(answer.status, Status)
             return answer
         return PreFlightResult(checked(answer, Status))
     except BaseException as failure:  # noqa: BLE001  a plugin call

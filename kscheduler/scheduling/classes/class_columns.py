@@ -5,8 +5,8 @@ answers stay in a column, and it is asked again only about the rows that the log
 This is exact because such a plugin says of each row what it says of it alone (`Source.ROW`): it is asked about more
 rows here than in a cycle without columns, never about fewer, and each answer is that of the same method.
 
-Limits: only plugins that sign and depend on their rows (and on images) have columns. Whatever raises, or gives points
-that no cycle would take, is not kept: the pod is then judged without columns, and hears what there is to hear.
+Limits: only plugins that sign and depend on their rows (and on images) have columns. Whatever raises (`PluginFailure`),
+or gives points that no cycle would take (`UnkeepableError`), is not kept: the pod is then judged without columns.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,6 +22,8 @@ from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import ANSWERING, MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source, reads_pods
 from kscheduler.framework.plugin_answers import checked_column
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.scheduling.classes.points import raw_points
+from kscheduler.scheduling.plugin_failure import PluginFailure
 
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
@@ -45,6 +47,10 @@ class Tally(Protocol):
 
     def asks(self) -> None:
         """What took time so far was none of these calls."""
+        ...
+
+    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
+        """A call of a plugin has ended that is not to be counted: it failed."""
         ...
 
 
@@ -150,7 +156,7 @@ class FilterColumn(_Column):
         return self.codes
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
-        """Ask about the rows that have changed. Raises what the plugin raises."""
+        """Ask about the rows that have changed. Raises `PluginFailure`."""
         rows = self._stale(nodes)
         if rows is None:
             rows, self.codes = nodes.rows(), None
@@ -175,10 +181,13 @@ class FilterColumn(_Column):
         self._seen = self.log.position
 
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
-        codes = self.plugin.filter(self._state, pod, nodes, rows)
+        try:
+            codes = self.plugin.filter(self._state, pod, nodes, rows)
+            if codes is not None:
+                codes = checked_column(codes, rows, "codes")
+        except Exception as failure:
+            raise PluginFailure(str(failure), self.plugin.name, "Filter") from failure
         tally.evaluated("Filter", self.plugin.name, len(rows))
-        if codes is not None:
-            codes = checked_column(codes, rows, "codes")
         self._learn(nodes, rows, codes)
         return codes
 
@@ -203,7 +212,7 @@ class ScoreColumn(_Column):
         return self.points
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
-        """Ask about the rows that have changed. Raises what the plugin raises, and `UnkeepableError`."""
+        """Ask about the rows that have changed. Raises `PluginFailure` and `UnkeepableError`."""
         rows = self._stale(nodes)
         if rows is None:
             rows = nodes.rows()
@@ -229,7 +238,7 @@ class ScoreColumn(_Column):
         self._seen = self.log.position
 
     def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
-        points = checked_column(self.plugin.score(self._state, pod, nodes, rows), rows, "points")
+        points = raw_points(self.plugin, self._state, pod, nodes, rows)
         tally.evaluated("Score", self.plugin.name, len(rows))
         if not (self.normalizes or _within_bounds(points)):
             raise UnkeepableError(self.plugin.name)

@@ -6,7 +6,8 @@ A class is the tuple of what the plugins with columns sign of a pod; plugins tha
 take no part in it and are asked in each cycle. Two classes that a plugin signs alike share its column. Nominated pods
 are unknown here: rows that carry them are judged again for the pod, on forks (`nominations`). Whatever is not a plain
 success (a PreFilter that rejects or narrows, an exception, points out of bounds) leaves the pod to the cycle without
-columns, so that there is one place where such things are told.
+columns, and so to the one place where its fate is told. That a plugin has failed, and how long it took, is reported
+here as well: asked again, it may answer.
 
 Memory is bounded, by the size of the cluster: the classes not asked about for longest go first.
 """
@@ -16,7 +17,15 @@ from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, Plugin, needs_volumes, reads_spec_only
+from kscheduler.framework.plugin import (
+    UNSIGNABLE,
+    FilterPlugin,
+    Plugin,
+    PreFilterResult,
+    needs_volumes,
+    reads_spec_only,
+)
+from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import Status
@@ -31,6 +40,7 @@ from kscheduler.scheduling.classes.class_columns import (
 from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
 from kscheduler.scheduling.classes.signing import Signer, signer_of
+from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
@@ -66,10 +76,11 @@ class ClassEngine:
         self._engines = engines
         self._budget_bytes = self._room()
         signers = _signers(profile)
-        self._by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
-        self._others = [plugin for plugin in signers if not reads_spec_only(plugin)]
-        self._signers = (*self._by_spec, *self._others)
-        self._sign = {plugin.name: signer_of(plugin, profile.listener) for plugin in self._signers}
+        by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
+        others = [plugin for plugin in signers if not reads_spec_only(plugin)]
+        self._signers = (*by_spec, *others)
+        self._sign_by_spec = [signer_of(plugin, profile.listener) for plugin in by_spec]
+        self._sign_others = [signer_of(plugin, profile.listener) for plugin in others]
         self._times_signing = not all(map(is_in_tree, self._signers))
         self._needing_volumes = frozenset(plugin.name for plugin in _asked(profile) if needs_volumes(plugin))
         self._templates = PodTemplates()
@@ -83,7 +94,7 @@ class ClassEngine:
 
     @property
     def bytes(self) -> int:
-        """What the classes take: as counted when they were last asked for the 2nd, 4th, 8th ... or each 64th time."""
+        """What the classes take: as counted when they were last asked for the 4th, 16th or each 64th time."""
         return self._bytes
 
     @property
@@ -110,7 +121,11 @@ class ClassEngine:
             known.asked += 1
             if known.asked == known.counts_at:
                 known.count_bytes()
-        except BaseException:  # noqa: BLE001  a plugin call: the cycle without columns tells what there is to tell
+        except BaseException as failure:  # noqa: BLE001  a plugin call: the cycle without columns decides what comes of it
+            if isinstance(failure, PluginFailure):
+                tally.asked(failure.point, failure.plugin)
+                failure.tell(self._profile.listener, pod)
+            tally.asks()  # the time that went by is not the next plugin's
             if known is not None:
                 _let_go(known)
             return None
@@ -129,12 +144,12 @@ class ClassEngine:
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
-            signatures = tuple(self._sign[plugin.name](pod) for plugin in self._by_spec)
+            signatures = tuple(sign(pod) for sign in self._sign_by_spec)
             if template is not None:
                 template.signatures = signatures
         return (
             *signatures,
-            *[_signature(self._sign[one.name], pod) for one in self._others],
+            *[_signature(sign, pod) for sign in self._sign_others],
             bool(pod.pod.spec.volumes),
         )
 
@@ -162,7 +177,7 @@ class ClassEngine:
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: Tally) -> KnownClass:
-        """A class that was not known. Raises what plugins raise, and `UnkeepableError`."""
+        """A class that was not known. Raises `PluginFailure` and `UnkeepableError`."""
         profile = self._profile
         self._budget_bytes = self._room()
         answers = {
@@ -193,13 +208,21 @@ class ClassEngine:
         profile, nodes, answers = self._profile, self._nodes, Answers()
         skips_score = False
         if plugin in profile.pre_filter:
-            result = plugin.pre_filter(answers.state, pod, nodes)
+            try:
+                result = checked(plugin.pre_filter(answers.state, pod, nodes), PreFilterResult)
+                checked(result.status, Status)
+            except Exception as failure:
+                raise PluginFailure(str(failure), plugin.name, "PreFilter") from failure
             if result.node_names is not None:
                 raise UnkeepableError(plugin.name)
             answers.skips_filter = _skips(plugin, result.status)
             tally.evaluated("PreFilter", plugin.name, nodes=0 if answers.skips_filter else 1)
         if plugin in profile.pre_score:
-            skips_score = _skips(plugin, plugin.pre_score(answers.state, pod, nodes, nodes.rows()))
+            try:
+                status = checked(plugin.pre_score(answers.state, pod, nodes, nodes.rows()), Status)
+            except Exception as failure:
+                raise PluginFailure(str(failure), plugin.name, "PreScore") from failure
+            skips_score = _skips(plugin, status)
             tally.evaluated("PreScore", plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
             answers.filter = FilterColumn(plugin, answers.state, nodes)

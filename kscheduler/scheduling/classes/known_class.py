@@ -33,6 +33,8 @@ from kscheduler.scheduling.record import PluginScores
 
 _OWN_BYTES: Final = 6144
 """What a class takes on a cluster without nodes: its objects, and those of its name and its plugins' states."""
+_MOST_UNCOUNTED: Final = 64
+"""How often a class is asked for, at most, until its bytes are counted again: each time adds a few answers."""
 
 Changed = Rows | list[int]
 """Row numbers, ascending; plain ones where there are few."""
@@ -145,7 +147,7 @@ class _Group:
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> Changed | None:
         """Bring the columns up to date. Returns the rows that they were asked about; `None` is all of them.
 
-        Raises what plugins raise, and `UnkeepableError`.
+        Raises `PluginFailure` and `UnkeepableError`.
         """
         (position, images), now = self.seen, self._now(nodes)
         few = self.log.few_since(position, FEW_ROWS) if position >= 0 and images == now[1] else None
@@ -208,7 +210,7 @@ class KnownClass:
     asked: int = 0
     """How often it was asked for."""
     counts_at: int = 1
-    """When it is to take stock again: after the 1st, 2nd, 4th ... and each 64th time."""
+    """When it is to take stock again: after the 1st, 4th, 16th and each 64th time."""
 
     def __post_init__(self) -> None:
         self._states = tuple(one.state for one in self.answers)
@@ -222,7 +224,7 @@ class KnownClass:
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
-        """Follow the table. Raises what plugins raise, and `UnkeepableError`; nothing may be asked of it then."""
+        """Follow the table. Raises `PluginFailure` and `UnkeepableError`; nothing may be asked of it then."""
         changed = [group.refresh(pod, nodes, tally) for group in self._groups if group.has_moved(nodes)]
         if changed or self._rows is not nodes.rows():
             self._join(nodes, changed)
@@ -275,7 +277,7 @@ class KnownClass:
         parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
-        self.counts_at = self.asked + min(max(self.asked, 1), 64)
+        self.counts_at = self.asked + min(max(3 * self.asked, 1), _MOST_UNCOUNTED)
 
     def prepare(self, state: CycleState) -> None:
         """Write what the plugins with columns have prepared."""

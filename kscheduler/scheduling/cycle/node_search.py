@@ -48,7 +48,8 @@ class NodeSearch:
         rejections = self.record.diagnosis.rejections
         try:
             passing = self._passing(np.array([row], dtype=np.intp))
-        except PluginFailure:
+        except PluginFailure as failure:
+            self.filters.tally.asked(failure.point, failure.plugin)
             rejections.clear()
             return False
         names = self.record.node_names
@@ -86,6 +87,7 @@ class NodeSearch:
         looked_at = 0
         while looked_at < len(order) and missing:
             part = order[looked_at : looked_at + wanted]
+            self.record.num_evaluated_nodes = looked_at + len(part)  # should a plugin fail
             places = np.flatnonzero(np.isin(part, self._passing(np.sort(part))))[:missing]
             found.append(part[places])
             missing -= len(places)

@@ -292,6 +292,8 @@ def _pre_filter(
 
 def _check(answer: object) -> None:
     """Raises `WrongAnswerError` for what PreFilter cannot mean."""
+    if type(answer) is PreFilterResult and answer.status is SUCCESS and answer.node_names is None:
+        return  # nearly all: the rest takes as long again as some plugins do
     result = checked(answer, PreFilterResult)
     checked(result.status, Status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
@@ -335,11 +337,14 @@ def _prioritize_known(
 ) -> Leaders | None:
     try:
         return prioritize(profile, record, nodes, watch, known)
-    except PluginFailure:
+    except PluginFailure as failure:
         if known is None:
             raise
+        watch.asked(failure.point, failure.plugin)
         # of several that fail, the profile's order tells which is named
-        return prioritize(profile, record, nodes, watch)
+        leaders = prioritize(profile, record, nodes, watch)
+        failure.tell(profile.listener, record.pod)  # asked again, it has answered: else it would be told there
+        return leaders
 
 
 # --- choosing ---------------------------------------------------------------------------------------------------------

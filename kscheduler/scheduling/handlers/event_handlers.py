@@ -16,10 +16,11 @@ from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, Resource
 from kscheduler.framework.pod_info import PodInfo, placed
-from kscheduler.logs import get_logger
+from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
+from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.state.cache import Cache
 from kscheduler.state.pod_changes import pod_update_events
 from kscheduler.state.queue import SchedulingQueue
@@ -76,7 +77,8 @@ class PodHandler(_Timed):
             self._assigned(obj)
         elif self._is_ours(obj):
             began, info = self._clock.monotonic(), PodInfo(obj)
-            self._log.added(obj)
+            if verbose(STEPS):
+                self._log.added(obj)
             self._queue.add(info, self._clock.time())
             self._cache.nominator.add(info)
             self._handled(events.UNSCHEDULABLE_POD_ADD.label, began)
@@ -100,7 +102,8 @@ class PodHandler(_Timed):
         self._queue.delete(obj.key)
         if not obj.spec.node_name and self._is_ours(obj):
             self._handled(UNSCHEDULABLE_POD_DELETE, began)
-            self._log.deleted(obj)
+            if verbose(STEPS):
+                self._log.deleted(obj)
         if self._log.expects_end_of(uid):
             self._log.victim_gone(obj, self._clock.time())
         expected_on = self._cache.nominator.nominated_node(info)
