@@ -4,6 +4,8 @@ Of a volume's source only what identifies the disk is kept: which driver attache
 that were replaced by CSI drivers are read because volumes made long ago still carry them (`framework.csi_migration`).
 """
 
+from collections.abc import Iterable
+
 from kscheduler.api.core import (
     AWSElasticBlockStoreSource,
     AzureDiskSource,
@@ -26,6 +28,11 @@ SELECTED_NODE = "volume.kubernetes.io/selected-node"
 """On a claim: make the volume for this node. A provisioner that cannot takes it off again."""
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 """On claims and volumes: the class, before there was a field for it. It wins over the field."""
+DEFAULT_MARKS = (
+    "storageclass.kubernetes.io/is-default-class",
+    "storageclass.beta.kubernetes.io/is-default-class",
+)
+"""On a class, each with the value `true`: it is the default one."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 """On a CSINode: the in-tree plugins whose volumes a CSI driver attaches there, separated by commas."""
 
@@ -150,6 +157,15 @@ class StorageClass(KubeObject):
     provisioner: str = ""
     volume_binding_mode: str | None = None
     allowed_topologies: tuple[TopologySelectorTerm, ...] = ()
+
+
+def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
+    """The class for claims that name none: of those marked as default the newest, of equally old ones the first by
+    name. As upstream's GetDefaultClass, which both the API server's admission and the volume binder ask.
+    """
+    marked = [one for one in classes if any(one.metadata.annotations.get(mark) == "true" for mark in DEFAULT_MARKS)]
+    by_name = sorted(marked, key=lambda one: one.metadata.name)
+    return max(by_name, key=lambda one: one.metadata.creation_timestamp or "", default=None)  # the first of equals
 
 
 class VolumeNodeResources(Value, frozen=True):

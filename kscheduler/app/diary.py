@@ -5,7 +5,9 @@
                  how many wait where; a quiet service says nothing, except once an hour that it is there
     stopped      why, how long the end took, how long it ran
 
-Limits: the numbers of a summary are those of a minute, counted from the metrics; a reset of the metrics begins anew.
+Limits: the numbers of a summary are counted from the metrics since the line before it. While something happens that is
+a minute; after a quiet time it is as long as that was, an hour at most: `seconds` tells. A reset of the metrics begins
+anew.
 """
 
 import asyncio

@@ -7,6 +7,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.interruption import signals_as_usual
+from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
@@ -27,7 +28,12 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "bench", help="measure decisions per second, in process", description=_DESCRIPTION
     )
     parser.add_argument(
-        "--scenario", metavar="NAME", action="append", default=[], help="only this one; may be given more than once"
+        "--scenario",
+        metavar="NAME",
+        type=text,
+        action="append",
+        default=[],
+        help="only this one; may be given more than once",
     )
     parser.add_argument("--nodes", type=int, metavar="N", help="so many nodes (default: scheduler_perf's)")
     parser.add_argument("--pods", type=int, metavar="N", help="so many measured pods, as far as there is room for them")

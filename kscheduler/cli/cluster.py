@@ -6,10 +6,13 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place, wrong_port
+from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
 from kscheduler.cli.interruption import signals_as_usual
+from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.missing_extra import missing_extra
+from kscheduler.cli.parser import port, text
 from kscheduler.cli.refusal import refuse
+from kscheduler.config.errors import ConfigError
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -25,8 +28,10 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "cluster", help="serve an embedded cluster with hollow nodes", description=_DESCRIPTION
     )
     parser.add_argument("--nodes", type=int, default=100, metavar="N", help="hollow nodes (default %(default)s)")
-    parser.add_argument("--port", type=int, default=8001, help="0 takes a free one (default %(default)s)")
-    parser.add_argument("--host", default="127.0.0.1", metavar="IP", help="address to listen on (default %(default)s)")
+    parser.add_argument("--port", type=port, default=8001, help="0 takes a free one (default %(default)s)")
+    parser.add_argument(
+        "--host", type=text, default="127.0.0.1", metavar="IP", help="address to listen on (default %(default)s)"
+    )
     parser.add_argument("--seed", type=int, default=0, help="makes nodes, UIDs and run times repeatable")
     parser.add_argument("--no-kubelets", action="store_true", help="bound pods stay Pending; nobody rejects anything")
     parser.add_argument(
@@ -39,7 +44,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
     parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
     parser.add_argument(
-        "--kubeconfig", metavar="FILE", default=None, help="where to write it (default: a temporary one)"
+        "--kubeconfig", type=text, metavar="FILE", default=None, help="where to write it (default: a temporary one)"
     )
     scheduling = parser.add_argument_group("scheduling")
     scheduling.add_argument(
@@ -49,13 +54,16 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     scheduling.add_argument(
         "--scheduler-name",
+        type=text,
         metavar="NAME",
         action="append",
         default=[],
         help="with --schedule: for pods with this schedulerName instead; may be given more than once",
     )
-    scheduling.add_argument("--config", metavar="FILE", help="with --schedule: its KubeSchedulerConfiguration")
-    parser.add_argument("-v", "--v", type=int, default=0, metavar="LEVEL", help="log verbosity, as klog (default 0)")
+    scheduling.add_argument(
+        "--config", type=text, metavar="FILE", help="with --schedule: its KubeSchedulerConfiguration"
+    )
+    add_log_flags(parser)
     return parser
 
 
@@ -64,8 +72,6 @@ def run(args: argparse.Namespace) -> int:
 
     0: ended by one; 1: the scheduler beside it failed; 2: cannot be served; 130: a signal came before it was ready.
     """
-    from kscheduler import logs
-
     wrong = list(_wrong(args))
     if wrong:
         return refuse("\n".join(wrong))
@@ -80,7 +86,10 @@ def run(args: argparse.Namespace) -> int:
         catalogue.chosen(args.controllers)
     except catalogue.UnknownControllerError as error:
         return refuse(f"--controllers: {error}")
-    logs.configure(verbosity=args.v)
+    try:
+        configure_logs(args)
+    except ConfigError as error:
+        return refuse(error)
     options = ClusterOptions(
         nodes=args.nodes,
         host=args.host,
@@ -111,12 +120,7 @@ def run(args: argparse.Namespace) -> int:
 def _wrong(args: argparse.Namespace) -> Iterator[str]:
     """Everything about the command line that cannot be served, a line each."""
     yield from wrong_count("--nodes", args.nodes, 0)
-    wrong = list(wrong_port(args.port))
-    yield from wrong
-    if not args.host:
-        yield "--host: must not be empty"
-    elif not wrong:
-        yield from taken_port(args.host, args.port)
+    yield from taken_port(args.host, args.port)
     yield from wrong_place("--kubeconfig", args.kubeconfig)
     yield from _wrong_scheduling(args)
 
@@ -127,13 +131,10 @@ def _wrong_scheduling(args: argparse.Namespace) -> Iterator[str]:
             if given:
                 yield f"{flag}: needs --schedule"
         return
-    if "" in args.scheduler_name:
-        yield "--scheduler-name: must not be empty"
     if args.config is None:
         return
     if args.scheduler_name:
         yield "--scheduler-name: the file of --config names the profiles; give one of the two"
-    from kscheduler.config.errors import ConfigError
     from kscheduler.config.feature_gates import parse_feature_gates
     from kscheduler.config.loader import load_file
 

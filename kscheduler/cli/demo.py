@@ -5,9 +5,10 @@ import asyncio
 import sys
 from typing import Any
 
-from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_port
+from kscheduler.cli.embedded_flags import taken_port, wrong_count
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.missing_extra import missing_extra
+from kscheduler.cli.parser import port
 from kscheduler.cli.refusal import refuse
 
 _FAILED, _INTERRUPTED = 1, 130
@@ -26,7 +27,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument("--pods", type=int, default=1000, metavar="N", help="mixed pods (default %(default)s)")
     parser.add_argument("--keep", action="store_true", help="leave it running afterwards, until Ctrl-C")
     parser.add_argument("--seed", type=int, default=1, help="makes nodes and pods repeatable (default %(default)s)")
-    parser.add_argument("--port", type=int, default=0, help="of the API server; 0 takes a free one (default)")
+    parser.add_argument("--port", type=port, default=0, help="of the API server; 0 takes a free one (default)")
     return parser
 
 
@@ -34,7 +35,7 @@ def run(args: argparse.Namespace) -> int:
     """Play it. 0: all well; 1: not all well; 2: bad flags or not installed; 130: interrupted."""
     from kscheduler import logs
 
-    wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1), *wrong_port(args.port)]
+    wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1)]
     wrong = wrong or list(taken_port("127.0.0.1", args.port))
     if wrong:
         return refuse("\n".join(wrong))

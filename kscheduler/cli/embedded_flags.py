@@ -5,14 +5,6 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
-_LARGEST_PORT = 65535
-
-
-def wrong_port(port: int) -> Iterator[str]:
-    """A port is a number that a machine has."""
-    if not 0 <= port <= _LARGEST_PORT:
-        yield f"--port {port}: must be between 0 and {_LARGEST_PORT}; 0 takes a free one"
-
 
 def taken_port(host: str, port: int) -> Iterator[str]:
     """Nobody listens there yet. The answer may change until we do; then the server's own refusal says so."""
@@ -38,9 +30,7 @@ def wrong_place(flag: str, path: str | None) -> Iterator[str]:
     if path is None:
         return
     place = Path(path)
-    if not path:
-        yield f"{flag}: must not be empty"
-    elif place.is_dir():
+    if place.is_dir():
         yield f"{flag} {path}: is a directory"
     elif not place.parent.is_dir():
         yield f"{flag} {path}: there is no directory {place.parent}"

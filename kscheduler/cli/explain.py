@@ -21,6 +21,7 @@ import msgspec
 
 from kscheduler.api.codec import UndecodableError
 from kscheduler.cli.flags import add_feature_gates, feature_gates
+from kscheduler.cli.parser import StoreText, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
@@ -64,10 +65,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         allow_abbrev=False,
     )
     what = parser.add_argument_group("what is asked")
-    what.add_argument("pod", nargs="?", metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n")
+    what.add_argument("pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n")
     what.add_argument(
         "-f",
         "--filename",
+        action=StoreText,
         metavar="FILE",
         default="",
         help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
@@ -76,21 +78,46 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     what.add_argument(
         "--from",
         dest="source",
+        action=StoreText,
         metavar="FILE",
         help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
         "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
     )
-    what.add_argument("-n", "--namespace", metavar="NAME", default="", help="default: that of the context")
+    what.add_argument(
+        "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
+    )
     who = parser.add_argument_group("who would schedule it")
-    who.add_argument("--config", metavar="FILE", help="the KubeSchedulerConfiguration that your scheduler runs with")
     who.add_argument(
-        "--scheduler-name", metavar="NAME", help="without --config: the name it serves (default kscheduler)"
+        "--config",
+        action=StoreText,
+        metavar="FILE",
+        help="the KubeSchedulerConfiguration that your scheduler runs with",
+    )
+    who.add_argument(
+        "--scheduler-name",
+        action=StoreText,
+        metavar="NAME",
+        help="without --config: the name it serves (default kscheduler)",
     )
     add_feature_gates(parser)
     where = parser.add_argument_group("the live cluster")
-    where.add_argument("--kubeconfig", metavar="FILE", default="", help="default: as kubectl finds it")
-    where.add_argument("--context", metavar="NAME", default="", help="of the kubeconfig; default: its current-context")
-    where.add_argument("--master", metavar="URL", default="", help="the API server, such as http://127.0.0.1:8001")
+    where.add_argument(
+        "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
+    )
+    where.add_argument(
+        "--context",
+        action=StoreText,
+        metavar="NAME",
+        default="",
+        help="of the kubeconfig; default: its current-context",
+    )
+    where.add_argument(
+        "--master",
+        action=StoreText,
+        metavar="URL",
+        default="",
+        help="the API server, such as http://127.0.0.1:8001",
+    )
     how = parser.add_argument_group("the answer")
     how.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
     how.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
@@ -144,8 +171,6 @@ def _check(args: argparse.Namespace) -> None:
         raise _RefusedError("--from and -f cannot both be standard input")
     if args.config and args.scheduler_name is not None:
         raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
-    if args.scheduler_name is not None and not args.scheduler_name:
-        raise _RefusedError("--scheduler-name: a name is needed")
 
 
 def _serving(args: argparse.Namespace) -> Serving:

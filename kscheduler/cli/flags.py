@@ -7,7 +7,8 @@ Whoever comes from kube-scheduler has a command line: it must start here as it s
                         --kubeconfig holds, unless the file names another
 
 A flag whose feature is not built is accepted and warns by name; an unknown one is an error, as is an unknown gate.
-Flags of kscheduler alone: `--port` (0 takes a free one), `--scheduler-name`, `--log-format`.
+kscheduler's own flags here are `--port` (0 takes a free one) and `--scheduler-name`; the log's are in `log_flags`, and
+the others of the service in `run`.
 """
 
 import argparse
@@ -16,15 +17,15 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kscheduler.cli.parser import StoreText, text
+from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, load_file
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import ClientConnectionConfiguration
+from kscheduler.config.upstream.release import VERSION
 
-COMMAND_LINE: Final = "command line"
 DEFAULT_PORT: Final = 10259
 DEFAULT_NAME: Final = "kscheduler"
 LOOPBACK: Final = "127.0.0.1"
@@ -66,13 +67,6 @@ def duration(given: str) -> Duration:
         return parse_duration(given)
     except DurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def port(given: str) -> int:
-    """A TCP port or 0. Raises `ArgumentTypeError`."""
-    if not given.isdecimal() or int(given) > 65535:
-        raise argparse.ArgumentTypeError(f"{given!r} must be between 0 and 65535")
-    return int(given)
 
 
 def address(given: str) -> str:
@@ -123,7 +117,7 @@ _NO_CALLERS = "callers are not authenticated yet: whoever reaches the port is an
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
 _OWN_LOGS = "logs are written as --log-format says, line by line"
-_ONE_VERSION = "it does what Kubernetes 1.36 does"
+_ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
 NOT_BUILT: Mapping[str, str] = {
     **dict.fromkeys(

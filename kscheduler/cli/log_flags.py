@@ -10,9 +10,9 @@ import argparse
 import re
 from typing import Final
 
+from kscheduler.cli.parser import COMMAND_LINE
 from kscheduler.config.errors import config_error
 
-COMMAND_LINE: Final = "command line"
 FORMATS: Final = ("json", "text")
 MOST: Final = 2**32 - 1
 _PATTERN: Final = re.compile(r"[^=,]+=\d{1,10}")

@@ -7,7 +7,12 @@ that line, what was probably meant, and where the flags are listed.
 import argparse
 from collections.abc import Sequence
 from difflib import get_close_matches
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
+
+COMMAND_LINE: Final = "command line"
+"""Where a mistake is, in place of a file's name."""
+_LARGEST_PORT: Final = 65535
+_LONGEST_PORT: Final = 9
 
 
 class Parser(argparse.ArgumentParser):
@@ -45,6 +50,13 @@ def text(given: str) -> str:
     if not given.strip():
         raise argparse.ArgumentTypeError("it is empty: give a value, or leave the flag out")
     return given
+
+
+def port(given: str) -> int:
+    """A TCP port or 0. Raises `ArgumentTypeError`."""
+    if not (given.isascii() and given.isdecimal() and len(given) <= _LONGEST_PORT and int(given) <= _LARGEST_PORT):
+        raise argparse.ArgumentTypeError(f"{given!r} must be between 0 and {_LARGEST_PORT}")
+    return int(given)
 
 
 class StoreText(argparse.Action):

@@ -149,9 +149,9 @@ class HTTPPool:
         try:
             async with asyncio.timeout(seconds):
                 return await self._open_one(context)
-        except TimeoutError:
+        except TimeoutError as error:
             message = f"no connection to {self._host_field} within {seconds:g} s"
-            raise NotSentError(message) from None
+            raise NotSentError(message) from error  # which tells `outage_cause` that it was a timeout
         except (
             OSError,
             ValueError,

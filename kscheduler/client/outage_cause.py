@@ -89,10 +89,7 @@ def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
             return Diagnosed(Cause.PROXY, told, _OUR_PROXY_ADVICE)
         if isinstance(link, ssl.SSLError | ssl.CertificateError | aiohttp.ClientSSLError):
             return Diagnosed(Cause.TLS, told, _tls_advice(" ".join(str(one) for one in chain)))
-    cause = next((found for link in chain if (found := _cause_of(link)) is not None), None)
-    # uvloop tells an unknown host in words alone, and a timeout while connecting is raised without its cause.
-    if cause is None or cause is Cause.BROKEN:
-        cause = Cause.TIMEOUT if " within " in told else cause or Cause.BROKEN
+    cause = next((found for link in chain if (found := _cause_of(link)) is not None), Cause.BROKEN)
     return Diagnosed(cause, told, ADVICE[cause])
 
 

@@ -112,6 +112,9 @@ class APIServerReachability:
         self._throttled = 0
         self._throttled_since = now
         self._throttled_line_at = float("-inf")
+        self._refusal: Diagnosed | None = None
+        """The last answer that was no success and no outage: a 401 or 429."""
+        self._refusal_at = now
         self._outages: Counter[str] = Counter()
         self._ended: list[Line] = []
 
@@ -137,10 +140,10 @@ class APIServerReachability:
         if diagnosed is None:
             self.succeeded(now)
         elif diagnosed.cause is Cause.UNAUTHORIZED:
-            self._answered(now)
+            self._answered(diagnosed, now)
             self._unauthorized.begin(diagnosed, now)
         elif diagnosed.cause is Cause.THROTTLED:
-            self._answered(now)
+            self._answered(diagnosed, now)
             if now - self._throttled_since >= LINE_SECONDS and self._throttled < STORM:
                 self._throttled, self._throttled_since = 0, now
             self._throttled += 1
@@ -153,8 +156,9 @@ class APIServerReachability:
         trouble = self._unauthorized if diagnosed.cause is Cause.CREDENTIALS else self._away
         trouble.begin(diagnosed, now)
 
-    def _answered(self, now: float) -> None:
+    def _answered(self, refusal: Diagnosed, now: float) -> None:
         """It is there, but does nothing for us: no success, and no outage."""
+        self._refusal, self._refusal_at = refusal, now
         if self._away.since is not None:
             self._back(now)
 
@@ -169,9 +173,16 @@ class APIServerReachability:
         silent = now - self._last_success
         if silent < UNREADY_SECONDS:
             return None
-        why = self._away.diagnosed.text if self._away.diagnosed is not None else "nothing is heard of it"
         what = f"no request to {self.server} has succeeded and no watch has brought anything"
-        return f"{what} for {_seconds(silent)} s: {why}"
+        return f"{what} for {_seconds(silent)} s: {self._last_word()}"
+
+    def _last_word(self) -> str:
+        """What came in place of the success that is missing."""
+        if self._away.diagnosed is not None:
+            return self._away.diagnosed.text
+        if self._refusal is not None and self._refusal_at >= self._last_success:
+            return self._refusal.text
+        return "nothing is heard of it"
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether everything fails, or may: what single resources have to complain about is then no news."""

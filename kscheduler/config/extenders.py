@@ -47,7 +47,9 @@ def _address(url: str) -> str:
 
 
 def is_asked_about(extender: Extender, pod: Pod) -> bool:
-    """Whether the extender takes an interest in the pod; what the pod asks for as a whole does not count (Q33)."""
+    """Whether the extender takes an interest in the pod. As upstream, only containers are looked at: what the pod asks
+    for as a whole (`spec.resources`) does not count.
+    """
     if not extender.managed_resources:
         return True
     managed = {resource.name for resource in extender.managed_resources}

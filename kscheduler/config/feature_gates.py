@@ -20,9 +20,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.config.errors import ConfigError, Problem
-
-VERSION: Final = "1.36"
-"""The Kubernetes whose gates, defaults and locks hold."""
+from kscheduler.config.upstream.release import VERSION
 
 
 class Stage(Enum):

@@ -25,6 +25,7 @@ from kscheduler.config.types import (
     PluginConfig,
     PluginSet,
 )
+from kscheduler.config.upstream.release import VERSION
 from kscheduler.config.validation import validate
 from kscheduler.config.yaml_tree import MAX_BYTES, Tree, parse_yaml
 
@@ -134,7 +135,7 @@ def _check_kind(tree: dict[str, Any], where: str) -> None:
         return
     message = f"couldn't decode as {KIND}, got {_short(version)}, Kind={_short(kind)}"
     if kind == KIND and str(version).startswith(f"{GROUP}/"):
-        message += f": Kubernetes 1.36 reads {API_VERSION} only"
+        message += f": Kubernetes {VERSION} reads {API_VERSION} only"
     raise config_error("", message, where)
 
 

@@ -8,14 +8,12 @@ import msgspec
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import KINDS, PODS
 from kscheduler.api.meta import KubeObject
-from kscheduler.api.storage import PersistentVolumeClaim, StorageClass
+from kscheduler.api.storage import PersistentVolumeClaim, StorageClass, default_class
 from kscheduler.explain.question import Question, question_about
 from kscheduler.explain.serving import Serving
 from kscheduler.whatif.manifests import KIND_BY_NAME, DefaultPod, Manifests, default_pod_here, read_object
 from kscheduler.whatif.new_pods import NewPod
 from kscheduler.whatif.scenario import ClusterObjects, Document
-
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 
 
 def question_about_new(
@@ -60,12 +58,11 @@ def _merged(objects: ClusterObjects, more: Manifests) -> ClusterObjects:
 
 
 def _with_default_class(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> PersistentVolumeClaim:
-    """As the API server's admission does it for a new claim that names no class: the newest default one."""
+    """As the API server's admission does it for a new claim that names no class."""
     if claim.metadata.uid or claim.spec.storage_class_name is not None or claim.storage_class:
         return claim
-    marked = [one for one in classes if one.metadata.annotations.get(_DEFAULT_CLASS) == "true"]
-    if not marked:
+    chosen = default_class(classes)
+    if chosen is None:
         return claim
-    newest = max(marked, key=lambda one: (one.metadata.creation_timestamp or "", one.metadata.name))
-    spec = msgspec.structs.replace(claim.spec, storage_class_name=newest.metadata.name)
+    spec = msgspec.structs.replace(claim.spec, storage_class_name=chosen.metadata.name)
     return msgspec.structs.replace(claim, spec=spec)

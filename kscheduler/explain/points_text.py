@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 from typing import Final
 
+from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.explain.layout import INDENT, Style, aligned
 from kscheduler.explain.printable import printable, some
 from kscheduler.framework.ties import TIE_RULE
@@ -13,14 +14,18 @@ _EXAMPLES: Final = 3
 
 
 def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator[str]:
-    """One line per plugin, weights included; `margin` columns are taken already."""
+    """One line per plugin, weights included; `margin` columns are taken already.
+
+    An in-tree plugin whose rules are not built has no line where it gave nothing: its zeros stand for no judgement.
+    """
     if not len(record.totals):
         return
     names = record.feasible_names()
     best = sorted(range(len(names)), key=lambda at: (names[at] != record.node_name, -record.totals[at], names[at]))
-    columns = [("points", *(_plugin_label(one.plugin, one.weight) for one in record.scores), "total")]
+    scores = [one for one in record.scores if one.plugin not in UNBUILT_PLUGINS or one.points.any()]
+    columns = [("points", *(_plugin_label(one.plugin, one.weight) for one in scores), "total")]
     for at in best:
-        points = [str(int(one.points[at])) for one in record.scores]
+        points = [str(int(one.points[at])) for one in scores]
         columns.append((printable(names[at]), *points, str(int(record.totals[at]))))
     shown = _that_fit(columns, style.width - margin - len(INDENT))
     yield ""

@@ -16,12 +16,10 @@ from collections.abc import Callable, Iterable, Mapping
 from prometheus_client import ProcessCollector
 from prometheus_client.metrics_core import Metric
 
+from kscheduler.config.upstream.release import VERSION
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.scheduling.observations import Series
-
-KUBERNETES = (1, 36)
-"""The Kubernetes whose kube-scheduler this one decides like."""
 
 BUILD_INFO = Series(
     "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")
@@ -46,7 +44,7 @@ GOROUTINES = Series("go_goroutines", "Number of asyncio tasks, which stand for g
 TASKS = Series("kscheduler_asyncio_tasks", "Number of asyncio tasks.")
 UNEXPECTED = Series(
     "kscheduler_unexpected_errors_total",
-    "Bugs caught in this process, by the boundary that caught them.",
+    "Bugs caught, by the boundary that caught them; one may count at several, and each time it is met.",
     ("boundary",),
 )
 
@@ -62,12 +60,12 @@ def build_info_source(version: str) -> Source:
     """The version, as gauges that are always 1."""
     where = f"{platform.system().lower()}/{platform.machine()}"
     python = platform.python_version()
-    major, minor = KUBERNETES
-    git_version = f"v{major}.{minor}.0+kscheduler.{version}"
+    major, minor = VERSION.split(".")
+    git_version = f"v{VERSION}.0+kscheduler.{version}"
     compiler = platform.python_implementation().lower()
     own: dict[tuple[str, ...], float] = {(version, python, where): 1}
     kubernetes: dict[tuple[str, ...], float] = {
-        (str(major), str(minor), git_version, "", "", "", f"python{python}", compiler, where): 1
+        (major, minor, git_version, "", "", "", f"python{python}", compiler, where): 1
     }
 
     def copy() -> Iterable[Sample]:

@@ -13,6 +13,7 @@ from typing import Any, Final
 from kscheduler.api.codec import UndecodableError, convert
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.api.meta import KubeObject
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 from kscheduler.whatif.scenario import ClusterObjects, Document, ScenarioError
 from kscheduler.whatif.unknown_fields import misspelt
 
@@ -22,10 +23,6 @@ DefaultPod = Callable[[Tree], None]
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
 PRIORITY_CLASS: Final = "PriorityClass"
-SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
-    "system-cluster-critical": 2_000_000_000,
-    "system-node-critical": 2_000_001_000,
-}
 
 
 @dataclass(slots=True)
@@ -128,7 +125,7 @@ def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
     name = str(spec.get("priorityClassName") or "")
     chosen = found.priority_classes.get(name)
     if not name:
-        chosen = next((one for one in found.priority_classes.values() if one.get("globalDefault")), None)
+        chosen = default_priority_class(found.priority_classes.values())
     if chosen is not None:
         spec["priority"] = chosen.get("value", 0)
         spec.setdefault("preemptionPolicy", chosen.get("preemptionPolicy", "PreemptLowerPriority"))

@@ -10,20 +10,12 @@ from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from kscheduler.whatif.controllers import stateful_labels, tolerate_as_daemon
 from kscheduler.whatif.scenario import Document, ScenarioError
 
 Tree = dict[str, Any]
 
 _APPS: Final = "apps/v1"
-_DAEMON_TOLERATIONS: Final = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
-)
-"""What the DaemonSet controller adds; to pods on the host's network one for unavailable networks as well."""
 
 
 @dataclass(slots=True)
@@ -88,16 +80,13 @@ def _as_its_controller(new: NewPod, tree: Tree, kind: str) -> None:
             _own(new, _APPS, "ReplicaSet", meta, spec)
         case "StatefulSet":
             _own(new, _APPS, "StatefulSet", meta, spec)
-            new.tree["metadata"]["labels"] = {
-                **new.tree["metadata"]["labels"],
-                "statefulset.kubernetes.io/pod-name": new.tree["metadata"]["name"],
-                "apps.kubernetes.io/pod-index": "0",
-            }
+            pod = new.tree["metadata"]
+            pod["labels"] = {**pod["labels"], **stateful_labels(pod["name"], 0)}
             _claim(new, spec.get("volumeClaimTemplates") or [])
         case "ReplicationController":
             _own(new, "v1", "ReplicationController", meta, spec)
         case "DaemonSet":
-            _tolerate_as_daemon(new.tree["spec"])
+            tolerate_as_daemon(new.tree["spec"])
 
 
 def _own(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree) -> None:
@@ -123,13 +112,6 @@ def _claim(new: NewPod, templates: Any) -> None:
         volumes = [one for one in volumes if one.get("name") != name]
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim_name}})
     new.tree["spec"]["volumes"] = volumes
-
-
-def _tolerate_as_daemon(spec: Tree) -> None:
-    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in _DAEMON_TOLERATIONS]
-    if spec.get("hostNetwork"):
-        added.append({"key": "node.kubernetes.io/network-unavailable", "operator": "Exists", "effect": "NoSchedule"})
-    spec["tolerations"] = [*(spec.get("tolerations") or []), *added]
 
 
 WORKLOADS: Final = {

@@ -5,8 +5,15 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+import structlog
+
 import kscheduler
+from kscheduler.metrics import LoopLag
+from kscheduler.metrics.loop_lag import HELD_SECONDS
+from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.plugin_reports import QUIET_SECONDS, PluginReports, SlowCall
 from kscheduler.scheduling.pod_log.lines import LINES
+from tests.metrics.test_loop_lag import LateClock, beating
 
 PACKAGE = Path(kscheduler.__file__).parent
 PAGE = (PACKAGE.parent / "docs" / "logs.md").read_text(encoding="utf-8")
@@ -55,6 +62,34 @@ def test_each_warning_and_error_about_a_pod_is_documented() -> None:
     """For one that is missing add a row to "Warnings and errors about pods" (or to `LINES`, if it is a story's)."""
     documented = {(row[1], words(row[0])[0]) for row in rows(section("Warnings and errors about pods"))}
     assert set(logged_about_pods()) == documented
+
+
+async def test_a_held_loop_is_documented_with_its_fields() -> None:
+    """The fields are taken from lines that were written, one of them after others were only counted."""
+    clock = LateClock()
+    lag = LoopLag(clock=clock, slowest_call=lambda _seconds: SlowCall("Mine", "Filter", "default/web", 3.0, 0.0))
+    clock.lateness = 2.0
+    with structlog.testing.capture_logs() as lines:
+        async with beating(lag):
+            for _ in range(40):
+                await clock.run_to_next()
+    written = {field for line in lines for field in line} - {"event", "log_level"}
+    (row,) = (row for row in rows(section("Lines about the service")) if "event_loop_held" in words(row[0]))
+    assert set(words(row[1])) == written
+    assert f"more than {HELD_SECONDS:g} s" in row[1]
+
+
+def test_a_failing_plugin_is_documented_with_its_fields() -> None:
+    (row,) = (row for row in rows(section("Warnings and errors about pods")) if "plugin_failed" in words(row[0]))
+    now = 0.0
+    reports = PluginReports(Observations(), lambda: now, lambda *_: None, lambda *_: None)
+    failure = ValueError("no")
+    with structlog.testing.capture_logs() as lines:
+        for moment in (0.0, QUIET_SECONDS / 2, QUIET_SECONDS):
+            now = moment
+            reports.failed("Mine", "PostBind", None, failure, "the pod is bound all the same")
+    written = {field for line in lines for field in line}
+    assert written - {"event", "log_level", "pod", "exc_info"} == set(words(row[2]))
 
 
 def test_the_examples_are_made_of_lines_and_fields_that_exist() -> None:

@@ -99,16 +99,28 @@ TEXTS_OF_RUN = (
 )
 
 
+TEXTS_OF_EXPLAIN = ("-n", "--kubeconfig", "--context", "--master", "--config", "--scheduler-name", "-f", "--from")
+
+
 @pytest.mark.parametrize("value", ["", " "], ids=["empty", "blank"])
 @pytest.mark.parametrize(
     "argv",
-    [*(("run", flag) for flag in TEXTS_OF_RUN), ("config", "default", "--scheduler-name"), ("config", "check")],
+    [
+        *(("run", flag) for flag in TEXTS_OF_RUN),
+        *(("explain", "web", flag) for flag in TEXTS_OF_EXPLAIN),
+        *(("cluster", flag) for flag in ("--kubeconfig", "--host", "--port", "--config", "--scheduler-name", "-v")),
+        ("explain",),
+        ("demo", "--port"),
+        ("bench", "--scenario"),
+        ("config", "default", "--scheduler-name"),
+        ("config", "check"),
+    ],
     ids=" ".join,
 )
 def test_an_empty_name_path_port_or_address_is_refused(capsys: Captured, argv: tuple[str, ...], value: str) -> None:
     """`--scheduler-name "$UNSET"` would otherwise take the pods of another scheduler."""
     line = refused(capsys, *argv, value)
-    assert argv[-1] in line or "FILE" in line
+    assert argv[-1] in line or "FILE" in line or "POD" in line
 
 
 def test_a_configuration_can_come_from_standard_input(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:

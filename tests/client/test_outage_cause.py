@@ -1,6 +1,7 @@
 """Each way in which an API server can be out of reach, made for real, is told by its cause and with what to do."""
 
 import asyncio
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
@@ -90,6 +91,24 @@ async def test_the_server_never_answers(ask: Ask) -> None:
     async with scripted_server(stall) as server:
         line = await line_after(plain_connection(server.url), ask)
     assert line.fields["cause"] == "timeout"
+
+
+async def test_the_handshake_is_never_answered() -> None:
+    """Somebody listens and says nothing to a TLS hello: the connection is not made in time."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        url = f"https://127.0.0.1:{server.getsockname()[1]}"
+        connection = Connection(url, url, FixedCredentials(), TLSContexts(TLSFiles()))
+        line = await line_after(connection, get)
+    assert line.fields["cause"] == "timeout"
+    assert "no connection to" in str(line.fields["err"])
+
+
+def test_words_alone_are_no_cause() -> None:
+    """A plugin's or proxy's sentence may say "within" too."""
+    reachability = APIServerReachability("api.example:6443")
+    reachability.failed(ConnectionResetError("reset within the tunnel"), 1.0)
+    (line,) = reachability.lines(5.0)
+    assert line.fields["cause"] == "broken"
 
 
 @pytest.mark.parametrize("ask", ASKS)

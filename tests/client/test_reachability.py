@@ -162,8 +162,14 @@ def test_everything_answered_with_429_is_no_outage_but_makes_unready(api_server:
         assert [line.message for line in api_server.lines(second)] == (
             ["api_server_throttles"] if second in (19, 79) else []
         )
-    assert api_server.problem(130.0) is not None
+    problem = api_server.problem(130.0)
+    assert problem is not None
+    assert str(refusal(429)) in problem
     assert api_server.statistics(130.0).unreachable_seconds == 0
+    api_server.heard(131.0)
+    silence = api_server.problem(200.0)
+    assert silence is not None
+    assert "nothing is heard of it" in silence, "the refusals are older than the last sign of life"
 
 
 def test_a_few_429_are_no_storm(api_server: APIServerReachability) -> None:

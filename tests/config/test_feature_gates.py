@@ -8,12 +8,12 @@ from kscheduler.config.feature_gates import (
     GATES,
     HONOURED,
     READ_BY_SCHEDULERS,
-    VERSION,
     GateState,
     Stage,
     gates_of,
     parse_feature_gates,
 )
+from kscheduler.config.upstream.release import VERSION
 
 
 def test_without_settings_every_gate_has_its_default() -> None:

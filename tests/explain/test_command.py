@@ -53,7 +53,6 @@ def test_prints_text_with_an_empty_line_between(two_scenarios: str, capsys: pyte
         ["default/web", "-n", "other", "--master", "http://127.0.0.1:1"],
         ["--from", "file", "--context", "x"],
         ["--from", "-", "-f", "-"],
-        ["default/web", "--scheduler-name", ""],
         ["default/web", "--feature-gates", "NoSuchGate=true"],
         ["-f", "/does/not/exist"],
         ["default/"],

@@ -210,6 +210,28 @@ spec:
     assert tree["rejections"][0]["details"][0]["facts"]["closest"][0]["allocatable"] == 4000
 
 
+def test_of_several_global_defaults_the_smallest_counts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """As at the API server's admission: with 3 the pod may not preempt the one of 5, with 9 it might."""
+    classes = [
+        f"apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {{name: {name}}}\nvalue: {value}\n"
+        "globalDefault: true\n"
+        for name, value in (("first", 9), ("smallest", 3))
+    ]
+    node = "apiVersion: v1\nkind: Node\nmetadata: {name: a}\nstatus: {capacity: {cpu: 2, memory: 8Gi, pods: 10}}\n"
+    container = "containers: [{name: c, image: app, resources: {limits: {cpu: 2}}}]"
+    pods = [
+        f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {name}}}\nspec: {{{spec}{container}}}\n{status}"
+        for name, spec, status in (
+            ("here", "nodeName: a, priority: 5, ", "status: {phase: Running}\n"),
+            ("web", "", ""),
+        )
+    ]
+    path = written(tmp_path, "---\n".join([*classes, node, *pods]).encode(), "hand.yaml")
+    assert run("--from", path, "-o", "json", *OURS) == 0
+    (tree,) = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+    assert tree["preemption"]["victims"] == []
+
+
 BAD_OBJECTS = {
     "no object": (b"- 1\n- 2\n", "a Kubernetes object was expected, not a list"),
     "no kind": (b"apiVersion: v1\nmetadata: {name: a}\n", "document 1: kind: is missing"),

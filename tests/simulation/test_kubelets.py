@@ -184,6 +184,14 @@ def test_a_kubelet_rejects_what_must_not_run_here(spec: Object, node: Object, re
     assert refused.reason == reason
 
 
+@pytest.mark.parametrize(("bound", "stays"), [("5", True), ("10", False)])
+def test_a_kubelet_compares_numbers_of_taints(bound: str, stays: bool) -> None:
+    room = room_of(spec={"taints": [{"key": "left", "value": "10", "effect": "NoExecute"}]})
+    tolerant = pod_of(tolerations=[{"key": "left", "operator": "Gt", "value": bound, "effect": "NoExecute"}])
+    assert (refusal(tolerant, room) is None) is stays
+    assert fits(tolerant, room) is stays
+
+
 def test_a_kubelet_accepts_on_a_cordoned_node_what_a_scheduler_must_not_place_there() -> None:
     room = room_of(spec={"unschedulable": True, "taints": [{"key": "dedicated", "effect": "NoSchedule"}]})
     assert refusal(pod_of(), room) is None

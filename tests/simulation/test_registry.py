@@ -73,6 +73,40 @@ def test_priority_comes_from_the_class_or_the_global_default(registry: Registry)
     assert (silent["priority"], silent["priorityClassName"]) == (7, "usual")
 
 
+def test_of_several_global_defaults_the_smallest_counts(registry: Registry) -> None:
+    for name, value in (("a", 9), ("b", 3), ("c", 5)):
+        registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value, "globalDefault": True})
+    spec = created(registry, pod())["spec"]
+    assert (spec["priority"], spec["priorityClassName"]) == (3, "b")
+
+
+@pytest.mark.parametrize(
+    ("value", "why"),
+    [
+        ("-12", []),
+        ("", ["must be non-empty", 'strconv.ParseInt: parsing "": invalid syntax']),
+        ("012", ["must be a valid decimal integer in canonical form"]),
+        ("+1", ["must be a valid decimal integer in canonical form"]),
+        (
+            "1x",
+            ["must be a valid decimal integer in canonical form", 'strconv.ParseInt: parsing "1x": invalid syntax'],
+        ),
+        ("9223372036854775807", []),
+        ("9223372036854775808", ['strconv.ParseInt: parsing "9223372036854775808": value out of range']),
+        ("9" * 5000, [f'strconv.ParseInt: parsing "{"9" * 5000}": value out of range']),
+    ],
+    ids=lambda one: str(one)[:20],
+)
+def test_a_toleration_compares_with_a_canonical_number(registry: Registry, value: str, why: list[str]) -> None:
+    compared = pod(tolerations=[{"key": "left", "operator": "Gt", "value": value}])
+    if not why:
+        created(registry, compared)
+        return
+    causes = refusal(registry, compared).details["causes"]
+    assert [one["field"] for one in causes] == ["spec.tolerations[0].value"] * len(why)
+    assert [one["message"] for one in causes] == [f'Invalid value: "{value}": {text}' for text in why]
+
+
 def test_an_unknown_priority_class_is_forbidden(registry: Registry) -> None:
     error = refusal(registry, pod(priorityClassName="none"))
     assert (error.code, error.message) == (403, 'pods "p" is forbidden: no PriorityClass with name none was found')

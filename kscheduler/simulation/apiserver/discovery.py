@@ -8,12 +8,12 @@ from functools import cache
 
 from aiohttp import web
 
+from kscheduler.config.upstream.release import RELEASE, VERSION
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.objects.api_errors import Object, method_not_allowed, no_such_path
 from kscheduler.simulation.objects.resources import Resource, group_versions
 
-VERSION = "v1.36.3"
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:
 there is nothing that version 3 lacks.
@@ -40,8 +40,8 @@ _SUBRESOURCE_VERBS = {
 
 def version_info() -> Object:
     """Body of /version."""
-    major, minor, _ = VERSION.removeprefix("v").split(".")
-    info: Object = {"major": major, "minor": minor, "gitVersion": VERSION, "gitCommit": "", "gitTreeState": "clean"}
+    major, minor = VERSION.split(".")
+    info: Object = {"major": major, "minor": minor, "gitVersion": RELEASE, "gitCommit": "", "gitTreeState": "clean"}
     return {**info, "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "python"}
 
 

@@ -7,6 +7,7 @@ own and short (`typed/descriptions.txt`): of what a scheduler reads, and of what
 from functools import cache
 from pathlib import Path
 
+from kscheduler.config.upstream.release import RELEASE
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.resources import Resource, group_versions
 from kscheduler.simulation.typed import api_types
@@ -193,5 +194,5 @@ def _group_document(resources: list[Resource]) -> Object:
     for resource in resources:
         gathered.add_kind(resource)
         paths |= _paths(resource)
-    info = {"title": "Kubernetes", "version": "v1.36.3"}
+    info = {"title": "Kubernetes", "version": RELEASE}
     return {"openapi": "3.0.0", "info": info, "paths": paths, "components": {"schemas": gathered.schemas}}

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from kscheduler.config.upstream.release import RELEASE
+
 Object = dict[str, Any]
 Intent = Literal["bound", "never", "rule"]
 
@@ -121,8 +123,8 @@ def _ready() -> Object:
 
 
 def _node_info(shape: NodeShape) -> Object:
-    version, hollow = "v1.36.3", "hollow"
-    software = {"kubeletVersion": version, "kubeProxyVersion": version, "containerRuntimeVersion": "hollow://1.0"}
+    hollow = "hollow"
+    software = {"kubeletVersion": RELEASE, "kubeProxyVersion": RELEASE, "containerRuntimeVersion": "hollow://1.0"}
     machine = {"machineID": hollow, "systemUUID": hollow, "bootID": hollow, "kernelVersion": hollow, "osImage": hollow}
     return {**software, **machine, "operatingSystem": "linux", "architecture": shape.arch}
 

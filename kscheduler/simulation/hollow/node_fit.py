@@ -6,12 +6,12 @@ NoSchedule taints and cordons count too. Rules that look at other nodes or at vo
 (`needs_other_rules`).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from kscheduler.api.core import Node, Pod, Taint, Toleration
-from kscheduler.api.selectors import parse_node_selector_map, parse_node_term
+from kscheduler.api.core import Pod, Taint
 from kscheduler.simulation.hollow.node_room import NodeRoom
+from kscheduler.simulation.objects.node_match import selects, untolerated
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """Taints with these effects keep a scheduler from placing a pod."""
@@ -40,7 +40,7 @@ def refusal(pod: Pod, room: NodeRoom) -> Refusal | None:
     for rule, holds in (
         ("NodeAffinity", selects(pod, room.node)),
         ("NodePorts", room.collision_for(pod) is None),
-        ("TaintToleration", next(untolerated(pod, room.node, {"NoExecute"}), None) is None),
+        ("TaintToleration", _tolerates_all(pod, room.node.spec.taints, {"NoExecute"})),
     ):
         if not holds:
             return Refusal(rule, f"Pod was rejected: Predicate {rule} failed")
@@ -52,35 +52,15 @@ def fits(pod: Pod, room: NodeRoom) -> bool:
     wanted = pod.spec.node_name
     if wanted and wanted != room.node.metadata.name:
         return False
-    if next(untolerated(pod, room.node, HARD_EFFECTS), None) is not None or not selects(pod, room.node):
+    # a cordoned node counts as tainted before the node lifecycle controller has written the taint
+    taints = (*room.node.spec.taints, _CORDON) if room.node.spec.unschedulable else room.node.spec.taints
+    if not _tolerates_all(pod, taints, HARD_EFFECTS) or not selects(pod, room.node):
         return False
     return room.lack_for(pod) is None and room.collision_for(pod) is None
 
 
-def selects(pod: Pod, node: Node) -> bool:
-    """Whether nodeSelector and required node affinity allow the node."""
-    labels, name = node.metadata.labels, node.metadata.name
-    if not parse_node_selector_map(pod.spec.node_selector).matches(labels, name):
-        return False
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    if required is None:
-        return True
-    return any(parse_node_term(term).matches(labels, name) for term in required.node_selector_terms)
-
-
-def untolerated(pod: Pod, node: Node, effects: Iterable[str]) -> Iterator[Taint]:
-    """The node's taints of these effects that the pod does not bear; a cordoned node counts as tainted."""
-    taints = (*node.spec.taints, _CORDON) if node.spec.unschedulable else node.spec.taints
-    for taint in taints:
-        if taint.effect in effects and not any(_bears(one, taint) for one in pod.spec.tolerations):
-            yield taint
-
-
-def _bears(toleration: Toleration, taint: Taint) -> bool:
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+def _tolerates_all(pod: Pod, taints: Iterable[Taint], effects: Collection[str]) -> bool:
+    return not any(untolerated(taints, pod.spec.tolerations, effects))
 
 
 def needs_other_rules(pod: Pod) -> bool:

@@ -16,8 +16,8 @@ from kscheduler.simulation.objects.resources import (
     Resource,
 )
 from kscheduler.simulation.objects.store import ObjectStore
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 
-SYSTEM_CLASSES = (("system-cluster-critical", 2_000_000_000), ("system-node-critical", 2_000_001_000))
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -98,10 +98,8 @@ def _named_class(store: ObjectStore, pod: Object, name: str) -> Object:
 
 
 def _global_default(store: ObjectStore) -> Object | None:
-    """The class marked as global default; among several the one with the smallest value."""
     records = store.collection(PRIORITY_CLASSES.collection).records.values()
-    marked = [record.value for record in records if record.value.get("globalDefault")]
-    return min(marked, key=lambda value: int(value["value"]), default=None)
+    return default_priority_class(record.value for record in records)
 
 
 def companions(namespace: str) -> list[tuple[Resource, Object]]:
@@ -117,7 +115,7 @@ def initial_objects() -> list[tuple[Resource, Object]]:
     """What every cluster has from the start: four namespaces, two system priority classes, a few roles."""
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     objects = [(NAMESPACES, {**namespace, "metadata": {"name": name}}) for name in INITIAL_NAMESPACES]
-    for name, value in SYSTEM_CLASSES:
+    for name, value in SYSTEM_PRIORITIES.items():
         described = "Used for system critical pods that must run in the cluster."
         group_version = PRIORITY_CLASSES.group_version
         body = {"apiVersion": group_version, "kind": "PriorityClass", "metadata": {"name": name}, "value": value}

@@ -1,7 +1,7 @@
 """Single rules of validation, each with the text and the cause that the real API server gives.
 
 A rule returns a list of causes: empty when it holds. Names, labels, quantities and enumerations are judged here; the
-shape of pods and nodes in `pod_validation` and `validation`.
+shape of whole kinds in `simulation.rules`.
 """
 
 import json
@@ -16,6 +16,10 @@ _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)
 _DNS_SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _QUALIFIED = re.compile(r"([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]")
+_CANONICAL_INTEGER = re.compile("0|-?[1-9][0-9]*")
+_INTEGER = re.compile("(?P<sign>[+-]?)0*(?P<digits>[0-9]+)")
+_INT64 = range(-(2**63), 2**63)
+_MOST_DIGITS = 19
 _LONGEST_LABEL = 63
 _LONGEST_NAME = 253
 
@@ -155,6 +159,21 @@ def amounts(field: str, resources: Mapping[str, Any]) -> list[Cause]:
     causes: list[Cause] = []
     for name, value in resources.items():
         causes += qualified_name(f"{field}[{name}]", name) + amount(f"{field}[{name}]", value)
+    return causes
+
+
+def int64(field: str, text: str) -> list[Cause]:
+    """A whole number in 64 bits, written as a person would: no plus, no leading zeros."""
+    causes: list[Cause] = []
+    if not text:
+        causes.append(bad_value(field, text, "must be non-empty"))
+    elif not _CANONICAL_INTEGER.fullmatch(text):
+        causes.append(bad_value(field, text, "must be a valid decimal integer in canonical form"))
+    number = _INTEGER.fullmatch(text)
+    if number is None:
+        causes.append(bad_value(field, text, f'strconv.ParseInt: parsing "{text}": invalid syntax'))
+    elif len(number["digits"]) > _MOST_DIGITS or int(f"{number['sign']}{number['digits']}") not in _INT64:
+        causes.append(bad_value(field, text, f'strconv.ParseInt: parsing "{text}": value out of range'))
     return causes
 
 

@@ -4,10 +4,10 @@ from kscheduler.simulation.objects import field_rules as rules
 from kscheduler.simulation.objects.api_errors import Cause, Object
 from kscheduler.simulation.rules.placement import EFFECTS
 from kscheduler.simulation.rules.workloads import at_most_all, count_or_percent
+from kscheduler.whatif.priority import SYSTEM_PRIORITIES
 
 _HIGHEST_USER_PRIORITY = 1_000_000_000
 _SYSTEM_PREFIX = "system-"
-_SYSTEM_CLASSES = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
@@ -62,10 +62,10 @@ def validate_priority_class(value: Object) -> list[Cause]:
     name, number = str(value["metadata"]["name"]), value.get("value") or 0
     causes: list[Cause] = []
     if name.startswith(_SYSTEM_PREFIX):
-        if _SYSTEM_CLASSES.get(name) != number:
+        if SYSTEM_PRIORITIES.get(name) != number:
             why = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: "
-            known = name in _SYSTEM_CLASSES
-            why += f"value of {name} PriorityClass must be {_SYSTEM_CLASSES[name]}" if known else ""
+            known = name in SYSTEM_PRIORITIES
+            why += f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}" if known else ""
             why += "" if known else f"{name} is not a known system priority class"
             causes.append(rules.forbidden_field("metadata.name", why))
     elif number > _HIGHEST_USER_PRIORITY:

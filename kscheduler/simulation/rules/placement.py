@@ -138,7 +138,9 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
     elif operator == "Exists":
         if value:
             causes.append(rules.bad_value(f"{path}.operator", value, "value must be empty when `operator` is 'Exists'"))
-    elif operator not in {"Gt", "Lt"}:
+    elif operator in {"Gt", "Lt"}:  # as with the gate TaintTolerationComparisonOperators on, which is off by default
+        causes += rules.int64(f"{path}.value", value)
+    else:
         causes.append(rules.unsupported(f"{path}.operator", operator, ("Equal", "Exists")))
     return causes + (rules.enumerated(f"{path}.effect", effect, EFFECTS) if effect else [])
 

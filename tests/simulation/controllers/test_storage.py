@@ -111,6 +111,13 @@ def test_a_volume_that_the_scheduler_reserved_is_bound(mini: Miniature) -> None:
     assert phase(mini, VOLUMES, "disk") == "Bound"
 
 
+def test_of_two_default_classes_of_one_second_the_first_by_name_counts(mini: Miniature) -> None:
+    for name, mark in (("slow", "storageclass.beta.kubernetes.io"), ("fast", "storageclass.kubernetes.io")):
+        storage_class(mini, name, annotations={f"{mark}/is-default-class": "true"})
+    claim(mini)
+    assert mini.get(CLAIMS, "data")["spec"]["storageClassName"] == "fast"
+
+
 def test_claims_without_a_class_get_the_default_one(mini: Miniature) -> None:
     storage_class(mini, annotations={"storageclass.kubernetes.io/is-default-class": "true"})
     claim(mini)

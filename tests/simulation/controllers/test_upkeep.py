@@ -103,6 +103,16 @@ def test_no_execute_evicts_who_does_not_tolerate_it_when_patience_ends(mini: Min
     assert mini.names("pods") == ["stoic"]
 
 
+def test_no_execute_with_a_number_spares_who_compares_with_it(mini: Miniature) -> None:
+    """What a scheduler with TaintTolerationComparisonOperators has placed stays, as the kubelet lets it run."""
+    for name, bound in (("modest", "5"), ("demanding", "15")):
+        compares = {"key": "left", "operator": "Gt", "value": bound, "effect": "NoExecute"}
+        bare_pod(mini, name, "node-0", tolerations=[compares])
+    mini.change("nodes", "node-0", taints=[{"key": "left", "value": "10", "effect": "NoExecute"}])
+    mini.run_pods()
+    assert mini.names("pods") == ["modest"]
+
+
 def test_a_taint_that_goes_in_time_evicts_nobody(mini: Miniature) -> None:
     tolerant = {"key": "sick", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 30}
     bare_pod(mini, "patient", "node-0", tolerations=[tolerant])

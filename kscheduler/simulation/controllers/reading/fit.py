@@ -1,14 +1,12 @@
-"""Whether a node wants a pod template at all: name, selector, required affinity, taints. Over stored objects.
+"""Stored nodes and pods as typed ones, and which nodes a pod template is for: name, selector, required affinity.
 
 A DaemonSet asks this of each node; resources are the scheduler's business. Nodes are decoded once per version.
 """
 
-from collections.abc import Collection, Iterator
-
 import msgspec
 
-from kscheduler.api.core import Node, Pod, Taint, Toleration
-from kscheduler.api.selectors import parse_node_selector_map, parse_node_term
+from kscheduler.api.core import Node, Pod
+from kscheduler.simulation.objects import node_match
 from kscheduler.simulation.objects.api_errors import Object
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
@@ -43,27 +41,4 @@ def pod_of(value: Object) -> Pod:
 
 def selects(pod: Pod, node: Node) -> bool:
     """Whether nodeName, nodeSelector and required node affinity allow the node."""
-    name, labels = node.metadata.name, node.metadata.labels
-    if pod.spec.node_name not in ("", name):
-        return False
-    if not parse_node_selector_map(pod.spec.node_selector).matches(labels, name):
-        return False
-    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
-    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
-    if required is None:
-        return True
-    return any(parse_node_term(term).matches(labels, name) for term in required.node_selector_terms)
-
-
-def untolerated(tolerations: Collection[Toleration], node: Node, effects: Collection[str]) -> Iterator[Taint]:
-    """The node's taints of these effects that no toleration bears."""
-    for taint in node.spec.taints:
-        if taint.effect in effects and not any(bears(one, taint) for one in tolerations):
-            yield taint
-
-
-def bears(toleration: Toleration, taint: Taint) -> bool:
-    """Whether a toleration matches a taint, whatever its time limit."""
-    if toleration.effect not in ("", taint.effect) or toleration.key not in ("", taint.key):
-        return False
-    return toleration.operator == "Exists" or (toleration.operator in ("", "Equal") and toleration.value == taint.value)
+    return pod.spec.node_name in ("", node.metadata.name) and node_match.selects(pod, node)

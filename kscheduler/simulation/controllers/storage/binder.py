@@ -74,8 +74,8 @@ class VolumeBinder:
         if name:
             self._see_named(plan, view, claim, view.get(VOLUMES, ("", name)))
             return
-        if facts.class_of(claim) is None and (found := facts.default_class(view)) is not None:
-            claim = {**claim, "spec": {**claim["spec"], "storageClassName": found["metadata"]["name"]}}
+        if facts.class_of(claim) is None and (name := facts.default_class_name(view)):
+            claim = {**claim, "spec": {**claim["spec"], "storageClassName": name}}
             plan.add(Update(CLAIMS, claim))
         reserved = next((one for one in view.all(VOLUMES) if facts.refers_to(one, claim)), None)
         storage = facts.storage_class(view, claim)

@@ -3,6 +3,8 @@
 from collections.abc import Iterable
 
 from kscheduler.api import quantity
+from kscheduler.api.codec import convert
+from kscheduler.api.storage import StorageClass, default_class
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import labels_of
 from kscheduler.simulation.objects.api_errors import Object
@@ -17,7 +19,6 @@ PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 PROVISIONER_BETA = "volume.beta.kubernetes.io/storage-provisioner"
 NO_PROVISIONER = "kubernetes.io/no-provisioner"
 _CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
-_DEFAULT_CLASS = ("storageclass.kubernetes.io/is-default-class", "storageclass.beta.kubernetes.io/is-default-class")
 
 
 def annotations_of(value: Object) -> dict[str, str]:
@@ -38,14 +39,10 @@ def storage_class(view: View, claim: Object) -> Object | None:
     return view.get(STORAGE_CLASSES, ("", name)) if name else None
 
 
-def default_class(view: View) -> Object | None:
-    """The class for claims that name none: the newest of those marked as default."""
-    marked = [
-        one
-        for one in view.all(STORAGE_CLASSES)
-        if any(annotations_of(one).get(key) == "true" for key in _DEFAULT_CLASS)
-    ]
-    return max(marked, key=lambda one: (one["metadata"]["creationTimestamp"], one["metadata"]["name"]), default=None)
+def default_class_name(view: View) -> str | None:
+    """The name of the class for claims that name none."""
+    chosen = default_class(convert(one, StorageClass) for one in view.all(STORAGE_CLASSES))
+    return None if chosen is None else chosen.metadata.name
 
 
 def waits_for_pod(storage: Object | None) -> bool:

@@ -9,10 +9,10 @@ from kscheduler.api.core import Taint, Toleration
 from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Delete, News, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.conditions import with_condition
-from kscheduler.simulation.controllers.reading.fit import bears
 from kscheduler.simulation.controllers.reading.pods import created, is_finished, is_terminating, node_of
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.objects.node_match import covers
 from kscheduler.simulation.objects.resources import NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
@@ -90,7 +90,7 @@ def _seconds_left(pod: Object, taints: list[Taint], since: dict[_Seen, datetime]
     arrival = parse_time((pod.get("status") or {}).get("startTime")) or parse_time(created(pod))
     limits = []
     for taint in taints:
-        borne = [one for one in tolerations if bears(one, taint)]
+        borne = [one for one in tolerations if covers(one, taint)]
         if not borne:
             return 0.0
         patience = [one.toleration_seconds for one in borne if one.toleration_seconds is not None]

@@ -24,23 +24,16 @@ from kscheduler.simulation.controllers.workloads.daemon_nodes import (
 )
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
 from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.objects.node_match import untolerated
 from kscheduler.simulation.objects.resources import DAEMON_SETS, NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 from kscheduler.simulation.objects.workload_defaults import TEMPLATE_GENERATION
+from kscheduler.whatif.controllers import tolerate_as_daemon
 
 _COMPONENT = "daemonset-controller"
 _STAYS = ("NoExecute",)
 _ENTERS = ("NoExecute", "NoSchedule")
 _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 1.0, 900.0
-_TOLERATED = (
-    (fit.NOT_READY, "NoExecute"),
-    (fit.UNREACHABLE, "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    (fit.UNSCHEDULABLE, "NoSchedule"),
-)
-_HOST_NETWORK = ("node.kubernetes.io/network-unavailable", "NoSchedule")
 
 
 class DaemonSetController:
@@ -97,8 +90,8 @@ class DaemonSetController:
                 found[node.metadata.name] = NodeFit(should_run=False, may_stay=False)
                 continue
             found[node.metadata.name] = NodeFit(
-                should_run=not any(fit.untolerated(pod.spec.tolerations, node, _ENTERS)),
-                may_stay=not any(fit.untolerated(pod.spec.tolerations, node, _STAYS)),
+                should_run=not any(untolerated(node.spec.taints, pod.spec.tolerations, _ENTERS)),
+                may_stay=not any(untolerated(node.spec.taints, pod.spec.tolerations, _STAYS)),
             )
         return found
 
@@ -183,9 +176,7 @@ def _daemon_pod(daemon_set: Object, node: str, digest: str) -> Object:
             template = with_label(template, "pod-template-generation", annotations[TEMPLATE_GENERATION])
     pod = pod_of(template, daemon_set)
     spec = pod["spec"]
-    tolerated = [*_TOLERATED, _HOST_NETWORK] if spec.get("hostNetwork") else _TOLERATED
-    added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in tolerated]
-    spec["tolerations"] = [*(one for one in spec.get("tolerations") or () if one not in added), *added]
+    tolerate_as_daemon(spec)
     if node:
         spec["affinity"] = _bound_to(node, spec.get("affinity") or {})
     return pod

@@ -9,6 +9,7 @@ from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL, 
 from kscheduler.simulation.controllers.workloads.history import name_of, template_of
 from kscheduler.simulation.objects.api_errors import Object
 from kscheduler.simulation.objects.resources import CLAIMS, PODS
+from kscheduler.whatif.controllers import stateful_labels
 
 COMPONENT = "statefulset-controller"
 _NAME = re.compile(r"(?P<set>.+)-(?P<ordinal>[0-9]+)")
@@ -28,8 +29,7 @@ def stateful_pod(stateful_set: Object, revision: Object, ordinal: int) -> Object
     pod = pod_of(template_of(revision), stateful_set, name=name)
     pod["metadata"]["labels"] = {
         **pod["metadata"].get("labels", {}),
-        "statefulset.kubernetes.io/pod-name": name,
-        "apps.kubernetes.io/pod-index": str(ordinal),
+        **stateful_labels(name, ordinal),
         REVISION_LABEL: name_of(revision),
     }
     spec = pod["spec"]

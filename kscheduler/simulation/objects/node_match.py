@@ -1,0 +1,40 @@
+"""Whether a node wants a pod at all: selector, required affinity, taints; one node and one pod at a time.
+
+For kubelets, the DaemonSet and taint controllers and the demo's check, apart from the scheduler's columns: what the
+scheduler has decided is judged by other code. What a toleration covers is said in `framework.tolerations`.
+
+`Lt` and `Gt` compare numbers here always: the embedded cluster behaves as with the gate
+TaintTolerationComparisonOperators on. A scheduler without it places fewer pods, none that would be turned away.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+
+from kscheduler.api.core import Node, Pod, Taint, Toleration
+from kscheduler.api.selectors import parse_node_selector_map, parse_node_term
+from kscheduler.framework.tolerations import tolerates
+
+
+def selects(pod: Pod, node: Node) -> bool:
+    """Whether nodeSelector and required node affinity allow the node."""
+    labels, name = node.metadata.labels, node.metadata.name
+    if not parse_node_selector_map(pod.spec.node_selector).matches(labels, name):
+        return False
+    affinity = pod.spec.affinity.node_affinity if pod.spec.affinity is not None else None
+    required = affinity.required_during_scheduling_ignored_during_execution if affinity is not None else None
+    if required is None:
+        return True
+    return any(parse_node_term(term).matches(labels, name) for term in required.node_selector_terms)
+
+
+def untolerated(
+    taints: Iterable[Taint], tolerations: Collection[Toleration], effects: Collection[str]
+) -> Iterator[Taint]:
+    """The taints of these effects that no toleration covers."""
+    for taint in taints:
+        if taint.effect in effects and not any(covers(one, taint) for one in tolerations):
+            yield taint
+
+
+def covers(toleration: Toleration, taint: Taint) -> bool:
+    """Whether a toleration matches a taint, whatever its time limit."""
+    return tolerates(toleration, taint, compares=True)
