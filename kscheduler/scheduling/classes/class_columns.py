@@ -185,7 +185,7 @@ class FilterColumn(_Column):
             codes = self.plugin.filter(self._state, pod, nodes, rows)
             if codes is not None:
                 codes = checked_column(codes, rows, "codes")
-        except Exception as failure:
+        except BaseException as failure:
             raise PluginFailure(str(failure), self.plugin.name, "Filter") from failure
         tally.evaluated("Filter", self.plugin.name, len(rows))
         self._learn(nodes, rows, codes)

@@ -211,7 +211,7 @@ class ClassEngine:
             try:
                 result = checked(plugin.pre_filter(answers.state, pod, nodes), PreFilterResult)
                 checked(result.status, Status)
-            except Exception as failure:
+            except BaseException as failure:
                 raise PluginFailure(str(failure), plugin.name, "PreFilter") from failure
             if result.node_names is not None:
                 raise UnkeepableError(plugin.name)
@@ -220,7 +220,7 @@ class ClassEngine:
         if plugin in profile.pre_score:
             try:
                 status = checked(plugin.pre_score(answers.state, pod, nodes, nodes.rows()), Status)
-            except Exception as failure:
+            except BaseException as failure:
                 raise PluginFailure(str(failure), plugin.name, "PreScore") from failure
             skips_score = _skips(plugin, status)
             tally.evaluated("PreScore", plugin.name, nodes=0 if skips_score else 1)
