@@ -189,14 +189,18 @@ def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]
         return args.namespace or default_namespace, given
     if not (prefix and name) or "/" in name:
         raise _RefusedError(f"{given!r} is not NAMESPACE/POD, such as default/web-0")
-    if args.namespace and prefix not in (args.namespace, *_POD_PREFIXES):
+    if prefix in _POD_PREFIXES:  # as kubectl has it; a namespace of that name is given with -n
+        return args.namespace or default_namespace, name
+    if args.namespace and prefix != args.namespace:
         raise _RefusedError(f"{given!r} names another namespace than -n {args.namespace}")
     return args.namespace or prefix, name
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Question]:
     where = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
-    namespace = args.namespace or (current_namespace(**where) if "/" not in (args.pod or "") else "default")
+    prefix, slash, _ = (args.pod or "").partition("/")
+    is_bare = not slash or prefix in _POD_PREFIXES
+    namespace = args.namespace or (current_namespace(**where) if is_bare else "default")
     namespace, name = _pod_of(args, namespace)
     if args.filename:
         news, besides = read_new_pods(args.filename, namespace, _default_pod)

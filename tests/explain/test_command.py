@@ -112,6 +112,15 @@ async def test_judges_a_pod_of_a_live_cluster(capsys: pytest.CaptureFixture[str]
     }
 
 
+@pytest.mark.parametrize("named", ["web", "pod/web", "pods/web", "po/web", "default/web"])
+async def test_a_pod_is_named_as_for_kubectl_too(named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    async with EmbeddedAPIServer(seed=1) as server:
+        create(server)
+        server.registry.create(PODS, "default", pod_tree())
+        assert await run_beside(named, "--master", server.url, "-o", "json") == 0
+    assert json.loads(capsys.readouterr().out)["pod"]["name"] == "web"
+
+
 VOLUME_IN_ONE_ZONE = {
     "metadata": {"name": "disk", "labels": {"topology.kubernetes.io/zone": "a"}},
     "spec": {
