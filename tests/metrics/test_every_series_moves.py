@@ -46,17 +46,21 @@ class Watcher:
     def __init__(self, exposition: Exposition) -> None:
         self._exposition = exposition
         self._first: Page | None = None
+        self.has_first = asyncio.Event()
         self.moved: set[str] = set()
 
-    def begin(self) -> None:
-        """The next page is the first."""
+    async def begin(self) -> None:
+        """The next page is the first; until it is taken nothing may happen."""
         self._first = None
+        self.has_first.clear()
+        await self.has_first.wait()
         self.moved = set()
 
     async def run(self) -> None:
         while True:
             page = await page_of(self._exposition)
             first = self._first = self._first or page
+            self.has_first.set()
             self.moved |= {name for name in {*first, *page} if page.get(name) != first.get(name)}
             await asyncio.sleep(0.005)
 
@@ -74,8 +78,7 @@ async def test_a_story_moves_its_series(name: str) -> None:
             async with asyncio.timeout(SECONDS):
                 await app.parts.informers.wait_for_sync(SECONDS)
                 if not story.from_start:
-                    watcher.begin()
-                    await asyncio.sleep(0.03)  # a page of before
+                    await watcher.begin()
                 await story.act(world)
                 while not story.moves <= watcher.moved:  # noqa: ASYNC110  # a page tells nobody
                     await asyncio.sleep(0.005)
