@@ -4,7 +4,7 @@ Whoever comes from kube-scheduler has a command line: it must start here as it s
 
     without --config    deprecated flags and leader-election flags change the default configuration
     with --config       leader-election flags win over the file; deprecated ones are passed over, and warn; but
-                        --kubeconfig holds, unless the file names another
+                        --kubeconfig holds where the file names none
 
 A flag whose feature is not built is accepted and warns by name; an unknown one is an error, as is an unknown gate.
 kscheduler's own flags here are `--port` (0 takes a free one) and `--scheduler-name`; the log's are in `log_flags`, and
@@ -276,21 +276,21 @@ def resolve(args: argparse.Namespace) -> Resolved:
         loaded = default_configuration(given.get("scheduler_name", DEFAULT_NAME), gates)
         settings = _settings(given, LEADER_ELECTION + DEPRECATED)
     bind_address, number = _address(given)
-    warnings = [*_warnings(given, has_file=bool(args.config)), *(_of_gate(text) for text in gates.warnings)]
-    return Resolved(with_settings(loaded, settings, COMMAND_LINE), bind_address, number, tuple(warnings))
+    resolved = with_settings(loaded, settings, COMMAND_LINE)
+    kubeconfig = resolved.configuration.client_connection.kubeconfig
+    of_flags = _warnings(given, kubeconfig, has_file=bool(args.config))
+    warnings = (*of_flags, *(_of_gate(text) for text in gates.warnings))
+    return Resolved(resolved, bind_address, number, warnings)
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:
-    """`--kubeconfig` beside a file. Raises `ConfigError` where the file names another one.
+    """`--kubeconfig` beside a file that names none.
 
-    kube-scheduler passes over the flag there. To fall back to $KUBECONFIG or the current context instead would schedule
-    on another cluster than the one that was asked for.
+    kube-scheduler passes over the flag beside any file. To fall back to $KUBECONFIG or the current context then would
+    schedule on another cluster than the one that was asked for. A file that names one wins, as upstream, and warns.
     """
     asked, named = given.get("kubeconfig", ""), loaded.configuration.client_connection.kubeconfig
-    if asked and named and asked != named:
-        problem = f"--kubeconfig {asked} is another cluster than clientConnection.kubeconfig {named}: give one"
-        raise config_error("", problem, loaded.where)
-    return {"clientConnection.kubeconfig": asked} if asked else {}
+    return {"clientConnection.kubeconfig": asked} if asked and not named else {}
 
 
 def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[str, Any]:
@@ -318,9 +318,11 @@ def _address(given: Mapping[str, Any]) -> tuple[str, int]:
     return bind_address, own if own is not None else secure or 0
 
 
-def _warnings(given: Mapping[str, Any], *, has_file: bool) -> Iterator[FlagWarning]:
+def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
     if has_file:
-        passed_over = [flag.name for flag in DEPRECATED if flag.key in given and flag.name != "kubeconfig"]
+        passed_over = [flag.name for flag in DEPRECATED if flag.key in given]
+        if "kubeconfig" in passed_over and given["kubeconfig"] == kubeconfig:
+            passed_over.remove("kubeconfig")
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
             yield FlagWarning(f"--{name}", "is passed over: --config is given")
     if "secure_port" in given:

@@ -114,9 +114,10 @@ def test_a_kubeconfig_beside_a_file_that_names_none_is_the_one(tmp_path: Path) -
     assert warned(found) == {}
 
 
-def test_a_kubeconfig_beside_a_file_that_names_another_is_refused(file: str) -> None:
-    (problem,) = problems("--config", file, "--kubeconfig=k")
-    assert "--kubeconfig k is another cluster than clientConnection.kubeconfig from-file: give one" in problem
+def test_a_kubeconfig_beside_a_file_that_names_another_is_passed_over_and_warns(file: str) -> None:
+    found = resolved("--config", file, "--kubeconfig=k")
+    assert found.config.configuration.client_connection.kubeconfig == "from-file"
+    assert warned(found) == {"--kubeconfig": "is passed over: --config is given"}
     assert resolved("--config", file, "--kubeconfig=from-file").warnings == ()
 
 
