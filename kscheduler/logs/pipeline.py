@@ -219,10 +219,16 @@ class _StandardLibrary(logging.Handler):
             return
 
 
+def _is_no_cut_handshake(record: logging.LogRecord) -> bool:
+    """Uvloop calls a TLS handshake that a stop has cut a fatal error; whoever asked for the stop knows."""
+    return not str(record.msg).startswith("Fatal error on SSL protocol")
+
+
 def _route_standard_library(handler: logging.Handler) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
     chatty = logging.INFO if verbose(LIBRARIES) else logging.WARNING
     root.setLevel(logging.DEBUG if verbose(DEBUG) else chatty)
+    logging.getLogger("asyncio").addFilter(_is_no_cut_handshake)
     for name, level in _QUIET_LIBRARIES.items():
         logging.getLogger(name).setLevel(level if verbose(DEBUG + 1) else logging.WARNING)
