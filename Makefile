@@ -13,9 +13,11 @@ PODS   ?= 1000
 ROUNDS ?= 10
 SEED   ?= 0
 DECISIONS := tests/specification/test_decisions_equal_specification.py
+COUNT  ?= 300
+JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -67,6 +69,9 @@ bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a 
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.latency
+
+mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that should notice; 80 % must die (SEED=, COUNT=, ONLY=path-glob, JOBS=)
+	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
 fuzz: $(DEV) ## Run the property tests for long, on two cores: 1,000,000 decisions, 100,000 cases, and machines
 	$(MAKE) --jobs=2 --output-sync=target fuzz-specification fuzz-machines fuzz-decisions-first fuzz-decisions-second

@@ -1,0 +1,40 @@
+"""The mutants that are known to be equivalent: `equivalent.toml`, matched by content."""
+
+import tomllib
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from tests.mutants.mutation import Mutant
+
+FILE: Final = Path(__file__).with_name("equivalent.toml")
+
+
+@dataclass(frozen=True)
+class Equivalent:
+    """One entry."""
+
+    file: str
+    scope: str
+    """The function or class, by its qualified name; empty at the top of the module."""
+    before: str
+    after: str
+    """The changed lines, joined and without indentation."""
+    why: str
+
+    def fits(self, mutant: Mutant) -> bool:
+        """Whether this is the mutant."""
+        theirs = (mutant.path, mutant.scope, mutant.before, mutant.after)
+        return (self.file, self.scope, self.before, self.after) == theirs
+
+
+def read(file: Path = FILE) -> list[Equivalent]:
+    """All entries."""
+    return [Equivalent(**entry) for entry in tomllib.loads(file.read_text()).get("equivalent", [])]
+
+
+def idle(entries: Iterable[Equivalent], mutants: Iterable[Mutant]) -> list[Equivalent]:
+    """The entries that fit no mutant any more: their line has changed, or their file has moved."""
+    known = {(mutant.path, mutant.scope, mutant.before, mutant.after) for mutant in mutants}
+    return [entry for entry in entries if (entry.file, entry.scope, entry.before, entry.after) not in known]

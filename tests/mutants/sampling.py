@@ -1,0 +1,104 @@
+"""Which mutants are tried, and which tests can notice each.
+
+The draw goes by content: every line that can be changed gets a number from the seed, its text and the function around
+it, and the lowest numbers are drawn, one change a line. A file that moves, or a line that is added elsewhere, leaves
+the rest of the sample as it was, so that two figures of one seed can be compared over weeks.
+"""
+
+import hashlib
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from fnmatch import fnmatch
+from typing import Final
+
+from tests.mutants.coverage_map import CoverageMap
+from tests.mutants.mutation import Mutant, mutants_of
+from tests.mutants.name_uses import NameUses
+
+FIRST_SECONDS: Final = 3.0
+"""The first batch of tests is small: most mutants die in it, and few test files have to be imported."""
+BUDGET_SECONDS: Final = 90.0
+"""Of tests per mutant, as the map measured them. Who lives longer has lived."""
+_QUICK_SECONDS: Final = 0.02
+
+
+def all_mutants(sources: Mapping[str, bytes], packages: Iterable[str], only: str = "*") -> list[Mutant]:
+    """Every change of every file below the packages whose path matches `only`."""
+    within = tuple(f"{package.rstrip('/')}/" for package in packages)
+    paths = [path for path in sources if path.startswith(within) and fnmatch(path, only)]
+    return [mutant for path in sorted(paths) for mutant in mutants_of(path, sources[path])]
+
+
+def draw(mutants: Iterable[Mutant], seed: int, count: int) -> list[Mutant]:
+    """At most `count` mutants, each of another line."""
+    by_line: dict[tuple[str, int], list[Mutant]] = defaultdict(list)
+    for mutant in mutants:
+        by_line[mutant.path, mutant.line].append(mutant)
+
+    def line_number(line: list[Mutant]) -> str:
+        return _lot(seed, line[0].scope, line[0].before)
+
+    lines = sorted(by_line.values(), key=line_number)[:count]
+    return [min(line, key=lambda mutant: _lot(seed, mutant.after)) for line in lines]
+
+
+def _lot(seed: int, *content: str) -> str:
+    return hashlib.sha256("\0".join((str(seed), *content)).encode()).hexdigest()
+
+
+class Chooser:
+    """Tests by mutant."""
+
+    def __init__(self, sources: Mapping[str, bytes], covered: CoverageMap) -> None:
+        """`sources`: the whole package, for names that are used elsewhere."""
+        self._covered = covered
+        self._uses = NameUses(sources)
+        self._sources = sources
+
+    def tests_of(self, mutant: Mutant) -> list[str]:
+        """Those that run the changed statement, the quickest and most specific first."""
+        if mutant.function is not None:
+            names = self._covered.tests_of(mutant.path, mutant.header)
+        else:
+            names = self._tests_by_name(mutant)
+        return self._in_order(names)
+
+    def batches(self, tests: list[str]) -> Iterator[list[str]]:
+        """A small one, and all others that fit in the budget."""
+        left = BUDGET_SECONDS
+        batch: list[str] = []
+        taken = 0.0
+        limit = FIRST_SECONDS
+        for name in tests:
+            seconds = self._covered.tests[name].seconds
+            if batch and taken + seconds > limit:
+                yield batch
+                batch, taken, limit = [], 0.0, BUDGET_SECONDS
+            if batch and seconds > left:
+                break
+            batch.append(name)
+            taken += seconds
+            left -= seconds
+        if batch:
+            yield batch
+
+    def _tests_by_name(self, mutant: Mutant) -> set[str]:
+        lines: dict[str, set[int]] = defaultdict(set)
+        for path, line in self._uses.lines(mutant.names):
+            lines[path].add(line)
+        tests = {name for path, numbers in lines.items() for name in self._covered.tests_of(path, numbers)}
+        return tests or self._covered.tests_of(mutant.path, range(1, self._sources[mutant.path].count(b"\n") + 2))
+
+    def _in_order(self, names: Iterable[str]) -> list[str]:
+        """By time in coarse steps; within a step the first case of each test function, then the second; small first."""
+        seen: dict[str, int] = defaultdict(int)
+
+        def place(name: str) -> tuple[int, int, int, str]:
+            facts = self._covered.tests[name]
+            step = math.floor(math.log2(max(1.0, facts.seconds / _QUICK_SECONDS)) / 2)
+            function = name.partition("[")[0]
+            seen[function] += 1
+            return step, seen[function], facts.size, name
+
+        return [name for *_, name in sorted(place(name) for name in sorted(names))]
