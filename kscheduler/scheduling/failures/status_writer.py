@@ -125,10 +125,6 @@ class StatusWriter:
         self._patches.put_class(name, members, condition)
         self._changed.set()
 
-    def forget_class(self, name: Hashable) -> None:
-        """Leave unsaid what was not told yet about a class."""
-        self._patches.forget_class(name)
-
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what was not sent yet about this pod: it is about to be bound."""
         self._patches.withdraw(uid)

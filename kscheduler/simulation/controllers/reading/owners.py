@@ -36,12 +36,6 @@ def controller_of(value: Object) -> Object | None:
     return None
 
 
-def is_controlled_by(value: Object, owner: Object) -> bool:
-    """Whether this very owner controls the object."""
-    reference = controller_of(value)
-    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
-
-
 def reference_to(owner: Object) -> Object:
     """A reference that makes the owner the controller."""
     metadata = owner["metadata"]
