@@ -13,7 +13,7 @@ from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.workload import INTENT, Object
 from kscheduler.simulation.hollow.node_fit import fits, needs_other_rules
 from kscheduler.simulation.hollow.node_room import NodeRoom
-from kscheduler.simulation.objects.resources import NODES, PODS, PRIORITY_CLASSES
+from kscheduler.simulation.kinds.resources import NODES, PODS, PRIORITY_CLASSES
 
 
 def intent_of(pod: Object) -> object:

@@ -8,8 +8,8 @@ from aiohttp import web
 
 from kscheduler.config.yaml_tree import LOADER
 from kscheduler.simulation.apiserver import protobuf
-from kscheduler.simulation.objects.api_errors import Object, bad_request, too_large, unsupported_media_type
-from kscheduler.simulation.objects.shapes import check_shape
+from kscheduler.simulation.kinds.api_errors import Object, bad_request, too_large, unsupported_media_type
+from kscheduler.simulation.kinds.shapes import check_shape
 
 LIMIT = 3 * 1024 * 1024
 """Bytes of a body; the real server's limit."""

@@ -6,8 +6,8 @@ sizes, images and order. With at most ten pods per node, and at least ten nodes 
 intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
 ARM) have these to themselves, the others ask for about 60 % of what there is.
 
-The annotation `INTENT` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated),
-or `rule` for pods whose place other pods decide: some spread over the zones, some each on a node of their own.
+`INTENT` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule` for
+pods whose place other pods decide: some spread over the zones, some each on a node of their own.
 """
 
 from collections.abc import Callable
