@@ -20,16 +20,6 @@ class TokenBucket:
         self._tokens = float(burst)
         self._filled_at = clock.monotonic()
 
-    def try_take(self) -> bool:
-        """Take a token if there is one."""
-        if self._qps is None:
-            return True
-        self._fill(self._qps)
-        if self._tokens < 1.0:
-            return False
-        self._tokens -= 1.0
-        return True
-
     def reserve(self) -> float:
         """Take a token, now or in future; the seconds to wait until it is there."""
         if self._qps is None:

@@ -119,7 +119,7 @@ _OWN_METRICS = "all metrics are served as they are"
 _OWN_LOGS = "logs are written as --log-format says, line by line"
 _ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
-NOT_BUILT: Mapping[str, str] = {
+FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "authentication-kubeconfig",
@@ -173,7 +173,7 @@ NOT_BUILT: Mapping[str, str] = {
 }
 """Accepted with any value, without effect, and why."""
 
-NOT_BUILT_SWITCHES: Mapping[str, str] = {
+SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "authentication-skip-lookup": _NO_CALLERS,
     "authentication-tolerate-lookup-failure": _NO_CALLERS,
     "disable-http2-serving": _NO_TLS,
@@ -257,9 +257,9 @@ def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
 
 def _add_not_built(parser: argparse.ArgumentParser) -> None:
     """Not shown in the help: they only keep a command line of kube-scheduler's going."""
-    for name in NOT_BUILT:
+    for name in FLAGS_WITHOUT_EFFECT:
         parser.add_argument(f"--{name}", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
-    for name in NOT_BUILT_SWITCHES:
+    for name in SWITCHES_WITHOUT_EFFECT:
         parser.add_argument(
             f"--{name}", nargs="?", const=True, type=boolean, default=argparse.SUPPRESS, help=argparse.SUPPRESS
         )
@@ -327,7 +327,7 @@ def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> I
             yield FlagWarning(f"--{name}", "is passed over: --config is given")
     if "secure_port" in given:
         yield FlagWarning("--secure-port", _NO_TLS)
-    for name, reason in {**NOT_BUILT, **NOT_BUILT_SWITCHES}.items():
+    for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():
         if name.replace("-", "_") in given:
             yield FlagWarning(f"--{name}", f"has no effect: {reason}")
 

@@ -28,6 +28,7 @@ from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
 from kscheduler.client.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 
 log = get_logger(__name__)
 
@@ -153,7 +154,7 @@ class EventRecorder:
         self._last_nanoseconds = 0
         self._book = SeriesBook()
         self._sent = self._patched = self._dropped = self._failed = 0
-        self._complain_at = float("-inf")
+        self._complaints = Throttle(_SECONDS_BETWEEN_COMPLAINTS)
         self._counts = WorkQueueCounts("events")
 
     def record(
@@ -328,12 +329,10 @@ class EventRecorder:
 
     def _complain(self, error: ClientError) -> None:
         """Once a minute: what fails one Event fails all of them. An API server that is away is told elsewhere."""
-        now = self._clock.monotonic()
         if isinstance(error, NetworkError):
             log.debug("event was not recorded", err=error)
             return
-        if now >= self._complain_at:
-            self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
+        if self._complaints.admits(self._clock.monotonic()):
             log.warning("event was not recorded", err=error, failed=self._failed)
 
     async def _finish_series(self) -> None:

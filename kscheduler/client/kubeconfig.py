@@ -87,7 +87,7 @@ def _read(path: str) -> dict[str, Any]:
 def _parse(path: str, body: bytes) -> dict[str, Any]:
     try:
         tree = yaml.load(body, Loader=_Loader)  # noqa: S506  # a safe loader, the fast one where it exists
-    except (yaml.YAMLError, UnicodeDecodeError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         message = f"kubeconfig {path}: {_yaml_problem(error)}"
         raise ConfigurationError(message) from None
     if tree is None:

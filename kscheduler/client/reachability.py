@@ -22,6 +22,7 @@ from typing import Final, Literal
 
 from kscheduler.client.errors import APIError
 from kscheduler.client.outage_cause import ADVICE, Cause, Diagnosed, cause_of_failure, cause_of_refusal
+from kscheduler.logs.throttle import Throttle
 
 UNREADY_SECONDS: Final = 30.0
 """After so long without a success the scheduler is not ready."""
@@ -60,6 +61,7 @@ class _Trouble:
     diagnosed: Diagnosed | None = None
     is_said: bool = False
     silent_until: float = float("-inf")
+    """No `Throttle`: a trouble that begins anew may be told earlier, as long as `_prompt` lasts."""
     _prompt: float = PROMPT_LINES
     """How many beginnings may be told at once; it grows by one a minute."""
     _counted_at: float = 0.0
@@ -111,7 +113,7 @@ class APIServerReachability:
         self._unauthorized = _Trouble()
         self._throttled = 0
         self._throttled_since = now
-        self._throttled_line_at = float("-inf")
+        self._storm_lines = Throttle(LINE_SECONDS)
         self._refusal: Diagnosed | None = None
         """The last answer that was no success and no outage: a 401 or 429."""
         self._refusal_at = now
@@ -186,7 +188,7 @@ class APIServerReachability:
 
     def is_in_trouble(self, now: float) -> bool:
         """Whether everything fails, or may: what single resources have to complain about is then no news."""
-        is_throttled = self._throttled >= STORM or now - self._throttled_line_at < LINE_SECONDS
+        is_throttled = self._throttled >= STORM or self._storm_lines.is_quiet(now)
         return self._away.since is not None or self._unauthorized.since is not None or is_throttled
 
     def is_outage(self, now: float) -> bool:
@@ -253,7 +255,7 @@ class APIServerReachability:
 
     def _of_storm(self, now: float) -> list[Line]:
         """At once when there are too many, and then what came since the last line, each minute while they come."""
-        if self._throttled < STORM or now - self._throttled_line_at < LINE_SECONDS:
+        if self._throttled < STORM or not self._storm_lines.admits(now):
             return []
         fields: dict[str, object] = {
             "server": self.server,
@@ -261,7 +263,7 @@ class APIServerReachability:
             "seconds": _seconds(now - self._throttled_since),
             "advice": ADVICE[Cause.THROTTLED],
         }
-        self._throttled, self._throttled_since, self._throttled_line_at = 0, now, now
+        self._throttled, self._throttled_since = 0, now
         return [Line("warning", "api_server_throttles", fields)]
 
 

@@ -64,8 +64,6 @@ DEFAULT_PLUGINS: tuple[tuple[Plugin, str | None], ...] = (
 )
 """In MultiPoint order with weights, and the feature gate that each waits for. Filters run in this order."""
 
-IN_TREE_PLUGINS = frozenset(plugin.name for plugin, _ in DEFAULT_PLUGINS)
-
 _Filled = TypeVar("_Filled", bound=Settings)
 
 _SCORE_BY_FREE_CAPACITY = (UtilizationShapePoint(0, 10), UtilizationShapePoint(100, 0))

@@ -150,10 +150,6 @@ class FeatureGates:
         """Whether the feature is on. Raises `KeyError` for a gate that is not in the table: that is a bug."""
         return self.chosen.get(name, GATES[name].default)
 
-    def as_dict(self) -> dict[str, bool]:
-        """Every gate of the table."""
-        return {name: self.enabled(name) for name in GATES}
-
     def enabled_names(self) -> frozenset[str]:
         """The gates that are on."""
         return frozenset(name for name in GATES if self.enabled(name))

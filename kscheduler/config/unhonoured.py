@@ -67,7 +67,8 @@ UNBUILT_PLUGINS = frozenset(
         "TopologyPlacementGenerator",
     )
 )
-"""In-tree plugins whose rules are not built: pods that need one of them are held, and settings for it do nothing."""
+"""In-tree plugins that a configuration may name and whose rules are not built: settings for them do nothing, and pods
+that need one are held (`scheduling.missing_rules`). Of DynamicResources the part for pods without claims is built."""
 
 _INDEX = re.compile(r"\[\d+\]")
 _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))

@@ -1,12 +1,13 @@
 """YAML to a tree of dicts, lists and scalars, safely, and with scalars as kube-scheduler's reader takes them.
 
 The problem: 258 bytes of aliases grow to gigabytes, a key given twice silently wins once, tags construct objects, and
-YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: libyaml's event stream is folded into a tree with
+YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: the parser's event stream is folded into a tree with
 an explicit stack, and every event that a configuration has no use for ends it with line and column. Plain scalars
 follow the Go library behind kube-scheduler (YAML 1.1 booleans with `yes` and `on`, no base-60 numbers, no dates).
 
 Limits: one document of at most 1 MiB and 20,000 values, nested at most 50 deep, so that no file costs more than about
-a second and 50 MiB. JSON is YAML, and read the same way.
+a second and 50 MiB with libyaml. Where PyYAML was built without it, its own parser reads the same tree under the same
+checks, at about a twentieth of the speed. JSON is YAML, and read the same way.
 """
 
 import math
@@ -25,6 +26,9 @@ MAX_VALUES = 20_000
 """Names, scalars, lists and objects together. A profile with everything written out has about 500."""
 MAX_UINT64 = 2**64 - 1
 
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+"""PyYAML on libyaml; its parser in Python where libyaml is missing."""
+
 Tree = Any
 """None, bool, int, float, str, or a list or dict (with str keys) of these."""
 
@@ -35,6 +39,8 @@ _WORDS: dict[str, bool | None] = {
 }
 _INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO]?[0-7]+|[xX][0-9a-fA-F]+)|(0|[1-9][0-9]*))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+"""What the parser in Python makes of the escape `\\ud800`; libyaml refuses it."""
 _BASES = {"b": 2, "o": 8, "x": 16}
 _LONGEST_INTEGER = 80
 
@@ -55,17 +61,23 @@ class _Open:
     key: str | None = None
 
 
-def parse_yaml(data: bytes, where: str = "") -> Tree:
-    """The one document in the text; `None` for an empty one. Raises `ConfigError` with line and column."""
+def parse_yaml(data: bytes, where: str = "", *, loader: Any = LOADER) -> Tree:
+    """The one document in the text; `None` for an empty one. Raises `ConfigError` with line and column.
+
+    `loader` is a PyYAML loader class, of which only the parser is used.
+    """
     text = _text(data, where)
     try:
-        return _fold(yaml.parse(text, Loader=yaml.CSafeLoader))
+        return _fold(yaml.parse(text, Loader=loader))
     except _FaultError as fault:
         raise config_error(_place_of(fault.event.start_mark), str(fault), where) from None
     except yaml.MarkedYAMLError as error:
         raise _syntax_error(error, where) from None
     except yaml.YAMLError as error:
         raise config_error("", f"not YAML: {' '.join(str(error).split())}", where) from None
+    except (ValueError, OverflowError) as error:
+        # The parser in Python turns digits into numbers unchecked: `%YAML 1.999...` or the escape `\UFFFFFFFF`.
+        raise config_error("", f"not YAML: {error}", where) from None
 
 
 def _text(data: bytes, where: str) -> str:
@@ -103,9 +115,9 @@ def _fold(events: Iterator[yaml.Event]) -> Tree:
                 _open(stack, documents, event)
             case yaml.MappingEndEvent() | yaml.SequenceEndEvent():
                 stack.pop()
-            case yaml.DocumentStartEvent() if any(document is not None for document in documents):
+            case yaml.DocumentStartEvent() if documents:
                 _refuse_second_document(events, event)
-    return next((document for document in documents if document is not None), None)
+    return documents[0] if documents else None
 
 
 def _refuse_second_document(events: Iterator[yaml.Event], start: yaml.Event) -> None:
@@ -133,7 +145,8 @@ def _open(stack: list[_Open], documents: list[Tree], event: yaml.Event) -> None:
 
 def _place(stack: list[_Open], documents: list[Tree], value: Tree, event: yaml.Event) -> None:
     if not stack:
-        documents.append(value)
+        if value is not None:
+            documents.append(value)
         return
     parent = stack[-1]
     if isinstance(parent.children, list):
@@ -164,7 +177,9 @@ def _key_text(value: bool | float | str) -> str:
 
 
 def _scalar(event: yaml.ScalarEvent) -> Tree:
-    # `implicit[0]` is libyaml's word for "plain and untagged": only then may text turn into something else.
+    if not event.value.isascii() and _SURROGATE.search(event.value):
+        raise _FaultError("half a character (a surrogate) is not text", event)
+    # `implicit[0]` is PyYAML's word for "plain and untagged": only then may text turn into something else.
     if not event.implicit[0] or event.style:
         return event.value
     if event.value in _WORDS:

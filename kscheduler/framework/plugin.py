@@ -211,17 +211,6 @@ class EnqueueExtensions(Protocol):
         ...
 
 
-class SignPlugin(Protocol):
-    """A plugin that tells what it reads of a pod."""
-
-    def sign(self, pod: PodInfo) -> Signature:
-        """A hashable value, or `UNSIGNABLE`. Namespace and labels need not be in it: they are compared in any case.
-
-        A subclass that judges otherwise, or registers other events, has to sign anew, or its pods share nothing.
-        """
-        ...
-
-
 class PreEnqueuePlugin(Protocol):
     """Decides whether a pod may enter the queue."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, Line
+from kscheduler.logs.throttle import Throttle
 
 _ADVICE: Final = {
     "forbidden": "RBAC must grant verbs list and watch on these resources to this identity, as the ClusterRole in "
@@ -42,7 +43,8 @@ class ResourceTroubles:
 
     def __init__(self) -> None:
         self._standing: dict[str, _Standing] = {}
-        self._silent_until: dict[tuple[str, str], float] = {}
+        self._throttles: dict[tuple[str, str], Throttle] = {}
+        """By resource and reason."""
 
     def lines(
         self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool, is_outage: bool = False
@@ -81,9 +83,12 @@ class ResourceTroubles:
         by_reason: dict[str, list[str]] = {}
         for resource, standing in self._standing.items():
             is_sure = now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
-            if is_sure and now >= self._silent_until.get((resource, standing.reason), float("-inf")):
+            if is_sure and self._throttle(resource, standing.reason).admits(now):
                 by_reason.setdefault(standing.reason, []).append(resource)
         return [self._line(reason, sorted(resources), problems, now) for reason, resources in by_reason.items()]
+
+    def _throttle(self, resource: str, reason: str) -> Throttle:
+        return self._throttles.setdefault((resource, reason), Throttle(LINE_SECONDS))
 
     def _line(self, reason: str, resources: list[str], problems: Mapping[str, str], now: float) -> Line:
         longest = 0.0
@@ -91,7 +96,6 @@ class ResourceTroubles:
             standing = self._standing[resource]
             standing.is_said = True
             longest = max(longest, now - standing.since)
-            self._silent_until[resource, reason] = now + LINE_SECONDS
         _, _, detail = problems[resources[0]].partition(": ")
         fields: dict[str, object] = {"resources": resources, "reason": reason, "seconds": round(longest), "err": detail}
         return Line("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})

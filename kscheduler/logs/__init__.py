@@ -2,8 +2,9 @@
 
 The problem: libraries log text through `logging`, we log events with fields, and a newline in a pod's name must not
 forge a line. The idea: one structlog pipeline for both: `verbosity` decides what is said, `clean` makes every field
-safe, `storms` keeps a warning that comes a thousand times a second from filling the disk, `rendering` writes JSON
-(`ts level v msg logger pod node ...`) or text. Verbosity is klog's, from 0 (the service, warnings, errors) to 10.
+safe, `storms` keeps a warning that comes a thousand times a second from filling the disk (`throttle` lets one writer
+keep its line to one a minute), `rendering` writes JSON (`ts level v msg logger pod node ...`) or text. Verbosity is
+klog's, from 0 (the service, warnings, errors) to 10.
 Which line about a pod comes at which level is decided in `scheduling.pod_log` and told in docs/logs.md.
 """
 

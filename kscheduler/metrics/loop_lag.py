@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import Throttle
 from kscheduler.metrics.samples import Sample, gauge, histograms
 from kscheduler.scheduling.observations import Histograms, Series
 from kscheduler.scheduling.plugin_reports import SlowCall
@@ -48,8 +49,7 @@ class LoopLag:
     ) -> None:
         """`slowest_call`: of the calls of plugins that ended in the last so many seconds, the longest."""
         self._slowest_call = slowest_call
-        self._quiet_until = float("-inf")
-        self._held_unsaid = 0
+        self._held_lines = Throttle(_QUIET_SECONDS)
         self._interval = interval_seconds
         self._limit = limit_seconds
         self._clock = clock
@@ -76,13 +76,12 @@ class LoopLag:
     def _tell(self, now: float, lag: float) -> None:
         """Say for how long nothing else could run, and who is to blame if that is known."""
         call = self._slowest_call(lag + self._interval)
-        if now < self._quiet_until:
-            self._held_unsaid += 1
+        if not self._held_lines.admits(now):
             return
-        since = {"times_since": self._held_unsaid} if self._held_unsaid else {}
+        left_out = self._held_lines.take_left_out()
+        since = {"times_since": left_out} if left_out else {}
         blamed = _blamed(call) if call is not None else {}
         _log.warning("event_loop_held", seconds=round(lag, 3), **blamed, **since)
-        self._quiet_until, self._held_unsaid = now + _QUIET_SECONDS, 0
 
     def _roll(self, now: float) -> None:
         """Two windows, so that a scrape always sees at least the last minute, whoever else scrapes."""

@@ -1,8 +1,8 @@
 """Never wrong while unfinished: a pod that needs a rule which is not built is held, and told which.
 
-Each entry names the in-tree plugin that will hold the rule, the field that asks for it, and how to see that a pod does.
-A profile that disables the plugin does not ask for its rule, so its pods are not held. When a plugin is built, its
-entry goes; when the table is empty, so does this file.
+Each entry names the in-tree plugin that will hold the rule (one of `config.unhonoured.UNBUILT_PLUGINS`), the field that
+asks for it, and how to see that a pod does. A profile that disables the plugin does not ask for its rule, so its pods
+are not held. When a plugin is built, its entry goes; when the table is empty, so does this file.
 
 Extenders are such a rule too. A pod whose nodes one of them filters, or that it binds, is held; where it has a say in
 preemption only, the pod is bound if it fits, and preempts nobody. Whoever is ignorable or only gives points is not
@@ -33,10 +33,6 @@ MISSING_RULES = (
     MissingRule("DynamicResources", "spec.resourceClaims", lambda pod: bool(pod.spec.resource_claims)),
     MissingRule("GangScheduling", "spec.schedulingGroup", lambda pod: pod.spec.scheduling_group is not None),
 )
-
-NOT_BUILT = frozenset({"GangScheduling", "PodGroupPodsCount", "TopologyPlacementGenerator"})
-"""In-tree plugins that a configuration may name and that this version does not have, all for groups of pods; of
-DynamicResources the part for pods without claims is built."""
 
 EXTENDER: Final = "Extender"
 """Who turns a pod down, where an extender would have been asked: kube-scheduler's name for all of them."""

@@ -57,11 +57,6 @@ class Histogram:
         self.counts[bisect_left(self.bounds, value)] += 1
         self.total += value
 
-    def observe_many(self, value: float, times: int) -> None:
-        """Count the same value several times."""
-        self.counts[bisect_left(self.bounds, value)] += times
-        self.total += value * times
-
     @property
     def count(self) -> int:
         """How many values were counted."""
@@ -207,15 +202,7 @@ class Observations:
         """One plugin ran; the caller samples (`PLUGIN_SAMPLE_PERCENT` of the cycles)."""
         self.plugin_seconds[plugin, point, status].observe(seconds)
 
-    def plugin_evaluation(self, plugin: str, point: str, profile: str) -> None:
-        """A plugin was asked in a cycle: PreFilter, Filter, PreScore or Score, and not skipped."""
-        self.plugin_evaluations[plugin, point, profile] += 1
-
     # ---- queue and events ----
-
-    def queue_incoming(self, queue: str, event: str) -> None:
-        """A pod was put into `active`, `backoff` or `unschedulable` because of an event's label."""
-        self.queue_incoming_pods[queue, event] += 1
 
     def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
         """Several pods moved as one element."""

@@ -10,7 +10,7 @@ attempt fails (its place in the queue, PreEnqueue, PostBind) it gets an Event of
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.api.core import Pod
@@ -18,6 +18,7 @@ from kscheduler.framework.plugin import Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.observations import Observations
 
 _log = get_logger(__name__)
@@ -47,9 +48,9 @@ class SlowCall:
 class _Kind:
     """Equal happenings, since the last line about them."""
 
-    quiet_until: float
-    times: int = 0
+    lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
     seconds: float = 0.0
+    """That the calls which were left out took together."""
 
 
 class PluginReports:
@@ -71,8 +72,9 @@ class PluginReports:
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
         place = _place_of(failure)
-        kind = self._told_now("failed", plugin, point, type(failure), *place)
+        kind = self._due("failed", plugin, point, type(failure), *place)
         if kind is not None:
+            times = kind.lines.take_left_out()
             _log.error(
                 "plugin_failed",
                 plugin=plugin,
@@ -80,10 +82,9 @@ class PluginReports:
                 pod=_key(pod),
                 err=_text(failure),
                 **({"then": then} if then else {}),
-                **({"times_since": kind.times} if kind.times else {}),
+                **({"times_since": times} if times else {}),
                 exc_info=failure,
             )
-            kind.times = 0
         if then and pod is not None:
             tell = self._tell_held if point == Point.PRE_ENQUEUE.label else self._record_event
             tell(pod.pod, f'running {point} plugin "{plugin}": {_text(failure)}; {then}')
@@ -94,9 +95,10 @@ class PluginReports:
         now = self._now()
         if self._slowest is None or seconds > self._slowest.seconds:
             self._slowest = SlowCall(plugin, point, _key(pod), seconds, now)
-        kind = self._told_now("slow", plugin, point, seconds=seconds)
+        kind = self._due("slow", plugin, point, seconds=seconds)
         if kind is not None:
-            told = {"times_since": kind.times, "seconds_since": round(kind.seconds, 3)} if kind.times else {}
+            times = kind.lines.take_left_out()
+            since = {"times_since": times, "seconds_since": round(kind.seconds, 3)} if times else {}
             _log.warning(
                 "plugin_slow",
                 plugin=plugin,
@@ -104,28 +106,26 @@ class PluginReports:
                 pod=_key(pod),
                 seconds=round(seconds, 3),
                 **({"nodes": nodes} if nodes else {}),
-                **told,
+                **since,
             )
-            kind.times, kind.seconds = 0, 0.0
+            kind.seconds = 0.0
 
     def take_slowest(self, seconds: float) -> SlowCall | None:
         """The longest call that ended in the last so many seconds and was not taken before."""
         slowest, self._slowest = self._slowest, None
         return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
 
-    def _told_now(self, *name: object, seconds: float = 0.0) -> _Kind | None:
+    def _due(self, *name: object, seconds: float = 0.0) -> _Kind | None:
         """The kind, if a line is due; the happening is counted otherwise."""
-        now, kind = self._now(), self._kinds.get(name)
+        kind = self._kinds.get(name)
         if kind is None:
             if len(self._kinds) >= _MOST_KINDS:
                 self._kinds.clear()
-            kind = self._kinds[name] = _Kind(now)
-        if now < kind.quiet_until:
-            kind.times += 1
-            kind.seconds += seconds
-            return None
-        kind.quiet_until = now + QUIET_SECONDS
-        return kind
+            kind = self._kinds[name] = _Kind()
+        if kind.lines.admits(self._now()):
+            return kind
+        kind.seconds += seconds
+        return None
 
 
 def _key(pod: PodInfo | None) -> str:

@@ -11,6 +11,7 @@ from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.extenders import deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
+from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
@@ -20,7 +21,6 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements, is_in_tree
 from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.missing_rules import MISSING_RULES, NOT_BUILT
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.backoff import BackoffPolicy
@@ -123,7 +123,7 @@ def _registrations(profile: Profile) -> Registrations:
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:
     """The plugins that the profile asks for and that this version lacks: pods that need them are held."""
-    return tuple(sorted(profile.enabled & (NOT_BUILT | {rule.plugin for rule in MISSING_RULES})))
+    return tuple(sorted(profile.enabled & UNBUILT_PLUGINS))
 
 
 def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:
@@ -134,7 +134,7 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
 
     def takes_part(name: str, point: str) -> bool:
         """Here, or upstream: what is known there may be named, also where it has nothing to do here."""
-        if (name in built or name in NOT_BUILT) and point in IN_TREE_POINTS.get(name, ()):
+        if (name in built or name in UNBUILT_PLUGINS) and point in IN_TREE_POINTS.get(name, ()):
             return True
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
 

@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 
 _log = get_logger("server")
 
@@ -33,17 +34,14 @@ class MalformedRequests:
     def __init__(self, clock: Clock = REAL_CLOCK) -> None:
         self.total = 0
         self._clock = clock
-        self._told = 0
-        self._silent_until = float("-inf")
+        self._lines = Throttle(LINE_SECONDS)
 
     def note(self, peer: str | None, reason: str) -> None:
         """One more; a line at most once a minute, which tells how many there were since the last."""
         self.total += 1
-        now = self._clock.monotonic()
-        if now < self._silent_until:
+        if not self._lines.admits(self._clock.monotonic()):
             return
-        self._silent_until = now + LINE_SECONDS
-        count, self._told = self.total - self._told, self.total
+        count = 1 + self._lines.take_left_out()
         _log.warning("malformed_http_requests", count=count, last_peer=peer or "", last_reason=_one_line(reason))
 
 

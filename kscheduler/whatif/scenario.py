@@ -43,19 +43,20 @@ from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service,
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.types import DEFAULT_SCHEDULER_NAME
+from kscheduler.config.yaml_tree import LOADER
 from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
 STANDARD_INPUT = "-"
 
 
-class _ManifestLoader(yaml.CSafeLoader):
+class _ManifestLoader(LOADER):  # type: ignore[misc]  # one of two classes, as PyYAML was built
     """Times stay text, as in JSON."""
 
 
 _ManifestLoader.yaml_implicit_resolvers = {
     first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
-    for first, resolvers in yaml.CSafeLoader.yaml_implicit_resolvers.items()
+    for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
 
 
@@ -297,7 +298,7 @@ def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark is not None else 1
         raise ScenarioError(f"{name}:{line}: not YAML: {error.problem}") from None
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise ScenarioError(f"{name}: not YAML: {' '.join(str(error).split())}") from None
 
 

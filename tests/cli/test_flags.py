@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from kscheduler.cli import main
 from kscheduler.cli.flags import (
     DEPRECATED,
+    FLAGS_WITHOUT_EFFECT,
     LEADER_ELECTION,
-    NOT_BUILT,
-    NOT_BUILT_SWITCHES,
+    SWITCHES_WITHOUT_EFFECT,
     Resolved,
     add_flags,
     resolve,
@@ -180,18 +180,18 @@ def test_two_ports_are_refused() -> None:
     ]
 
 
-@pytest.mark.parametrize("name", [*NOT_BUILT, *NOT_BUILT_SWITCHES])
+@pytest.mark.parametrize("name", [*FLAGS_WITHOUT_EFFECT, *SWITCHES_WITHOUT_EFFECT])
 def test_what_is_not_built_is_accepted_and_names_itself(name: str) -> None:
-    value = "true" if name in NOT_BUILT_SWITCHES else "anything"
+    value = "true" if name in SWITCHES_WITHOUT_EFFECT else "anything"
     found = resolved(f"--{name}={value}")
-    assert warned(found) == {f"--{name}": f"has no effect: {ALL_NOT_BUILT[name]}"}
+    assert warned(found) == {f"--{name}": f"has no effect: {ALL_WITHOUT_EFFECT[name]}"}
     assert found.config.given == frozenset()
 
 
-ALL_NOT_BUILT = {**NOT_BUILT, **NOT_BUILT_SWITCHES}
+ALL_WITHOUT_EFFECT = {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}
 
 
-@pytest.mark.parametrize("name", [*NOT_BUILT_SWITCHES, "leader-elect", "profiling", "contention-profiling"])
+@pytest.mark.parametrize("name", [*SWITCHES_WITHOUT_EFFECT, "leader-elect", "profiling", "contention-profiling"])
 def test_a_switch_needs_no_value(name: str) -> None:
     assert resolved(f"--{name}", "--port=1") == resolved(f"--{name}=true", "--port=1")
 

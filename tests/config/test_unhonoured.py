@@ -2,9 +2,10 @@
 
 import pytest
 
-from kscheduler.config.defaults import IN_TREE_PLUGINS
+from kscheduler.config.defaults import DEFAULT_PLUGINS
 from kscheduler.config.loader import default_configuration, dump_default, load_bytes
 from kscheduler.config.unhonoured import RULES, UNBUILT_PLUGINS, unhonoured
+from kscheduler.scheduling.missing_rules import MISSING_RULES
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -117,5 +118,5 @@ def test_an_extender_warns_of_exactly_what_goes_without_it(extender: str, effect
     assert str(warning) == (f"extenders[0]: extenders are not called yet: {effects} (http://gpu.example.com/scheduler)")
 
 
-def test_unbuilt_plugins_are_in_tree_plugins() -> None:
-    assert UNBUILT_PLUGINS <= IN_TREE_PLUGINS
+def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:
+    assert {rule.plugin for rule in MISSING_RULES} <= UNBUILT_PLUGINS <= {plugin.name for plugin, _ in DEFAULT_PLUGINS}

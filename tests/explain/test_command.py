@@ -12,7 +12,7 @@ import pytest
 from kscheduler.cli import explain
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
-from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
+from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
 

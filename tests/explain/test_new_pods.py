@@ -10,7 +10,7 @@ import yaml
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import Fault
-from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
+from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
 

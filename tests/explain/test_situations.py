@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from kscheduler.explain.as_json import schema_text
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
+from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
 

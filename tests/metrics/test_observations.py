@@ -22,15 +22,6 @@ def test_a_bucket_counts_the_values_up_to_and_including_its_bound(values: list[f
     assert histogram.total == pytest.approx(sum(values))
 
 
-def test_observing_many_at_once_is_observing_each() -> None:
-    one_by_one, at_once = Histogram(_BOUNDS), Histogram(_BOUNDS)
-    for _ in range(5):
-        one_by_one.observe(0.25)
-    at_once.observe_many(0.25, 5)
-    assert at_once.counts == one_by_one.counts
-    assert at_once.total == one_by_one.total
-
-
 def test_bounds_are_multiplied_step_by_step_so_that_they_are_the_floats_of_gos_client() -> None:
     bounds = exponential_bounds(0.00001, 1.5, 20)
     assert bounds[:4] == (1e-05, 1.5000000000000002e-05, 2.2500000000000005e-05, 3.375000000000001e-05)

@@ -182,8 +182,8 @@ def everything_happened_once(observations: Observations) -> None:
     observations.preemption_victims(3)
     observations.extension_point("Filter", "Success", "default-scheduler", 0.0002)
     observations.plugin_execution("NodeName", "Filter", "Success", 0.00002)
-    observations.plugin_evaluation("NodeName", "Filter", "default-scheduler")
-    observations.queue_incoming("active", "UnschedulablePodAdd")
+    observations.plugin_evaluations["NodeName", "Filter", "default-scheduler"] += 1
+    observations.queue_incoming_many("active", "UnschedulablePodAdd", 1)
     observations.queue_incoming_many("backoff", "NodeAdd", 40)
     observations.event_handling("NodeAdd", 0.0004)
     observations.queueing_hint("NodeName", "NodeAdd", "Queue", 0.00001)

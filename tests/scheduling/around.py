@@ -55,9 +55,6 @@ class Told:
     def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
         self.classes[name] = (members, condition)
 
-    def forget_class(self, name: Hashable) -> None:
-        self.classes.pop(name, None)
-
     def withdraw(self, uid: str) -> None:
         self.withdrawn.append(uid)
 

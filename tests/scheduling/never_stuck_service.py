@@ -356,9 +356,6 @@ class _Conditions:
     def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
         """Conditions of whole classes change nothing here."""
 
-    def forget_class(self, name: Hashable) -> None:
-        """Likewise."""
-
     def withdraw(self, uid: str) -> None:
         """Nothing is kept back."""
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.config.defaults import IN_TREE_PLUGINS
+from kscheduler.config.defaults import DEFAULT_PLUGINS
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
@@ -21,7 +21,7 @@ def at(point: str, *plugins: str) -> list[Tree]:
 
 
 def test_the_table_has_every_in_tree_plugin_and_known_points() -> None:
-    assert IN_TREE_POINTS.keys() == IN_TREE_PLUGINS
+    assert IN_TREE_POINTS.keys() == {plugin.name for plugin, _ in DEFAULT_PLUGINS}
     assert set().union(*IN_TREE_POINTS.values()) <= POINTS.keys()
 
 

@@ -267,17 +267,6 @@ def test_a_newer_judgement_in_the_middle_reaches_all_and_says_the_old_no_more() 
     assert sorted(world.send_all()) == ["a: two @None", "b: two @None", "c: two @None"]
 
 
-def test_a_class_that_is_forgotten_is_told_nothing_more() -> None:
-    world = World(showing("a", "old"), showing("b", "old"))
-    world.patches.put_class("k", a_class("a", "b"), saying("new"))
-    world.patches.put_class("l", a_class("a", "b"), saying("other"))
-    assert world.send() == "a: new @None"
-    world.patches.forget_class("k")
-    world.patches.forget_class("l")
-    assert world.send_all() == []
-    assert world.patches.delay(world.now) is None
-
-
 def test_a_newer_word_about_one_member_is_not_replaced_by_that_of_its_class() -> None:
     world = World(showing("a"), showing("b"))
     world.patches.put_class("k", a_class("a", "b"), saying("class"))

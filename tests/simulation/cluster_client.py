@@ -8,7 +8,7 @@ from typing import Any
 
 import aiohttp
 
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
 
 
 class Clock:

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
+from kscheduler.simulation.kinds.resources import BY_KEY, NAMESPACES
 from kscheduler.simulation.objects.access import ADMIN, Attributes, User, allows
 from kscheduler.simulation.objects.access_reviews import account_of
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES
 from tests.simulation.cluster_client import Client, pod
 
 RBAC = "rbac.authorization.k8s.io"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
+from kscheduler.simulation.kinds.resources import BUDGETS, PODS
 from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
-from kscheduler.simulation.objects.resources import BUDGETS, PODS
 from kscheduler.simulation.objects.subresources import bind, evict
 from tests.simulation.cluster_client import pod, refusal_code
 

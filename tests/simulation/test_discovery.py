@@ -13,10 +13,10 @@ from kscheduler.simulation.apiserver import openapi
 from kscheduler.simulation.apiserver.negotiation import Form, form_of
 from kscheduler.simulation.apiserver.protobuf import decode
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer, serve
-from kscheduler.simulation.objects.api_errors import ApiError
-from kscheduler.simulation.objects.durations import human_duration
-from kscheduler.simulation.objects.request_path import parse_path
-from kscheduler.simulation.objects.resources import BY_KEY, RESOURCES
+from kscheduler.simulation.kinds.api_errors import ApiError
+from kscheduler.simulation.kinds.durations import human_duration
+from kscheduler.simulation.kinds.request_path import parse_path
+from kscheduler.simulation.kinds.resources import BY_KEY, RESOURCES
 from kscheduler.simulation.typed.api_types import table, type_of_resource
 from kscheduler.simulation.typed.decoding import Decoding
 from tests.simulation.cluster_client import Client, pod, refusal_code

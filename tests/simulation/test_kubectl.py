@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.kinds.resources import NODES, PODS
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.resources import NODES, PODS
 from kscheduler.simulation.objects.store import Change, ChangeType
 from tests.simulation.cluster_client import node, pod
 

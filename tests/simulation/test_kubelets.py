@@ -20,8 +20,8 @@ from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState
 from kscheduler.simulation.hollow.kubelets import EXIT_CODE, RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
 from kscheduler.simulation.hollow.node_fit import fits, refusal
 from kscheduler.simulation.hollow.node_room import NodeRoom, needs_of
+from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from kscheduler.simulation.objects.registry import NO_OPTIONS
-from kscheduler.simulation.objects.resources import BY_KEY, NODES, PODS
 from kscheduler.simulation.objects.subresources import bind
 
 Object = dict[str, Any]

@@ -7,10 +7,10 @@ import pytest
 
 from kscheduler.simulation.apiserver import bodies, patching
 from kscheduler.simulation.apiserver.patching import Patch, patch_object, read_patch
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
+from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
+from kscheduler.simulation.kinds.resources import NODES, PODS
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.request_path import ResourcePath, parse_path
-from kscheduler.simulation.objects.resources import NODES, PODS
 from kscheduler.simulation.patches import server_side_apply, strategic_merge
 from kscheduler.simulation.patches.field_sets import from_fields_v1, to_fields_v1
 from kscheduler.simulation.patches.merge_schema import fields_of

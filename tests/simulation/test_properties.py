@@ -12,9 +12,9 @@ from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import Form
 from kscheduler.simulation.apiserver.rendering import watch_encoder
 from kscheduler.simulation.apiserver.watching import LineCache, Watcher
+from kscheduler.simulation.kinds.resources import NODES, PODS
+from kscheduler.simulation.kinds.selectors import Selection, parse_labels
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.resources import NODES, PODS
-from kscheduler.simulation.objects.selectors import Selection, parse_labels
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.simulation.patches.field_sets import field_set, from_fields_v1, to_fields_v1
 from kscheduler.simulation.patches.merge_schema import fields_of

@@ -4,10 +4,10 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
+from kscheduler.simulation.kinds.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from kscheduler.simulation.objects.deletion import DeleteOptions
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from tests.simulation.cluster_client import Clock, node, pod
 
 

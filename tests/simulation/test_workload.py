@@ -10,10 +10,14 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import nano_value
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.demo import workload
-from kscheduler.simulation.demo.workload import Object, intent_of
+from kscheduler.simulation.demo.workload import INTENT, Object
 from kscheduler.simulation.hollow.node_fit import fits, needs_other_rules
 from kscheduler.simulation.hollow.node_room import NodeRoom
-from kscheduler.simulation.objects.resources import NODES, PODS, PRIORITY_CLASSES
+from kscheduler.simulation.kinds.resources import NODES, PODS, PRIORITY_CLASSES
+
+
+def intent_of(pod: Object) -> object:
+    return pod["metadata"]["annotations"][INTENT]
 
 
 def typed(tree: Object) -> Pod:

@@ -111,10 +111,6 @@ class FailureSink(Protocol):
         """
         ...
 
-    def forget_class(self, name: Hashable) -> None:
-        """Leave unsaid what was not told yet about a class; unknown ones are passed over."""
-        ...
-
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what was not sent yet about this pod."""
         ...

@@ -141,12 +141,6 @@ class PendingPatches:
         if self._round is not None and self._round.name == name:
             self._round.word = word
 
-    def forget_class(self, name: Hashable) -> None:
-        """Leave unsaid what is not told yet."""
-        self._classes.pop(name, None)
-        if self._round is not None and self._round.name == name:
-            self._round = None
-
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what is not sent yet about this pod, and what is under way if it fails."""
         self._waiting(uid)

@@ -30,6 +30,7 @@ from kscheduler.client.errors import APIError, ClientError, CredentialsError, No
 from kscheduler.client.events import EventRecorder
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.failures.pending_patches import PendingPatches, PodPatch
 
 _log = get_logger(__name__)
@@ -96,7 +97,8 @@ class StatusWriter:
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
         self._outage = Backoff(0.1, cap_seconds=5.0, clock=clock)
-        self._resume_at = self._complain_at = float("-inf")
+        self._resume_at = float("-inf")
+        self._complaints = Throttle(_SECONDS_BETWEEN_COMPLAINTS)
         self._sent = self._retried = self._dropped = 0
 
     def statistics(self) -> StatusStatistics:
@@ -124,10 +126,6 @@ class StatusWriter:
         """Parked pods share a new judgement: each is told in its turn, without an Event."""
         self._patches.put_class(name, members, condition)
         self._changed.set()
-
-    def forget_class(self, name: Hashable) -> None:
-        """Leave unsaid what was not told yet about a class."""
-        self._patches.forget_class(name)
 
     def withdraw(self, uid: str) -> None:
         """Leave unsaid what was not sent yet about this pod: it is about to be bound."""
@@ -275,8 +273,7 @@ class StatusWriter:
 
     def _drop(self, patch: PodPatch, failure: ClientError, now: float) -> None:
         self._dropped += 1
-        if now >= self._complain_at:
-            self._complain_at = now + _SECONDS_BETWEEN_COMPLAINTS
+        if self._complaints.admits(now):
             _log.warning("pod_status_not_patched", pod=patch.key, err=str(failure), dropped=self._dropped)
 
     # --- the newest version -------------------------------------------------------------------------------------------

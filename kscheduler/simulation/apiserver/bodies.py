@@ -6,9 +6,10 @@ import msgspec
 import yaml
 from aiohttp import web
 
+from kscheduler.config.yaml_tree import LOADER
 from kscheduler.simulation.apiserver import protobuf
-from kscheduler.simulation.objects.api_errors import Object, bad_request, too_large, unsupported_media_type
-from kscheduler.simulation.objects.shapes import check_shape
+from kscheduler.simulation.kinds.api_errors import Object, bad_request, too_large, unsupported_media_type
+from kscheduler.simulation.kinds.shapes import check_shape
 
 LIMIT = 3 * 1024 * 1024
 """Bytes of a body; the real server's limit."""
@@ -77,6 +78,6 @@ def _decode_yaml(body: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         pass
     try:
-        return yaml.load(body, Loader=getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # noqa: S506 - both are safe loaders
-    except (yaml.YAMLError, UnicodeDecodeError, RecursionError) as error:
+        return yaml.load(body, Loader=LOADER)  # noqa: S506 - a safe loader
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         raise bad_request(f"error converting YAML to JSON: {error}") from error

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import age
-from kscheduler.simulation.objects.table_cells import field
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import age
+from kscheduler.simulation.kinds.table_cells import field
 
 Cell = Callable[[Object, datetime], Any]
 """From an object and the present to what the column shows."""

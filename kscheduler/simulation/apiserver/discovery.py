@@ -11,8 +11,8 @@ from aiohttp import web
 from kscheduler.config.upstream.release import RELEASE, VERSION
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
-from kscheduler.simulation.objects.api_errors import Object, method_not_allowed, no_such_path
-from kscheduler.simulation.objects.resources import Resource, group_versions
+from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, no_such_path
+from kscheduler.simulation.kinds.resources import Resource, group_versions
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:

@@ -20,7 +20,7 @@ from typing import Literal
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
 
 Action = Literal["answer", "delay", "reset", "apply_then_reset", "cut_event", "lose_event", "duplicate_event"]
 

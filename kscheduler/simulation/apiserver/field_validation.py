@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from kscheduler.simulation.apiserver.rendering import encode
-from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, invalid
-from kscheduler.simulation.objects.field_rules import bad_value
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, invalid
+from kscheduler.simulation.kinds.field_rules import bad_value
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.typed.api_types import ApiType, type_of_kind, type_of_resource
 from kscheduler.simulation.typed.applied import go_text
 from kscheduler.simulation.typed.decoding import Decoding, DecodingError

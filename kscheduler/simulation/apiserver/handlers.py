@@ -17,12 +17,12 @@ from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import Form, form_of
 from kscheduler.simulation.apiserver.rendering import encode, render_object, render_page
 from kscheduler.simulation.apiserver.watch_handler import Watches
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, method_not_allowed
+from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
+from kscheduler.simulation.kinds.resources import PODS
+from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import access, access_reviews, subresources
-from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, method_not_allowed
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.request_path import ResourcePath, parse_path
-from kscheduler.simulation.objects.resources import PODS
-from kscheduler.simulation.objects.selectors import parse_selection
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.typed.decoding import json_type
 

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import Object, bad_request, expired, too_large_resource_version
-from kscheduler.simulation.objects.resources import Resource
-from kscheduler.simulation.objects.selectors import Selection
-from kscheduler.simulation.objects.shapes import parse_integer
+from kscheduler.simulation.kinds.api_errors import Object, bad_request, expired, too_large_resource_version
+from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.selectors import Selection
+from kscheduler.simulation.kinds.shapes import parse_integer
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 

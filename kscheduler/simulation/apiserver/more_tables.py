@@ -4,8 +4,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.simulation.apiserver.columns import AGE, NAME, Column, at, plain
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.table_cells import NONE, field, selector_text
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.table_cells import NONE, field, selector_text
 
 _CREATED_AT = at("Created At", "metadata.creationTimestamp")
 

@@ -6,7 +6,7 @@ make wins. Anything but JSON is passed over, as protobuf and CBOR clients name J
 
 from enum import Enum
 
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
 
 DISCOVERY_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 

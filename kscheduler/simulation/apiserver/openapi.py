@@ -8,8 +8,8 @@ from functools import cache
 from pathlib import Path
 
 from kscheduler.config.upstream.release import RELEASE
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import Resource, group_versions
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import Resource, group_versions
 from kscheduler.simulation.typed import api_types
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, type_of_resource
 

@@ -13,8 +13,7 @@ import jsonpatch
 import jsonpointer
 
 from kscheduler.simulation.apiserver import bodies, field_validation
-from kscheduler.simulation.objects import event_views
-from kscheduler.simulation.objects.api_errors import (
+from kscheduler.simulation.kinds.api_errors import (
     ApiError,
     Object,
     bad_request,
@@ -23,9 +22,10 @@ from kscheduler.simulation.objects.api_errors import (
     stale_resource_version,
     unsupported_media_type,
 )
+from kscheduler.simulation.kinds.request_path import ResourcePath
+from kscheduler.simulation.kinds.shapes import check_shape
+from kscheduler.simulation.objects import event_views
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.request_path import ResourcePath
-from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.patches import merge_schema, server_side_apply, strategic_merge
 from kscheduler.simulation.typed.api_types import type_of_resource

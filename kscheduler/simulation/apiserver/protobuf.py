@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request, unsupported_media_type
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, unsupported_media_type
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, table, type_of_kind
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"

@@ -13,9 +13,9 @@ from kscheduler.simulation.apiserver import tables
 from kscheduler.simulation.apiserver.listing import Page
 from kscheduler.simulation.apiserver.negotiation import Form
 from kscheduler.simulation.apiserver.watching import LineCache, event_line
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects import event_views
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import Resource
 from kscheduler.simulation.objects.store import ChangeType, Record
 
 _META = "meta.k8s.io/v1"

@@ -26,7 +26,7 @@ from kscheduler.simulation.apiserver.faults import FaultRequest, Faults
 from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_error
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.watch_handler import Watches
-from kscheduler.simulation.objects.api_errors import Object, bad_request
+from kscheduler.simulation.kinds.api_errors import Object, bad_request
 from kscheduler.simulation.objects.registry import Registry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
 

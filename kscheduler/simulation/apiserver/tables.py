@@ -12,11 +12,11 @@ from kscheduler.simulation.apiserver.columns import AGE, NAME, Column
 from kscheduler.simulation.apiserver.columns import at as _column
 from kscheduler.simulation.apiserver.columns import plain as _plain
 from kscheduler.simulation.apiserver.more_tables import MORE_COLUMNS
-from kscheduler.simulation.objects import storage_cells, workload_cells
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import UNKNOWN, age
-from kscheduler.simulation.objects.resources import Resource
-from kscheduler.simulation.objects.table_cells import (
+from kscheduler.simulation.kinds import storage_cells, workload_cells
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import UNKNOWN, age
+from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.table_cells import (
     NONE,
     event_object,
     event_source,

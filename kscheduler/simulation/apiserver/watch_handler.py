@@ -15,12 +15,12 @@ from kscheduler.simulation.apiserver.negotiation import form_of
 from kscheduler.simulation.apiserver.rendering import watch_encoder
 from kscheduler.simulation.apiserver.watch_streams import MakeLine, WatchStream, WatchStreams, event_filter
 from kscheduler.simulation.apiserver.watching import LineCache, Watcher, WatchRequest, bookmark_line, error_line
+from kscheduler.simulation.kinds.api_errors import ApiError, bad_request, invalid, too_large_resource_version
+from kscheduler.simulation.kinds.field_rules import forbidden_field
+from kscheduler.simulation.kinds.request_path import ResourcePath
+from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import event_views
-from kscheduler.simulation.objects.api_errors import ApiError, bad_request, invalid, too_large_resource_version
-from kscheduler.simulation.objects.field_rules import forbidden_field
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.request_path import ResourcePath
-from kscheduler.simulation.objects.selectors import parse_selection
 from kscheduler.simulation.objects.store import ChangeType
 
 _DEFAULT_TIMEOUT_SECONDS = 1800.0

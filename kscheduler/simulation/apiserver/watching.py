@@ -12,9 +12,9 @@ from dataclasses import dataclass
 import msgspec
 
 from kscheduler.simulation.apiserver.negotiation import Form
-from kscheduler.simulation.objects.api_errors import ApiError, Object
-from kscheduler.simulation.objects.resources import Resource
-from kscheduler.simulation.objects.selectors import Selection
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.selectors import Selection
 from kscheduler.simulation.objects.store import Change, ChangeType, Record, View
 
 

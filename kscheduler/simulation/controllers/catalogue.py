@@ -22,7 +22,7 @@ from kscheduler.simulation.controllers.workloads.deployments import DeploymentCo
 from kscheduler.simulation.controllers.workloads.jobs import FinishedJobController, JobController, JobPodController
 from kscheduler.simulation.controllers.workloads.replica_sets import ReplicaSetController
 from kscheduler.simulation.controllers.workloads.stateful_sets import StatefulSetController
-from kscheduler.simulation.objects.resources import REPLICA_SETS, REPLICATION_CONTROLLERS
+from kscheduler.simulation.kinds.resources import REPLICA_SETS, REPLICATION_CONTROLLERS
 
 ALL = "*"
 

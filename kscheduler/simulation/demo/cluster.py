@@ -20,7 +20,7 @@ from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelets import hollow_kubelets
-from kscheduler.simulation.objects.resources import NODES, PRIORITY_CLASSES, STORAGE_CLASSES
+from kscheduler.simulation.kinds.resources import NODES, PRIORITY_CLASSES, STORAGE_CLASSES
 
 _STANDARD_CLASS = {
     "apiVersion": "storage.k8s.io/v1",

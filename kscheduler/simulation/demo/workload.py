@@ -6,8 +6,8 @@ sizes, images and order. With at most ten pods per node, and at least ten nodes 
 intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
 ARM) have these to themselves, the others ask for about 60 % of what there is.
 
-`intent_of` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule`
-for pods whose place other pods decide: some spread over the zones, some each on a node of their own.
+`INTENT` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule` for
+pods whose place other pods decide: some spread over the zones, some each on a node of their own.
 """
 
 from collections.abc import Callable
@@ -21,7 +21,7 @@ Object = dict[str, Any]
 Intent = Literal["bound", "never", "rule"]
 
 INTENT = "simulation.kscheduler.io/intent"
-"""Annotation of generated pods; readers use `intent_of`."""
+"""Annotation of generated pods; its value is an `Intent`."""
 GPU = "nvidia.com/gpu"
 ZONE = "topology.kubernetes.io/zone"
 ARCH = "kubernetes.io/arch"
@@ -292,9 +292,3 @@ def _pod(name: str, shape: PodShape, rng: Random, namespace: str, scheduler_name
         spec["restartPolicy"] = "Never"
     metadata = {"name": name, "namespace": namespace, "labels": {"app": shape.app}, "annotations": annotations}
     return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-def intent_of(pod: Object) -> Intent:
-    """What a generated pod is meant to become."""
-    intent: Intent = pod["metadata"]["annotations"][INTENT]
-    return intent

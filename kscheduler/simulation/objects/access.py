@@ -7,8 +7,8 @@ the stored objects, so that the permissions of a manifest can be tried out befor
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kscheduler.simulation.objects.api_errors import ApiError, Object
-from kscheduler.simulation.objects.resources import BY_KEY, Resource
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.resources import BY_KEY, Resource
 from kscheduler.simulation.objects.store import ObjectStore
 
 _RBAC = "rbac.authorization.k8s.io"

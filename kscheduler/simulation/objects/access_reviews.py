@@ -9,10 +9,10 @@ from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from types import MappingProxyType
 
+from kscheduler.simulation.kinds.api_errors import Object, invalid
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.field_rules import bad_value
 from kscheduler.simulation.objects.access import Attributes, User, allows, rules_of
-from kscheduler.simulation.objects.api_errors import Object, invalid
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.field_rules import bad_value
 from kscheduler.simulation.objects.store import ObjectStore
 
 _TOKEN = "kscheduler-embedded."  # noqa: S105 - the visible front of tokens that open nothing

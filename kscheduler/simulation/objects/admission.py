@@ -4,9 +4,8 @@ The namespace must exist and not be terminating; a pod's priority comes from its
 RuntimeClass, and the service account that it names must be there.
 """
 
-from kscheduler.simulation.objects.access import initial_access
-from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found
-from kscheduler.simulation.objects.resources import (
+from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found
+from kscheduler.simulation.kinds.resources import (
     CONFIG_MAPS,
     NAMESPACES,
     PODS,
@@ -15,6 +14,7 @@ from kscheduler.simulation.objects.resources import (
     SERVICE_ACCOUNTS,
     Resource,
 )
+from kscheduler.simulation.objects.access import initial_access
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 

@@ -7,13 +7,11 @@ write over an old one, where the main resource keeps the old status and the stat
 import base64
 import uuid
 from collections.abc import Callable, Mapping
-from datetime import datetime
 from types import MappingProxyType
-from typing import Any
 
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects import pod_defaults, workload_defaults
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import Resource
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
 _STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
@@ -245,17 +243,3 @@ def _keep_assigned_fields(old: Object, new: Object) -> None:
     """What admission wrote at creation and a client that sends its manifest again leaves out."""
     assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
     _keep_missing(old, new, (*assigned, "overhead"))
-
-
-def without_nulls(value: Any) -> Any:
-    """The value without null fields, which Go's decoder would drop too."""
-    if isinstance(value, dict):
-        return {name: without_nulls(part) for name, part in value.items() if part is not None}
-    if isinstance(value, list):
-        return [without_nulls(part) for part in value]
-    return value
-
-
-def timestamp(moment: datetime) -> str:
-    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -14,9 +14,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kscheduler.simulation.objects.api_errors import Object, forbidden, not_found, precondition_failed
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, Resource
+from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found, precondition_failed
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, Resource
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 _UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})

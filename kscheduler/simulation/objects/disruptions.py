@@ -8,8 +8,8 @@ number of pods that there should be is then taken to be the number that there is
 from collections.abc import Iterable
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.table_cells import condition
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.table_cells import condition
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 

@@ -4,8 +4,8 @@ A client that writes incomplete Events loses them silently on a real cluster (re
 embedded server must refuse what the real one refuses.
 """
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 
 _LONGEST_NOTE = 1024
 _LONGEST_PART = 128

@@ -4,8 +4,8 @@ The two forms name the same things differently: `involvedObject` and `regarding`
 `reportingComponent` and `reportingController`; what only core has is carried under `deprecated...`.
 """
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects.store import View
 
 _TO_NEW = (

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
 _TOLERATION_SECONDS = 300

@@ -12,8 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kscheduler.simulation.objects import admission, defaults, event_views, validation
-from kscheduler.simulation.objects.api_errors import (
+from kscheduler.simulation.kinds.api_errors import (
     ApiError,
     Object,
     already_exists,
@@ -23,10 +22,12 @@ from kscheduler.simulation.objects.api_errors import (
     precondition_failed,
     stale_resource_version,
 )
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.field_rules import bad_value, required
+from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, Resource
+from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
+from kscheduler.simulation.objects import admission, defaults, event_views, validation
 from kscheduler.simulation.objects.deletion import Deletion
-from kscheduler.simulation.objects.field_rules import bad_value, required
-from kscheduler.simulation.objects.resources import NAMESPACES, PODS, Resource
-from kscheduler.simulation.objects.shapes import check_shape
 from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.patches import field_managers
 
@@ -129,7 +130,7 @@ class Registry:
         """Store `body` over `record` after carrying over and validating; no write when nothing changed."""
         check_shape(body)
         old = event_views.shown(resource, record.value)
-        new = {**defaults.without_nulls(body), "metadata": dict(body["metadata"])}
+        new = {**without_nulls(body), "metadata": dict(body["metadata"])}
         new["apiVersion"], new["kind"] = resource.group_version, resource.kind
         try:
             defaults.on_update(resource, old, new, subresource)
@@ -157,7 +158,7 @@ class Registry:
 
     def _new_object(self, resource: Resource, namespace: str, body: Object) -> Object:
         check_shape(body)
-        value = {**defaults.without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
+        value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
         metadata = value["metadata"] = dict(value.get("metadata") or {})
         if resource.key == "pods":
             value.setdefault("spec", {})
@@ -184,7 +185,7 @@ class Registry:
         for name in ("deletionTimestamp", "deletionGracePeriodSeconds", "selfLink", "resourceVersion"):
             metadata.pop(name, None)
         metadata["uid"] = str(uuid.UUID(int=self._random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = defaults.timestamp(self.now())
+        metadata["creationTimestamp"] = timestamp(self.now())
 
     def _suffix(self) -> str:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))

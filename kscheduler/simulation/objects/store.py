@@ -14,7 +14,7 @@ from enum import Enum
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import Object, expired
+from kscheduler.simulation.kinds.api_errors import Object, expired
 
 Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is empty."""

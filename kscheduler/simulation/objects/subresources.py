@@ -6,8 +6,7 @@ under the same name, gated or being deleted answers 409 (or 404), never silence.
 
 from collections.abc import Mapping
 
-from kscheduler.simulation.objects import defaults, disruptions
-from kscheduler.simulation.objects.api_errors import (
+from kscheduler.simulation.kinds.api_errors import (
     ApiError,
     Object,
     bad_request,
@@ -16,14 +15,16 @@ from kscheduler.simulation.objects.api_errors import (
     precondition_failed,
     too_many_requests,
 )
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.field_rules import bad_value, required, unsupported
+from kscheduler.simulation.kinds.resources import BUDGETS, PODS, Resource
+from kscheduler.simulation.kinds.selectors import labels_match
+from kscheduler.simulation.kinds.shapes import check_shape, parse_integer
+from kscheduler.simulation.kinds.table_cells import condition
+from kscheduler.simulation.objects import disruptions
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.field_rules import bad_value, required, unsupported
 from kscheduler.simulation.objects.registry import Registry, WriteOptions
-from kscheduler.simulation.objects.resources import BUDGETS, PODS, Resource
-from kscheduler.simulation.objects.selectors import labels_match
-from kscheduler.simulation.objects.shapes import check_shape, parse_integer
 from kscheduler.simulation.objects.store import Record
-from kscheduler.simulation.objects.table_cells import condition
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
@@ -75,7 +76,7 @@ def _bound(registry: Registry, pod: Object, binding: Object, node: str) -> Objec
         metadata["generation"] += 1
     status = {**pod.get("status", {})}
     status.pop("nominatedNodeName", None)
-    status["conditions"] = _with_scheduled(status.get("conditions") or [], defaults.timestamp(registry.now()))
+    status["conditions"] = _with_scheduled(status.get("conditions") or [], timestamp(registry.now()))
     return {**pod, "metadata": metadata, "spec": {**pod["spec"], "nodeName": node}, "status": status}
 
 
@@ -113,7 +114,7 @@ def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
         return  # counted anew at every eviction where no controller counts: there is no number to take one from
     status = dict(budget["status"])
     status["disruptionsAllowed"] -= 1
-    disrupted = {pod["metadata"]["name"]: defaults.timestamp(registry.now())}
+    disrupted = {pod["metadata"]["name"]: timestamp(registry.now())}
     status["disruptedPods"] = {**(status.get("disruptedPods") or {}), **disrupted}
     registry.store.put(BUDGETS.collection, {**budget, "status": status})
 

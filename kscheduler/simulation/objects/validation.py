@@ -8,10 +8,10 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.api.quantity import QuantityError
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import ApiError, Cause, Object, bad_request, invalid
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects import event_validation
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import ApiError, Cause, Object, bad_request, invalid
-from kscheduler.simulation.objects.resources import Resource
 from kscheduler.simulation.rules import access, cluster, pod_updates, pods, services, volumes, workloads
 from kscheduler.simulation.rules.metadata import validate_metadata
 

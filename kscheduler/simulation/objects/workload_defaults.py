@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
+from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.objects import pod_defaults
-from kscheduler.simulation.objects.api_errors import Object
 
 _QUARTER = "25%"
 TEMPLATE_GENERATION = "deprecated.daemonset.template.generation"

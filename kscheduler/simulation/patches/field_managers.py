@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.patches.field_sets import FieldSet, field_set, from_fields_v1, leaf_values, to_fields_v1
 from kscheduler.simulation.patches.merge_schema import fields_of
 

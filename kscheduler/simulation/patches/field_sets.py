@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.patches.merge_schema import DEFAULT, Fields, Merge
 
 Path = tuple[str, ...]

@@ -12,8 +12,9 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import ApiError, Object
-from kscheduler.simulation.objects.defaults import timestamp, without_nulls
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.shapes import without_nulls
 from kscheduler.simulation.patches.field_managers import Owner, owners_before_apply, with_owner, write_owners
 from kscheduler.simulation.patches.field_sets import (
     FieldSet,

@@ -12,7 +12,7 @@ A null removes a field. All functions return new values; arguments are never cha
 
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object, bad_request
+from kscheduler.simulation.kinds.api_errors import Object, bad_request
 from kscheduler.simulation.patches.merge_schema import DEFAULT, Fields, Merge
 
 _DIRECTIVE = "$patch"

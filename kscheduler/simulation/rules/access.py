@@ -2,8 +2,8 @@
 
 import re
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _KEY_TEXT = (

@@ -1,7 +1,7 @@
 """Rules of what an administrator sets up: nodes, priority classes, disruption budgets, leases."""
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 from kscheduler.simulation.rules.placement import EFFECTS
 from kscheduler.simulation.rules.workloads import at_most_all, count_or_percent
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES

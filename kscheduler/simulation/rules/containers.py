@@ -4,8 +4,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 
 _LARGEST_PORT = 65535
 _PROTOCOLS = ("SCTP", "TCP", "UDP")

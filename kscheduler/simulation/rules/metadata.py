@@ -1,8 +1,8 @@
 """Rules of the metadata that every object has."""
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.resources import Resource
 
 _LABEL_NAMED = frozenset({"namespaces", "services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})

@@ -3,8 +3,8 @@
 A pod with gates may narrow where it can run: nodes are selected by more labels, node affinity by more requirements.
 """
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 from kscheduler.simulation.rules.placement import REQUIRED
 
 _UPDATABLE = (

@@ -1,7 +1,7 @@
 """Rules of a pod's spec, its own or a template's, in the order in which the API server reports them."""
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 from kscheduler.simulation.rules import containers, placement, volumes
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")

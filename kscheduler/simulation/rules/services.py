@@ -1,7 +1,7 @@
 """Rules of services: ports, types, selectors."""
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 from kscheduler.simulation.rules.containers import port_number
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")

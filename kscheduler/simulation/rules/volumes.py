@@ -3,8 +3,8 @@
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
 from kscheduler.simulation.rules.placement import validate_node_selector
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")

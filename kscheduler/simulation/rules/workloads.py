@@ -5,9 +5,9 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kscheduler.simulation.objects import field_rules as rules
-from kscheduler.simulation.objects.api_errors import Cause, Object
-from kscheduler.simulation.objects.selectors import labels_match
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.rules import volumes
 from kscheduler.simulation.rules.pods import validate_spec
 

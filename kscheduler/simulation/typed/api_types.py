@@ -20,7 +20,7 @@ from enum import Enum
 from functools import cache, lru_cache
 from pathlib import Path
 
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds.resources import Resource
 
 _TABLE = Path(__file__).with_name("api_types.txt")
 

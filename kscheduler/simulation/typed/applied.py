@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.simulation.objects.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form
 
 _EXPECTED = {

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.typed.api_types import ApiType, Form
 
 _QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")

@@ -7,7 +7,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from kscheduler.simulation.objects.resources import RESOURCES
+from kscheduler.simulation.kinds.resources import RESOURCES
 from tests.controlplane.binaries import MODULE, cache_folder
 from tests.controlplane.toolchain import find_go
 

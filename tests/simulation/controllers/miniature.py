@@ -10,11 +10,11 @@ from typing import Any
 
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import Engine
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.resources import BY_KEY, EVENTS, NODES, PODS, Resource
 from kscheduler.simulation.objects.deletion import DeleteOptions
 from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
-from kscheduler.simulation.objects.resources import BY_KEY, EVENTS, NODES, PODS, Resource
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.simulation.objects.subresources import evict
 

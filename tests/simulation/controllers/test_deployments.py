@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import PODS
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import PODS
 from tests.simulation.controllers.miniature import Miniature, condition, template, workload
 
 REVISION = "deployment.kubernetes.io/revision"

@@ -14,9 +14,9 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.engine.work_queue import WorkQueue
 from kscheduler.simulation.controllers.reading.owners import itself
 from kscheduler.simulation.demo.cluster import ClusterOptions, embedded_cluster
-from kscheduler.simulation.objects.api_errors import conflict
+from kscheduler.simulation.kinds.api_errors import conflict
+from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, Resource
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.resources import DAEMON_SETS, NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Key, ObjectStore
 from tests.simulation.controllers.miniature import Miniature, template, workload
 

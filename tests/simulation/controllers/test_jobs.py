@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.simulation.controllers.workloads import schedules
 from kscheduler.simulation.controllers.workloads.job_pods import format_indexes, parse_indexes
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from tests.simulation.controllers.miniature import Miniature, condition, job
 
 JOBS = "jobs.batch"

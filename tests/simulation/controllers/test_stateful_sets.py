@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from tests.simulation.controllers.miniature import Miniature, template, workload
 
 SETS = "statefulsets.apps"

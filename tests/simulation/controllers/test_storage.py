@@ -2,7 +2,7 @@
 
 import pytest
 
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 from tests.simulation.controllers.miniature import Miniature, template
 
 CLAIMS, VOLUMES = "persistentvolumeclaims", "persistentvolumes"
@@ -34,7 +34,7 @@ def volume(mini: Miniature, name: str, size: str, **spec: object) -> None:
 def annotate(mini: Miniature, name: str, **annotations: str) -> None:
     value = mini.get(CLAIMS, name)
     merged = {**value["metadata"].get("annotations", {}), **annotations}
-    from kscheduler.simulation.objects.resources import CLAIMS as RESOURCE
+    from kscheduler.simulation.kinds.resources import CLAIMS as RESOURCE
 
     mini.registry.update(RESOURCE, "default", name, {**value, "metadata": {**value["metadata"], "annotations": merged}})
     mini.settle()

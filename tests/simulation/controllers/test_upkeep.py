@@ -3,9 +3,9 @@
 import pytest
 
 from kscheduler.simulation.controllers import catalogue
-from kscheduler.simulation.objects.api_errors import ApiError, Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.resources import LEASES, NAMESPACES
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.resources import LEASES, NAMESPACES
 from tests.simulation.controllers.miniature import Miniature, condition, job, template, workload
 
 BUDGETS = "poddisruptionbudgets.policy"

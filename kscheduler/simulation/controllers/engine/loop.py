@@ -17,9 +17,9 @@ from kscheduler.simulation.controllers.engine.performer import Performer
 from kscheduler.simulation.controllers.engine.plan import Concerned, Controller
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.engine.work_queue import WorkQueue
-from kscheduler.simulation.objects.api_errors import ApiError
+from kscheduler.simulation.kinds.api_errors import ApiError
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.resources import Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Subscriber
 
 log = get_logger(__name__)

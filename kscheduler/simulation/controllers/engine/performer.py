@@ -7,11 +7,11 @@ an Event where the plan provides one, and raised after the rest of the plan, so 
 from collections import OrderedDict
 
 from kscheduler.simulation.controllers.engine.plan import Action, Create, Delete, News, Plan, Update
-from kscheduler.simulation.objects.api_errors import ApiError, Object
-from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.kinds.api_errors import ApiError, Object
+from kscheduler.simulation.kinds.durations import timestamp
+from kscheduler.simulation.kinds.resources import EVENTS
 from kscheduler.simulation.objects.deletion import DeleteOptions
 from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
-from kscheduler.simulation.objects.resources import EVENTS
 from kscheduler.simulation.objects.store import Key
 
 _REMEMBERED_EVENTS = 4096

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kscheduler.simulation.controllers.engine.view import View
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 

@@ -6,9 +6,9 @@ Values are the store's own and are never changed in place. Indexes are made when
 from collections.abc import Callable, Iterator
 from datetime import datetime
 
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import BY_KEY, PODS, Resource
 from kscheduler.simulation.objects.registry import Registry
-from kscheduler.simulation.objects.resources import BY_KEY, PODS, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key, ObjectStore, Record
 
 GroupOf = Callable[[Object], str]

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import timestamp
 
 
 def find(conditions: list[Object], kind: str) -> Object | None:

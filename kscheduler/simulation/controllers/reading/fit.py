@@ -6,8 +6,8 @@ A DaemonSet asks this of each node; resources are the scheduler's business. Node
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.objects import node_match
-from kscheduler.simulation.objects.api_errors import Object
 
 UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
 NOT_READY = "node.kubernetes.io/not-ready"

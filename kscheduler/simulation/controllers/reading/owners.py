@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from kscheduler.simulation.controllers.engine.plan import Update
 from kscheduler.simulation.controllers.engine.view import View
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import BY_GROUP_KIND, Resource
-from kscheduler.simulation.objects.selectors import labels_match
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, Resource
+from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.objects.store import Change, Key
 
 
@@ -34,12 +34,6 @@ def controller_of(value: Object) -> Object | None:
             found: Object = reference
             return found
     return None
-
-
-def is_controlled_by(value: Object, owner: Object) -> bool:
-    """Whether this very owner controls the object."""
-    reference = controller_of(value)
-    return reference is not None and reference["uid"] == owner["metadata"]["uid"]
 
 
 def reference_to(owner: Object) -> Object:

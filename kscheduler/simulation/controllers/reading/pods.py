@@ -2,9 +2,9 @@
 
 from datetime import datetime
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import parse_time
-from kscheduler.simulation.objects.table_cells import condition
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time
+from kscheduler.simulation.kinds.table_cells import condition
 
 FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.simulation.controllers.reading.owners import reference_to
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 
 HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"

@@ -15,8 +15,8 @@ from kscheduler.simulation.controllers.engine.plan import Concerned, News, Plan,
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of
 from kscheduler.simulation.controllers.storage import facts
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import CLAIMS, STORAGE_CLASSES, VOLUMES, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import CLAIMS, STORAGE_CLASSES, VOLUMES, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "persistentvolume-controller"

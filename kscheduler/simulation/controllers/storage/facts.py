@@ -7,9 +7,9 @@ from kscheduler.api.codec import convert
 from kscheduler.api.storage import StorageClass, default_class
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import labels_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import STORAGE_CLASSES
-from kscheduler.simulation.objects.selectors import labels_match
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import STORAGE_CLASSES
+from kscheduler.simulation.kinds.selectors import labels_match
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"

@@ -6,8 +6,8 @@ from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Pla
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of, reference_to
 from kscheduler.simulation.controllers.reading.pods import is_finished, node_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import CLAIMS, PODS, VOLUMES, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import CLAIMS, PODS, VOLUMES, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _CLAIM_FINALIZER = "kubernetes.io/pvc-protection"

@@ -11,8 +11,8 @@ from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Del
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, labels_of
 from kscheduler.simulation.controllers.storage import facts
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import CLAIMS, NODES, VOLUMES, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import CLAIMS, NODES, VOLUMES, Resource
 from kscheduler.simulation.objects.store import Key
 
 ZONE = "topology.kubernetes.io/zone"

@@ -13,11 +13,10 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading import owners
 from kscheduler.simulation.controllers.reading.conditions import find, scaled
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_ready, is_terminating
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.durations import parse_time
-from kscheduler.simulation.objects.resources import BUDGETS, DEPLOYMENTS, PODS, Resource
-from kscheduler.simulation.objects.selectors import labels_match
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time, timestamp
+from kscheduler.simulation.kinds.resources import BUDGETS, DEPLOYMENTS, PODS, Resource
+from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "controllermanager"

@@ -19,10 +19,9 @@ from kscheduler.simulation.controllers.reading import fit
 from kscheduler.simulation.controllers.reading.conditions import find
 from kscheduler.simulation.controllers.reading.owners import itself
 from kscheduler.simulation.controllers.reading.pods import is_ready
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.durations import parse_time
-from kscheduler.simulation.objects.resources import LEASES, NODES, PODS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time, timestamp
+from kscheduler.simulation.kinds.resources import LEASES, NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 GRACE_SECONDS: Final = 50.0

@@ -11,8 +11,8 @@ from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Del
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.conditions import find, with_condition
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_terminating, node_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import NODES, PODS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 QUARANTINE_SECONDS: Final = 40.0

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Plan
 from kscheduler.simulation.controllers.engine.view import View
-from kscheduler.simulation.objects.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from kscheduler.simulation.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _NAME = "default"

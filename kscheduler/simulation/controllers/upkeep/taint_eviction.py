@@ -10,10 +10,10 @@ from kscheduler.simulation.controllers.engine.plan import Action, Concerned, Del
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.conditions import with_condition
 from kscheduler.simulation.controllers.reading.pods import created, is_finished, is_terminating, node_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time
+from kscheduler.simulation.kinds.resources import NODES, PODS, Resource
 from kscheduler.simulation.objects.node_match import covers
-from kscheduler.simulation.objects.resources import NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "taint-eviction-controller"

@@ -11,10 +11,9 @@ from kscheduler.simulation.controllers.reading import owners
 from kscheduler.simulation.controllers.reading.pods import created, is_terminating
 from kscheduler.simulation.controllers.workloads import schedules
 from kscheduler.simulation.controllers.workloads.jobs import finished_condition
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.durations import parse_time
-from kscheduler.simulation.objects.resources import CRON_JOBS, JOBS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time, timestamp
+from kscheduler.simulation.kinds.resources import CRON_JOBS, JOBS, Resource
 from kscheduler.simulation.objects.store import Key
 
 _COMPONENT = "cronjob-controller"

@@ -13,7 +13,7 @@ from kscheduler.simulation.controllers.reading.pods import (
     phase_of,
 )
 from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 
 
 @dataclass(frozen=True, slots=True)

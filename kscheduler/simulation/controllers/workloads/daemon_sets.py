@@ -23,9 +23,9 @@ from kscheduler.simulation.controllers.workloads.daemon_nodes import (
     replacements,
 )
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, Resource
 from kscheduler.simulation.objects.node_match import untolerated
-from kscheduler.simulation.objects.resources import DAEMON_SETS, NODES, PODS, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 from kscheduler.simulation.objects.workload_defaults import TEMPLATE_GENERATION
 from kscheduler.whatif.controllers import tolerate_as_daemon

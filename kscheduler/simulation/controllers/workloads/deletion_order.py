@@ -12,8 +12,8 @@ from datetime import datetime
 from functools import cmp_to_key
 
 from kscheduler.simulation.controllers.reading.pods import is_ready, node_of, phase_of, ready_since
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time
 
 _COST = "controller.kubernetes.io/pod-deletion-cost"
 _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}

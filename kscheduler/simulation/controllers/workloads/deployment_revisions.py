@@ -7,7 +7,7 @@ grows by one with every template, and a template that comes back takes its old R
 from kscheduler.simulation.controllers.reading.owners import reference_to
 from kscheduler.simulation.controllers.reading.pods import created
 from kscheduler.simulation.controllers.reading.templates import HASH_LABEL, hash_of, with_label, without_hash
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 
 REVISION = "deployment.kubernetes.io/revision"
 HISTORY = "deployment.kubernetes.io/revision-history"

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from kscheduler.simulation.controllers.reading.conditions import scaled
 from kscheduler.simulation.controllers.reading.pods import created
 from kscheduler.simulation.controllers.workloads.deployment_revisions import MOST, annotations_of, replicas_of
-from kscheduler.simulation.objects.api_errors import Object
+from kscheduler.simulation.kinds.api_errors import Object
 
 
 class Scale(NamedTuple):

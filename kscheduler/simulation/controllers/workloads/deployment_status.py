@@ -5,9 +5,8 @@ from datetime import datetime
 
 from kscheduler.simulation.controllers.reading.conditions import compact, find, with_condition, without_condition
 from kscheduler.simulation.controllers.workloads.deployment_rollout import max_unavailable, present, wanted
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time, timestamp
 
 AVAILABLE_REASON = "NewReplicaSetAvailable"
 TIMED_OUT_REASON = "ProgressDeadlineExceeded"

@@ -19,8 +19,8 @@ from kscheduler.simulation.controllers.workloads import deployment_rollout as ro
 from kscheduler.simulation.controllers.workloads import deployment_status as statuses
 from kscheduler.simulation.controllers.workloads.deployment_revisions import replicas_of
 from kscheduler.simulation.controllers.workloads.deployment_status import Rollout
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Resource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _COMPONENT = "deployment-controller"

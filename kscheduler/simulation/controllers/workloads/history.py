@@ -11,8 +11,8 @@ from kscheduler.simulation.controllers.engine.plan import Create, Delete, Plan, 
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import reference_to
 from kscheduler.simulation.controllers.reading.templates import hash_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import CONTROLLER_REVISIONS
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import CONTROLLER_REVISIONS
 
 HASH_LABEL = "controller.kubernetes.io/hash"
 _DIRECTIVE = "$patch"

@@ -9,8 +9,8 @@ from datetime import datetime
 
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_terminating, phase_of
 from kscheduler.simulation.controllers.reading.templates import pod_of, with_label
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import parse_time
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time
 
 TRACKING = "batch.kubernetes.io/job-tracking"
 INDEX = "batch.kubernetes.io/job-completion-index"

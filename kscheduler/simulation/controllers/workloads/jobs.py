@@ -19,10 +19,9 @@ from kscheduler.simulation.controllers.reading.pods import is_active, is_finishe
 from kscheduler.simulation.controllers.workloads import job_pods
 from kscheduler.simulation.controllers.workloads.deletion_order import in_deletion_order
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.defaults import timestamp
-from kscheduler.simulation.objects.durations import parse_time
-from kscheduler.simulation.objects.resources import JOBS, PODS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import parse_time, timestamp
+from kscheduler.simulation.kinds.resources import JOBS, PODS, Resource
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "job-controller"

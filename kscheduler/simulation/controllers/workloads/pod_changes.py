@@ -2,8 +2,8 @@
 
 from kscheduler.simulation.controllers.engine.plan import Create, Delete, News
 from kscheduler.simulation.controllers.reading.owners import key_of, labels_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import PODS
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import PODS
 
 BURST = 500
 """Pods made or deleted for one object at a time; the rest follows in the next look."""

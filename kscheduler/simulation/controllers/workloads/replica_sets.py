@@ -17,8 +17,8 @@ from kscheduler.simulation.controllers.reading.pods import (
 from kscheduler.simulation.controllers.reading.templates import pod_of
 from kscheduler.simulation.controllers.workloads.deletion_order import in_deletion_order
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, has_labels
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import PODS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import PODS, Resource
 from kscheduler.simulation.objects.store import Key
 
 

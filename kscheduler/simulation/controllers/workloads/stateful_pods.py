@@ -7,8 +7,8 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import key_of, reference_to
 from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL, pod_of
 from kscheduler.simulation.controllers.workloads.history import name_of, template_of
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import CLAIMS, PODS
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import CLAIMS, PODS
 from kscheduler.whatif.controllers import stateful_labels
 
 COMPONENT = "statefulset-controller"

@@ -29,8 +29,8 @@ from kscheduler.simulation.controllers.workloads.stateful_pods import (
     ordinal_of,
     stateful_pod,
 )
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.resources import PODS, STATEFUL_SETS, Resource
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import PODS, STATEFUL_SETS, Resource
 from kscheduler.simulation.objects.store import Key
 
 

@@ -3,8 +3,8 @@
 from datetime import datetime
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import age
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import age
 
 NONE = "<none>"
 _ROLE_PREFIX = "node-role.kubernetes.io/"

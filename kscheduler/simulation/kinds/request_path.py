@@ -8,7 +8,7 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kscheduler.simulation.objects.resources import BY_PATH, NAMESPACES, Resource
+from kscheduler.simulation.kinds.resources import BY_PATH, NAMESPACES, Resource
 
 
 @dataclass(frozen=True, slots=True)

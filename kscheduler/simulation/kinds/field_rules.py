@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.objects.api_errors import Cause
+from kscheduler.simulation.kinds.api_errors import Cause
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)

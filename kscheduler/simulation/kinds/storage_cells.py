@@ -1,7 +1,7 @@
 """Cells of the tables of claims and volumes."""
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.table_cells import field
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.table_cells import field
 
 UNSET = "<unset>"
 _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX", "ReadWriteOncePod": "RWOP"}

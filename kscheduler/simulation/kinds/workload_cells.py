@@ -3,9 +3,9 @@
 from datetime import datetime
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object
-from kscheduler.simulation.objects.durations import age, parse_time
-from kscheduler.simulation.objects.table_cells import NONE, condition, field
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.durations import age, parse_time
+from kscheduler.simulation.kinds.table_cells import NONE, condition, field
 
 _UNKNOWN = "<unknown>"
 _SHOWN_METRICS = 2

@@ -1,4 +1,4 @@
-"""Spans of time as kubectl shows them: `45s`, `3m20s`, `5h`, `12d`, `2y34d`."""
+"""Times as the API writes them, and spans of time as kubectl shows them: `45s`, `3m20s`, `5h`, `12d`, `2y34d`."""
 
 from datetime import UTC, datetime
 
@@ -47,3 +47,8 @@ def age(text: str | None, now: datetime) -> str:
     """How long ago a timestamp is."""
     moment = parse_time(text)
     return UNKNOWN if moment is None else human_duration(int((now - moment).total_seconds()))
+
+
+def timestamp(moment: datetime) -> str:
+    """RFC 3339 in whole seconds, as `metav1.Time` is written."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")

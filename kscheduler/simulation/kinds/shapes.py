@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import ApiError, Object, bad_request
+from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request
 
 _TEXTS = ("name", "namespace", "generateName", "uid", "resourceVersion", "deletionTimestamp", "creationTimestamp")
 
@@ -81,3 +81,12 @@ def parse_integer(text: str | None, name: str) -> int:
         return int(text or 0)
     except ValueError:
         raise bad_request(f'strconv.ParseInt: parsing {name}: "{text}": invalid syntax') from None
+
+
+def without_nulls(value: Any) -> Any:
+    """The value without null fields, which Go's decoder would drop too."""
+    if isinstance(value, dict):
+        return {name: without_nulls(part) for name, part in value.items() if part is not None}
+    if isinstance(value, list):
+        return [without_nulls(part) for part in value]
+    return value

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from kscheduler.simulation.objects.api_errors import Object, bad_request
-from kscheduler.simulation.objects.resources import Resource
+from kscheduler.simulation.kinds.api_errors import Object, bad_request
+from kscheduler.simulation.kinds.resources import Resource
 
 _TERM = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<gone>[^\s,=!()<>]+)"

@@ -1,0 +1,35 @@
+"""One line now, and none like it for a while: what fails for one object often fails for a thousand a second.
+
+`storms` cuts what comes too often, whoever writes it. A throttle belongs to one message of one writer: the first line
+is written at once, then there is silence for a fixed time, and the next line can say how many were left out meanwhile.
+Pure: `now` is an argument, in monotonic seconds.
+"""
+
+
+class Throttle:
+    """When to write one kind of line. Begins with a line that is due."""
+
+    __slots__ = ("_left_out", "_quiet_seconds", "_quiet_until")
+
+    def __init__(self, quiet_seconds: float) -> None:
+        """`quiet_seconds`: the least time between two lines."""
+        self._quiet_seconds = quiet_seconds
+        self._quiet_until = float("-inf")
+        self._left_out = 0
+
+    def is_quiet(self, now: float) -> bool:
+        """Whether a line was written so lately that the next has to wait."""
+        return now < self._quiet_until
+
+    def admits(self, now: float) -> bool:
+        """Whether to write a line now: if so the quiet time begins, else the line is counted as left out."""
+        if now < self._quiet_until:
+            self._left_out += 1
+            return False
+        self._quiet_until = now + self._quiet_seconds
+        return True
+
+    def take_left_out(self) -> int:
+        """How many lines were left out since the last call."""
+        count, self._left_out = self._left_out, 0
+        return count

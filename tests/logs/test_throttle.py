@@ -1,0 +1,47 @@
+"""One line, then silence for a fixed time; what was left out is counted once."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kscheduler.logs.throttle import Throttle
+
+
+def test_the_first_line_is_written_and_the_next_when_the_quiet_time_is_over() -> None:
+    throttle = Throttle(60.0)
+    assert [throttle.admits(now) for now in (0.0, 0.0, 59.9, 60.0, 60.1, 120.0)] == [
+        True,
+        False,
+        False,
+        True,
+        False,
+        True,
+    ]
+
+
+def test_what_was_left_out_is_told_once() -> None:
+    throttle = Throttle(60.0)
+    assert (throttle.admits(5.0), throttle.take_left_out()) == (True, 0)
+    assert not any(throttle.admits(now) for now in (6.0, 7.0, 64.9))
+    assert (throttle.admits(65.0), throttle.take_left_out(), throttle.take_left_out()) == (True, 3, 0)
+
+
+def test_whoever_only_asks_changes_nothing() -> None:
+    throttle = Throttle(60.0)
+    assert not throttle.is_quiet(0.0)
+    assert throttle.admits(0.0)
+    assert (throttle.is_quiet(59.0), throttle.is_quiet(60.0), throttle.take_left_out()) == (True, False, 0)
+
+
+@given(st.lists(st.floats(0, 50), max_size=60))
+def test_each_line_is_written_or_counted_and_two_are_never_closer_than_the_quiet_time(pauses: list[float]) -> None:
+    throttle, now, written, counted = Throttle(60.0), 0.0, [], 0
+    for pause in pauses:
+        now += pause
+        if throttle.admits(now):
+            written.append(now)
+            counted += throttle.take_left_out()
+    counted += throttle.take_left_out()
+    assert len(written) + counted == len(pauses)
+    assert all(later - earlier >= 60.0 - 1e-9 for earlier, later in pairwise(written))
