@@ -261,9 +261,7 @@ class EventRecorder:
                     self._idle.set()
 
     async def _send_next(self) -> None:
-        """Send a normal Event at once; else wait for the warnings' rate, and let a normal one that came meanwhile go
-        first.
-        """
+        """Send a normal Event at once; otherwise wait for the warnings' rate, then send the first in line."""
         if not self._normal:
             await self._bucket.take()
         queue = self._normal or self._others
@@ -329,9 +327,7 @@ class EventRecorder:
         return False
 
     def _complain(self, error: ClientError) -> None:
-        """Warn once a minute: what fails for one Event fails for all. `reachability` reports an unreachable API
-        server.
-        """
+        """Warn once a minute, since the next Events will fail too. `reachability` reports an unreachable server."""
         now = self._clock.monotonic()
         if isinstance(error, NetworkError):
             log.debug("event was not recorded", err=error)

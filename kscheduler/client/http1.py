@@ -143,9 +143,7 @@ class ResponseParser:
         raise CutResponseError(message)
 
     def _feed_head(self, data: bytes) -> tuple[_Body, bytes] | None:
-        """Read to the end of a final response's head; returns the body, still empty, and the bytes that belong to
-        it.
-        """
+        """Read to the end of a final response's head; returns its body, still empty, and the body's first bytes."""
         data = self._pending + data if self._pending else data
         while True:
             end = data.find(b"\r\n\r\n")

@@ -134,9 +134,7 @@ class APIServerReachability:
             self._back(now)
 
     def refused(self, error: APIError, now: float) -> None:
-        """A request was refused. Usually that counts as a success: the server is up, knows us and judged the
-        request.
-        """
+        """A request was refused. Usually that counts as a success: the server is up and has judged the request."""
         diagnosed = cause_of_refusal(error)
         if diagnosed is None:
             self.succeeded(now)

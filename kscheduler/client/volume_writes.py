@@ -28,9 +28,7 @@ class VolumeWriter:
         self._client = client
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write the volume's claim reference and its bound-by-controller annotation; returns the volume as it is
-        now.
-        """
+        """Write the volume's claim reference and bound-by-controller annotation; returns the new volume."""
         annotations = _kept(volume.metadata, BOUND_BY_CONTROLLER)
         spec = {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}
         return _volumes.decode(await self._patch(PERSISTENT_VOLUMES, volume.metadata, annotations, {"spec": spec}))

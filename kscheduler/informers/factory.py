@@ -133,8 +133,7 @@ class InformerFactory:
             return True
 
     async def wait_for_sync(self, timeout_seconds: float) -> tuple[str, ...]:
-        """Wait until all handlers have the first lists; returns names and problems of the kinds that have not
-        synced."""
+        """Wait until all handlers have the first lists; returns name and problem of each kind that has not synced."""
         await finishes_within(self._all_synced(), timeout_seconds, self._clock)
         return tuple(
             f"{informer.kind.resource}: {informer.problem or 'listing'}"
