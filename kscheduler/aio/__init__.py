@@ -1,4 +1,4 @@
-"""Tasks with owners, time as an argument, and patience.
+"""Tasks with owners, time as an argument, back-off and rate limits.
 
 The problem: in asyncio a task can be started and forgotten, a failure can be swallowed, and code that reads the clock
 cannot be tested. The idea: every task has an owner, a name and an end (`running`, `TaskSet`); time comes from a `Clock`

@@ -1,11 +1,11 @@
-"""How long to wait before the next try: exponential, capped, jittered, forgotten after a healthy while."""
+"""How long to wait before the next try: exponential, capped, jittered, reset after a healthy period."""
 
 import random
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 _UNSEEDED = random.Random()  # noqa: S311  # spreads retries, protects nothing
-"""Shared: to make and seed one costs 10 us, and most series never hand out a delay."""
+"""Shared: making and seeding a generator costs 10 us, and most series never hand out a delay."""
 
 
 class Backoff:
@@ -25,7 +25,7 @@ class Backoff:
         reset_after_seconds: float | None = None,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`reset_after_seconds`: with no failure for so long, the series starts anew by itself."""
+        """`reset_after_seconds`: after this long without a failure the series restarts by itself."""
         self._initial = initial_seconds
         self._cap = cap_seconds
         self._factor = factor
@@ -33,7 +33,7 @@ class Backoff:
         self._rng = rng or _UNSEEDED
         self._reset_after = reset_after_seconds
         self._clock = clock
-        self._last_asked: float | None = None
+        self._last_failure: float | None = None
         self._base = initial_seconds
         self.failures = 0
         """Delays handed out since the last reset."""
@@ -54,8 +54,8 @@ class Backoff:
         now = self._clock.monotonic()
         if (
             self._reset_after is not None
-            and self._last_asked is not None
-            and now - self._last_asked > self._reset_after
+            and self._last_failure is not None
+            and now - self._last_failure > self._reset_after
         ):
             self.reset()
-        self._last_asked = now
+        self._last_failure = now

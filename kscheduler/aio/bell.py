@@ -1,7 +1,7 @@
-"""Waiting for something to happen, with a limit, without a task: a future that others set, or else an alarm does.
+"""Waiting for something to happen, with a time limit and without a task: a future, set by a caller or by an alarm.
 
-`finishes_within` is for work; it takes two tasks. A thousand pods a second that each wait a moment for their volumes
-should not pay for them.
+`finishes_within` is for work and costs two tasks, too much for a thousand pods a second that each wait briefly for
+their volumes.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ from kscheduler.aio.clock import Clock
 
 
 class Bell:
-    """Rung by anybody, heard by one. Made within a running loop."""
+    """Any caller may ring it, one task waits for it. Must be created inside a running loop."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
@@ -18,12 +18,12 @@ class Bell:
         self._rung: asyncio.Future[None] = self._loop.create_future()
 
     def ring(self) -> None:
-        """Something has happened; whoever waits, or waits next, goes on."""
+        """Something has happened: wake the task that waits, or let the next wait return at once."""
         if not self._rung.done():
             self._rung.set_result(None)
 
     async def heard(self, seconds: float) -> None:
-        """Return when it has been rung since the last time, or after so many seconds."""
+        """Return once the bell has been rung since the last call, or after `seconds`."""
         if not self._rung.done():
             alarm = self._clock.call_later(seconds, self.ring)
             try:

@@ -1,7 +1,7 @@
 """Time as an argument.
 
-Whatever waits takes a `Clock`: the service runs on `REAL_CLOCK`, tests and simulations on a `VirtualClock` that stands
-still until it is told to advance, so that a test of a ten-minute back-off takes a millisecond and never flakes.
+All code that waits takes a `Clock`: the service runs on `REAL_CLOCK`, tests and simulations on a `VirtualClock` that
+stands still until a test advances it. A test of a ten-minute back-off takes a millisecond and never flakes.
 Limit: a virtual clock does not move real sockets; what waits for the network waits in real time.
 """
 
@@ -18,10 +18,10 @@ _SETTLING_TURNS = 25
 
 
 class Alarm(Protocol):
-    """A call that is still to come."""
+    """A scheduled call."""
 
     def cancel(self) -> object:
-        """It is not to come any more."""
+        """Drop the call."""
         ...
 
 
@@ -29,19 +29,19 @@ class Clock(Protocol):
     """What tells the time and waits."""
 
     def monotonic(self) -> float:
-        """Seconds since some moment; never steps back."""
+        """Seconds since an arbitrary moment; never steps back."""
         ...
 
     def time(self) -> float:
-        """Wall clock, seconds since the epoch; may step. For timestamps that others read, never for deadlines."""
+        """Wall clock, seconds since the epoch; may step. For timestamps in objects and logs, never for deadlines."""
         ...
 
     async def sleep(self, seconds: float) -> None:
-        """Return after so many seconds; zero or less yields to the loop once."""
+        """Return after `seconds`; zero or less yields to the loop once."""
         ...
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
-        """Call back after so many seconds, without a task that sleeps: for whoever hardly ever waits so long."""
+        """Call back after `seconds`, without a sleeping task: cheap for timeouts that are nearly always cancelled."""
         ...
 
 
@@ -83,14 +83,14 @@ class VirtualClock:
         return self._now + self._wall_offset
 
     async def sleep(self, seconds: float) -> None:
-        """Wait until the clock has been advanced so far."""
+        """Wait until the clock has been advanced by `seconds`."""
         if seconds <= 0:
             await asyncio.sleep(0)
             return
         await self._sleeper(seconds)
 
     def call_later(self, seconds: float, callback: Callable[[], None]) -> Alarm:
-        """Call back when the clock has been advanced so far."""
+        """Call back when the clock has been advanced by `seconds`."""
         sleeper = self._sleeper(max(0.0, seconds))
         sleeper.add_done_callback(lambda woken: None if woken.cancelled() else callback())
         return sleeper
@@ -119,14 +119,14 @@ class VirtualClock:
         await _settle()
 
     async def next_sleep(self, within_seconds: float = math.inf) -> float:
-        """Wait until someone sleeps for no longer than this; seconds until the first one wakes."""
+        """Wait until a task sleeps for at most `within_seconds`; returns the seconds until the first sleeper wakes."""
         while (deadline := self._next_deadline()) is None or deadline - self._now > within_seconds:
             self._someone_sleeps.clear()
             await self._someone_sleeps.wait()
         return deadline - self._now
 
     async def run_to_next(self) -> float:
-        """Wait until someone sleeps and wake the first one; the seconds that it took."""
+        """Wait until a task sleeps and wake the first sleeper; returns the virtual seconds that passed."""
         seconds = await self.next_sleep()
         await self.advance(seconds)
         return seconds
@@ -146,7 +146,7 @@ async def _settle() -> None:
 
 
 async def finishes_within(work: Coroutine[Any, Any, object], seconds: float, clock: Clock) -> bool:
-    """Run `work` for at most so long by `clock`; whether it finished. An unfinished one is cancelled and awaited."""
+    """Run `work` for at most `seconds`; whether it finished. Unfinished work is cancelled and awaited."""
     task = asyncio.create_task(work)
     alarm = asyncio.create_task(clock.sleep(seconds))
     try:

@@ -1,11 +1,10 @@
-"""Python's cyclic collector, kept from walking what lives long.
+"""Keeps Python's cyclic garbage collector from walking long-lived objects.
 
 The problem: a full collection walks every object, and a cache of a hundred thousand pods is tens of millions of them:
-the loop stands still for a quarter of a second, whenever the cache has grown by some share. The idea: what has survived
-a full collection is set aside (frozen), so the next one walks only what is new. Objects are still freed the moment
-nobody refers to them; only cycles among the frozen wait, for a walk over everything that comes twice a day. The young
-are walked less often than Python does: of the 700 objects since the last walk nearly all are still in use, those of a
-hundred pods.
+the loop stands still for a quarter of a second each time the cache has grown by a quarter. The idea: objects that
+survived a full collection are frozen, so the next collection walks only newer ones. Objects are still freed as soon as
+nothing refers to them; only cycles among frozen objects wait for a walk over everything, twice a day. The young
+generation is walked less often than by default: the last 700 objects belong to a hundred pods, nearly all in use.
 """
 
 import gc
@@ -17,33 +16,33 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 
 WHOLE_WALK_SECONDS: Final = 12 * 3600.0
 THRESHOLDS: Final = 4000, 4, 3
-"""New objects to a walk over the young, such walks to one over the middle-aged, and those to a full one: about 80,000
-objects, as many as by default (700, 10, 10), so that no walk takes longer than it did."""
+"""Arguments of `gc.set_threshold`. A full walk comes about every 80,000 objects, as with the default (700, 10, 10), so
+no walk takes longer than before."""
 
 
 @contextmanager
 def setting_aside() -> Iterator[None]:
-    """Set aside what is there now, and then whatever survives a full collection."""
-    before = gc.get_threshold()
+    """Freeze the objects that exist now, and later those that survive a full collection."""
+    default_thresholds = gc.get_threshold()
     gc.freeze()
     gc.set_threshold(*THRESHOLDS)
     gc.callbacks.append(_collected)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        gc.set_threshold(*default_thresholds)
         gc.callbacks.remove(_collected)
         gc.unfreeze()
 
 
 class LongLived:
-    """Sets aside what lives long, from `run` on until it is cancelled. One for a process."""
+    """Freezes long-lived objects while `run` is running. One per process."""
 
     def __init__(self, clock: Clock = REAL_CLOCK) -> None:
         self._clock = clock
 
     async def run(self) -> None:
-        """Set aside until cancelled; walk over everything twice a day."""
+        """Freeze survivors until cancelled; walk over everything twice a day."""
         with setting_aside():
             while True:
                 await self._clock.sleep(WHOLE_WALK_SECONDS)

@@ -1,4 +1,4 @@
-"""A token bucket: so many requests per second on average, so many at once."""
+"""A token bucket: a limit on requests per second and on the size of a burst."""
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 
@@ -6,8 +6,8 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 class TokenBucket:
     """Fills with `qps` tokens a second up to `burst`; `qps=None` never limits.
 
-    Tokens may go into debt through `reserve`: each caller is told how long to wait for its own token, so waiters are
-    served in the order in which they asked and no timer polls.
+    `reserve` lets the balance go negative and returns how long to wait for the token, so callers are served in order
+    and no timer polls.
     """
 
     def __init__(self, qps: float | None, burst: int = 1, clock: Clock = REAL_CLOCK) -> None:
@@ -21,7 +21,7 @@ class TokenBucket:
         self._filled_at = clock.monotonic()
 
     def reserve(self) -> float:
-        """Take a token, now or in future; the seconds to wait until it is there."""
+        """Take a token, present or future; returns the seconds to wait until it is there."""
         if self._qps is None:
             return 0.0
         self._fill(self._qps)

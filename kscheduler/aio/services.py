@@ -39,13 +39,14 @@ async def running(*services: Service) -> AsyncIterator[None]:
 
 
 async def _keep(service: Service) -> None:
-    await until_told(f"service {service.name}", service.run())
+    await until_cancelled(f"service {service.name}", service.run())
 
 
-async def until_told(name: str, work: Awaitable[object]) -> None:
-    """Await what runs until this task is cancelled. Raises `ServiceEndedError` where it ends before, however it does.
+async def until_cancelled(name: str, work: Awaitable[object]) -> None:
+    """Await `work`, which should run until this task is cancelled. Raises `ServiceEndedError` if it ends by itself.
 
-    A `CancelledError` that nobody has ordered would else pass for an orderly end: a `TaskGroup` does not mind it.
+    That includes a stray `CancelledError` (the work awaited something that was cancelled): a `TaskGroup` would take it
+    for an orderly end.
     """
     try:
         await work

@@ -1,11 +1,11 @@
-"""Long work in short slices, so that watches, binds and probes get their turn."""
+"""Splits long work into short slices, so that watches, binds and probes get their turn on the event loop."""
 
 import asyncio
 import time
 
 
 class Slicer:
-    """Says when a slice of work is used up; `await turn()` then lets the event loop go round once.
+    """Says when a slice of work is used up; `await turn()` then lets the event loop run once.
 
     It measures real time on purpose: a virtual clock stands still while the loop is blocked for real.
     """

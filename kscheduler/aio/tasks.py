@@ -1,7 +1,7 @@
-"""Supervised tasks: many small pieces of work, of which one may fail without touching its siblings.
+"""Supervised tasks: many small pieces of work, each of which may fail without affecting the others.
 
 `asyncio.TaskGroup` is right for services, where one failure ends all. Per-pod work is the opposite: its failure is that
-pod's failure. A `TaskSet` owns such tasks, hands each error to whoever spawned the task, and ends them all on demand.
+pod's failure. A `TaskSet` owns such tasks, hands each error to the handler given with the task, and ends all on demand.
 """
 
 import asyncio
@@ -26,10 +26,10 @@ class TaskSetStatistics:
 
 
 def ends_this_task(failure: BaseException) -> bool:
-    """Whether what came out of an `await` is the order to end this task, and not something that was awaited.
+    """Whether an exception from an `await` means that this task itself is being cancelled.
 
-    Whoever awaits a future that somebody has cancelled gets a `CancelledError`, too: that is the awaiting code's
-    failure.
+    Awaiting a future that was cancelled elsewhere raises `CancelledError` too, but that is a failure of the awaiting
+    code.
     """
     if isinstance(failure, GeneratorExit):
         return True
@@ -38,7 +38,7 @@ def ends_this_task(failure: BaseException) -> bool:
 
 
 class TaskSet:
-    """The owner of tasks that fail alone."""
+    """Owns tasks that fail independently."""
 
     def __init__(self, name: str, clock: Clock = REAL_CLOCK) -> None:
         self.name = name
@@ -72,7 +72,7 @@ class TaskSet:
         task.get_loop().call_exception_handler(context)
 
     async def drain(self, timeout_seconds: float) -> bool:
-        """Wait until all tasks have ended, those included that are spawned meanwhile; whether they did in time."""
+        """Wait until all tasks have ended, including those spawned meanwhile; whether they did in time."""
         return await finishes_within(self._until_empty(), timeout_seconds, self._clock)
 
     async def _until_empty(self) -> None:

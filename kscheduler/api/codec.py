@@ -1,8 +1,8 @@
-"""Bytes to objects and back, forgiving where the API is and clear where it is not.
+"""Bytes to objects, as lenient as the API and with clear errors.
 
 The API server omits empty fields, but Go clients may write `null` for an empty list or map, and `null` means
-"nothing" throughout the API. Decoding first takes the fast, strict way; only where that fails are nulls taken out and
-the rest read once more. What still cannot be read is an `UndecodableError` that names the object, never a crash.
+"nothing" throughout the API. Decoding is strict and fast first; only if that fails, nulls are removed and the rest is
+decoded again. If that fails too, an `UndecodableError` names the object.
 """
 
 from typing import Any, Generic, TypeVar
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 class UndecodableError(ValueError):
-    """An object that does not have the shape of its kind. The message names the field, `identity` the object."""
+    """An object does not have the shape of its kind. The message names the field, `identity` the object."""
 
     def __init__(self, message: str, identity: str = "") -> None:
         super().__init__(message)
@@ -28,7 +28,7 @@ class Decoder(Generic[T]):
         self._strict = msgspec.json.Decoder(kind)
 
     def decode(self, line: bytes | str | msgspec.Raw) -> T:
-        """Read one JSON document. Raises `UndecodableError`."""
+        """Decode a JSON document. Raises `UndecodableError`."""
         try:
             return self._strict.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -51,7 +51,7 @@ def convert(tree: Any, kind: type[T]) -> T:
 
 
 def without_nulls(tree: Any) -> Any:
-    """The same tree with every `null` member taken out, as the API reads it."""
+    """The tree without its `null` members, as the API reads it."""
     if isinstance(tree, dict):
         return {key: without_nulls(child) for key, child in tree.items() if child is not None}
     if isinstance(tree, list):
@@ -60,7 +60,7 @@ def without_nulls(tree: Any) -> Any:
 
 
 def identity_of(tree: Any) -> str:
-    """`namespace/name` as far as the tree tells it, for logs about objects that cannot be decoded."""
+    """`namespace/name` as far as the tree has them, for logs about objects that cannot be decoded."""
     metadata = tree.get("metadata") if isinstance(tree, dict) else None
     if not isinstance(metadata, dict):
         return ""

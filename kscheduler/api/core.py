@@ -27,7 +27,7 @@ class LabelSelector(Value, frozen=True):
 
 
 class NodeSelectorRequirement(Value, frozen=True):
-    """As a label requirement, with Gt and Lt besides."""
+    """As a label requirement, with Gt and Lt in addition."""
 
     key: str = ""
     operator: str = ""
@@ -35,20 +35,20 @@ class NodeSelectorRequirement(Value, frozen=True):
 
 
 class NodeSelectorTerm(Value, frozen=True):
-    """Requirements that hold together; an empty term matches nothing."""
+    """Requirements that must all hold; an empty term matches nothing."""
 
     match_expressions: tuple[NodeSelectorRequirement, ...] = ()
     match_fields: tuple[NodeSelectorRequirement, ...] = ()
 
 
 class NodeSelector(Value, frozen=True):
-    """Terms of which one must match."""
+    """Terms of which at least one must match."""
 
     node_selector_terms: tuple[NodeSelectorTerm, ...] = ()
 
 
 class PreferredSchedulingTerm(Value, frozen=True):
-    """A term that earns its weight (1 to 100) where it matches."""
+    """A term that adds its weight (1 to 100) where it matches."""
 
     weight: int = 0
     preference: NodeSelectorTerm = NodeSelectorTerm()
@@ -62,7 +62,7 @@ class NodeAffinity(Value, frozen=True):
 
 
 class PodAffinityTerm(Value, frozen=True):
-    """Pods (by labels and namespaces) that share a topology domain."""
+    """Selects pods by labels and namespaces, and names the topology key of their domain."""
 
     topology_key: str = ""
     label_selector: LabelSelector | None = None
@@ -73,7 +73,7 @@ class PodAffinityTerm(Value, frozen=True):
 
 
 class WeightedPodAffinityTerm(Value, frozen=True):
-    """A pod affinity term that earns its weight."""
+    """A pod affinity term that adds its weight where it matches."""
 
     weight: int = 0
     pod_affinity_term: PodAffinityTerm = PodAffinityTerm()
@@ -95,7 +95,7 @@ class Affinity(Value, frozen=True):
 
 
 class Toleration(Value, frozen=True):
-    """What taints a pod bears."""
+    """The taints that a pod tolerates."""
 
     key: str = ""
     operator: str = ""
@@ -137,7 +137,7 @@ class ResourceRequirements(Value, frozen=True):
 
 
 class ContainerRestartRule(Value, frozen=True):
-    """An exit-code rule; the action alone decides which node feature is needed."""
+    """An exit-code rule; only its action decides which node feature is needed."""
 
     action: str = ""
 
@@ -170,11 +170,11 @@ class ImageVolumeSource(Value, frozen=True):
 
 
 class EphemeralVolumeSource(Value, frozen=True):
-    """A volume from a claim that is made for the pod and owned by it."""
+    """A volume from a claim that is created for the pod and owned by it."""
 
 
 class CSIVolumeSource(Value, frozen=True):
-    """A volume that a CSI driver makes in place."""
+    """A volume that a CSI driver creates on the node."""
 
     driver: str = ""
 
@@ -260,7 +260,7 @@ class PodResourceClaim(Value, frozen=True):
 
 
 class PodSchedulingGroup(Value, frozen=True):
-    """The pod group that a pod is scheduled with."""
+    """The pod group that a pod belongs to."""
 
     pod_group_name: str | None = None
 
@@ -269,7 +269,7 @@ class PodSchedulingGroup(Value, frozen=True):
 
 
 class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults=True):
-    """What a pod wants."""
+    """The specification of a pod."""
 
     node_name: str = ""
     scheduler_name: str = ""
@@ -294,7 +294,7 @@ class PodSpec(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaul
 
 
 class ContainerStatus(Value, frozen=True):
-    """What the kubelet has set aside for a container (in-place resize)."""
+    """Resources that the kubelet has allocated to a container (in-place resize)."""
 
     name: str = ""
     resources: ResourceRequirements | None = None
@@ -302,7 +302,7 @@ class ContainerStatus(Value, frozen=True):
 
 
 class PodStatus(Value, frozen=True):
-    """What became of a pod."""
+    """The status of a pod."""
 
     phase: str = ""
     conditions: tuple[Condition, ...] = ()
@@ -322,7 +322,7 @@ class Pod(KubeObject):
 
     @property
     def is_terminal(self) -> bool:
-        """Whether it has ended: the scheduler treats it as deleted."""
+        """Whether the pod has ended; the scheduler treats it as deleted."""
         return self.status.phase in ("Succeeded", "Failed")
 
 
@@ -330,7 +330,7 @@ class Pod(KubeObject):
 
 
 class Taint(Value, frozen=True):
-    """What keeps pods off a node."""
+    """Keeps pods off a node, unless they tolerate it."""
 
     key: str = ""
     value: str = ""
@@ -345,7 +345,7 @@ class ContainerImage(Value, frozen=True):
 
 
 class NodeSpec(Value, frozen=True):
-    """What an administrator says of a node."""
+    """An administrator's settings of a node."""
 
     unschedulable: bool = False
     taints: tuple[Taint, ...] = ()
@@ -353,7 +353,7 @@ class NodeSpec(Value, frozen=True):
 
 
 class NodeStatus(Value, frozen=True):
-    """What a node has to give."""
+    """A node's resources, conditions and images."""
 
     capacity: ResourceList = {}
     allocatable: ResourceList = {}
@@ -370,4 +370,4 @@ class Node(KubeObject):
 
 
 class Namespace(KubeObject):
-    """A namespace; its labels are what namespace selectors see."""
+    """A namespace, whose labels namespace selectors match."""

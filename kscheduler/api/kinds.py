@@ -1,4 +1,4 @@
-"""The one table of kinds: where each lives in the API, and which struct holds it."""
+"""The table of kinds: each with its place in the API and its struct."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, fields
@@ -21,7 +21,7 @@ from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service,
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Kind:
-    """A kind of object that can be listed and watched. There is one of each: compared and looked up by identity."""
+    """A kind of object that can be listed and watched. Each kind has a single instance, compared by identity."""
 
     group: str
     """API group, empty for core."""
@@ -33,13 +33,13 @@ class Kind:
     type: type[KubeObject]
     namespaced: bool = False
     field_selector: str = ""
-    """What list and watch ask the server to leave out."""
+    """The field selector of list and watch."""
 
     def __reduce__(self) -> tuple[Callable[..., "Kind"], tuple[object, ...]]:
-        """Sent to another process (a benchmark's), it is the one of that process there."""
+        """Pickled for another process (of a benchmark), a kind becomes that process's instance."""
         if KINDS.get(self.plural) is self:
-            return _known, (self.plural,)
-        return Kind, tuple(getattr(self, one.name) for one in fields(self))
+            return _kind_named, (self.plural,)
+        return Kind, tuple(getattr(self, field.name) for field in fields(self))
 
     @property
     def path(self) -> str:
@@ -49,16 +49,16 @@ class Kind:
 
     @property
     def group_version(self) -> str:
-        """`group/version` as discovery and `apiVersion` spell it."""
+        """`group/version` as in discovery and `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
     def resource(self) -> str:
-        """`plural.group` as kube-scheduler and RBAC name it, for logs and metrics."""
+        """`plural.group` as in kube-scheduler and RBAC, for logs and metrics."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
     def object_path(self, name: str, namespace: str = "") -> str:
-        """One object's URL path; subresources are appended to it."""
+        """The URL path of an object; subresources are appended to it."""
         prefix, _, plural = self.path.rpartition("/")
         place = f"{prefix}/namespaces/{namespace}/{plural}" if self.namespaced else self.path
         return f"{place}/{name}"
@@ -76,7 +76,7 @@ REPLICATION_CONTROLLERS = Kind(
 REPLICA_SETS = Kind("apps", "v1", "replicasets", "ReplicaSet", ReplicaSet, namespaced=True)
 STATEFUL_SETS = Kind("apps", "v1", "statefulsets", "StatefulSet", StatefulSet, namespaced=True)
 WORKLOAD_KINDS = (SERVICES, REPLICATION_CONTROLLERS, REPLICA_SETS, STATEFUL_SETS)
-"""What default spreading deduces selectors from."""
+"""Default spreading takes its selectors from these."""
 PERSISTENT_VOLUMES = Kind("", "v1", "persistentvolumes", "PersistentVolume", PersistentVolume)
 PERSISTENT_VOLUME_CLAIMS = Kind(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", PersistentVolumeClaim, namespaced=True
@@ -97,7 +97,7 @@ STORAGE_KINDS = (
     CSI_STORAGE_CAPACITIES,
     VOLUME_ATTACHMENTS,
 )
-"""What the volume plugins read."""
+"""The volume plugins read these."""
 
 POD_DISRUPTION_BUDGETS = Kind(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", PodDisruptionBudget, namespaced=True
@@ -108,5 +108,5 @@ KINDS = MappingProxyType(
 )
 
 
-def _known(plural: str) -> Kind:
+def _kind_named(plural: str) -> Kind:
     return KINDS[plural]

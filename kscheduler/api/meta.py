@@ -1,4 +1,4 @@
-"""What every object has: metadata, owners, conditions, and the structs' shared settings."""
+"""Parts of every object (metadata, owners, conditions) and the settings that all structs share."""
 
 import msgspec
 
@@ -8,7 +8,7 @@ class Value(msgspec.Struct, frozen=True, gc=False, rename="camel", omit_defaults
 
 
 class OwnerReference(Value, frozen=True):
-    """Who manages an object."""
+    """An owner of an object."""
 
     kind: str = ""
     name: str = ""
@@ -18,7 +18,7 @@ class OwnerReference(Value, frozen=True):
 
 
 class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
-    """Metadata as far as a scheduler reads it; `managedFields` and the like are skipped at decoding."""
+    """The metadata that a scheduler reads; `managedFields` and the like are skipped at decoding."""
 
     name: str = ""
     namespace: str = ""
@@ -33,7 +33,7 @@ class ObjectMeta(msgspec.Struct, gc=False, rename="camel", omit_defaults=True):
 
 
 class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, kw_only=True):
-    """An object with an identity. Decoded objects are shared and never changed in place; none ever holds itself."""
+    """An object with an identity. Decoded objects are shared, never changed in place, and free of reference cycles."""
 
     metadata: ObjectMeta = msgspec.field(default_factory=ObjectMeta)
 
@@ -45,7 +45,7 @@ class KubeObject(msgspec.Struct, gc=False, rename="camel", omit_defaults=True, k
 
 
 class Condition(Value, frozen=True):
-    """One entry of `status.conditions`."""
+    """An entry of `status.conditions`."""
 
     type: str = ""
     status: str = ""

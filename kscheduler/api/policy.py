@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets: how many pods of an application may be taken away by will."""
+"""PodDisruptionBudgets: how many pods of an application may be evicted voluntarily."""
 
 from typing import Any
 
@@ -9,18 +9,18 @@ from kscheduler.api.meta import KubeObject, Value
 
 
 class PodDisruptionBudgetSpec(Value, frozen=True):
-    """Which pods the budget is for."""
+    """The pods that a budget protects."""
 
     selector: LabelSelector | None = None
-    """None and an empty one select nothing, as preemption sees it."""
+    """For preemption, `None` and an empty selector select nothing."""
 
 
 class PodDisruptionBudgetStatus(Value, frozen=True):
-    """What the disruption controller worked out."""
+    """The result of the disruption controller."""
 
     disruptions_allowed: int = 0
     disrupted_pods: dict[str, Any] = {}
-    """Pods whose eviction is under way already, by name."""
+    """Pods whose eviction has begun, by name."""
 
 
 class PodDisruptionBudget(KubeObject):

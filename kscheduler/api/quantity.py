@@ -1,8 +1,8 @@
-"""Resource quantities: `500m`, `1.5Gi`, `80e-1` as exact integers.
+"""Resource quantities (`500m`, `1.5Gi`, `80e-1`) as exact integers.
 
 A quantity is read as kube-scheduler reads it: CPU in thousandths, everything else in units, both rounded *up*.
-Where Go keeps the low 64 bits of a huge decimal (`1e30`) this module saturates at 2^63 - 1, so that a number nobody
-meant can never make room on a node (an intended difference, see CONTRIBUTING.md).
+Where Go keeps the low 64 bits of a huge decimal (`1e30`), this module saturates at 2^63 - 1, so that an absurd number
+can never make room on a node (an intended difference, see CONTRIBUTING.md).
 """
 
 import re
@@ -12,20 +12,20 @@ MAX_INT64 = 2**63 - 1
 """Every quantity saturates here; columns are int64."""
 
 Quantity = str | int | float
-"""A quantity as JSON or YAML spells it; the API server always sends strings."""
+"""A quantity as it may stand in JSON or YAML; the API server always sends strings."""
 
 _SHAPE = re.compile(r"([+-]?)([0-9]*)(?:\.([0-9]*))?(?:([eE][+-]?[0-9]{1,18})|([KMGTPE]i|[numkMGTPE]?))")
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 _LARGEST_EXPONENT = 64
-"""Beyond 10^64 a number saturates (or vanishes) whatever its digits are: no huge power is ever computed."""
+"""Beyond 10^64 a number saturates (or vanishes) whatever its digits are, so no huge power is ever computed."""
 
 
 KEPT = 8192
-"""Texts whose amount is remembered, by each of three functions: a hundred bytes each, and two microseconds without."""
+"""Cached texts per function (three functions): a hundred bytes each, which save two microseconds."""
 
 _LONGEST_FRACTION = 256
-"""Digits after the point that are looked at; the API server keeps nine."""
+"""Digits after the point that are read; the API server keeps nine."""
 
 
 class QuantityError(ValueError):
@@ -34,7 +34,7 @@ class QuantityError(ValueError):
 
 @lru_cache(maxsize=KEPT)
 def milli_value(quantity: Quantity) -> int:
-    """Thousandths, rounded up and saturated: what CPU is counted in. Raises `QuantityError`."""
+    """Thousandths, the unit of CPU, rounded up and saturated. Raises `QuantityError`."""
     return _scaled(quantity, 3)
 
 

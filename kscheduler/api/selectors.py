@@ -1,9 +1,9 @@
-"""Label, field and node selectors, parsed once into values that answer `matches`.
+"""Label, field and node selectors, parsed once into values with a method `matches`.
 
 A requirement is a small value; a selector is the conjunction of its requirements. Parsing never raises: a requirement
-that the API would refuse (an unknown operator, `Gt` with no number, a value that is no label value) matches nothing, as
-in kube-scheduler, where a term that cannot be parsed is a term that does not match. Such terms do arrive: the API
-server takes any value in *preferred* node affinity, and any word as the number of `Gt` and `Lt`.
+that the API would refuse (an unknown operator, `Gt` without a number, an invalid label value) matches nothing, as in
+kube-scheduler, where a term that cannot be parsed does not match. Such terms do arrive: the API server accepts any
+value in *preferred* node affinity, and any text as the number of `Gt` and `Lt`.
 """
 
 import re
@@ -15,7 +15,7 @@ from kscheduler.api.core import LabelSelector, LabelSelectorRequirement, NodeSel
 
 
 class Operator(Enum):
-    """What a requirement asks of the value."""
+    """The comparison of a requirement."""
 
     IN = "In"
     NOT_IN = "NotIn"
@@ -37,7 +37,7 @@ _NODE_OPERATORS = {operator.value: operator for operator in Operator if operator
 
 
 def parse_int64(text: str) -> int | None:
-    """A decimal int64 as Go's ParseInt reads it: a sign and ASCII digits, nothing else; `None` for all else."""
+    """A decimal int64 as Go's ParseInt reads it: an optional sign and ASCII digits; `None` for anything else."""
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or len(digits) > 40 or not _DIGITS.issuperset(digits):
         return None
@@ -46,18 +46,18 @@ def parse_int64(text: str) -> int | None:
 
 
 def is_label_key(text: str) -> bool:
-    """Whether a label may have this key: a name of up to 63 characters, perhaps behind a DNS subdomain and a slash."""
+    """Whether a label may have this key: a name of up to 63 characters, optionally after `DNS-subdomain/`."""
     return _LABEL_KEY.fullmatch(text) is not None
 
 
 def is_label_value(text: str) -> bool:
-    """Whether a label may have this value: nothing, or at most 63 letters, digits, `-`, `_`, `.`, those not outside."""
+    """Whether a label may have this value: empty, or at most 63 letters, digits and, not at the ends, `-`, `_`, `.`."""
     return _LABEL_VALUE.fullmatch(text) is not None
 
 
 @dataclass(frozen=True, slots=True)
 class Requirement:
-    """`key operator values`, with `bound` as the number of Gt and Lt."""
+    """`key operator values`, with the number of Gt and Lt in `bound`."""
 
     key: str
     operator: Operator
@@ -93,7 +93,7 @@ class Requirement:
 
 @dataclass(frozen=True, slots=True)
 class Selector:
-    """Requirements that hold together. With none it matches everything; `nothing` matches nothing."""
+    """Requirements that must all hold. Without requirements it matches everything; with `nothing` set, nothing."""
 
     requirements: tuple[Requirement, ...] = ()
     nothing: bool = False
@@ -102,14 +102,14 @@ class Selector:
         """Whether the labels satisfy all requirements."""
         if self.nothing:
             return False
-        for requirement in self.requirements:  # noqa: SIM110  a generator costs as much again as the one or two there are
+        for requirement in self.requirements:  # noqa: SIM110  a generator costs as much as the one or two requirements
             if not requirement.matches(labels):
                 return False
         return True
 
     @property
     def is_empty(self) -> bool:
-        """Whether it has no requirement (and so matches everything, unless it is `NOTHING`)."""
+        """Whether there are no requirements (so that it matches everything, unless it is `NOTHING`)."""
         return not self.requirements
 
 
@@ -119,7 +119,7 @@ EVERYTHING = Selector()
 
 @dataclass(frozen=True, slots=True)
 class NodeTerm:
-    """One parsed node selector term: requirements on labels and on `metadata.name`."""
+    """A parsed node selector term: requirements on labels and on `metadata.name`."""
 
     labels: tuple[Requirement, ...] = ()
     fields: tuple[Requirement, ...] = ()
@@ -129,15 +129,17 @@ class NodeTerm:
         """Whether a node with these labels and this name satisfies the term."""
         if self.nothing:
             return False
-        return all(one.matches(labels) for one in self.labels) and all(one.matches_value(name) for one in self.fields)
+        return all(requirement.matches(labels) for requirement in self.labels) and all(
+            requirement.matches_value(name) for requirement in self.fields
+        )
 
 
 def parse_label_selector(selector: LabelSelector | None) -> Selector:
-    """A label selector; `None` selects nothing, an empty one everything, an unparsable one nothing."""
+    """Parse a label selector; `None` selects nothing, an empty selector everything, an invalid selector nothing."""
     if selector is None:
         return NOTHING
     requirements = [
-        Requirement(key, _spelled(Operator.IN, key, (value,)), frozenset((value,)))
+        Requirement(key, _never_unless_valid(Operator.IN, key, (value,)), frozenset((value,)))
         for key, value in selector.match_labels.items()
     ]
     requirements.extend(_label_requirement(expression) for expression in selector.match_expressions)
@@ -147,22 +149,24 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
 
 
 def parse_node_selector_map(node_selector: Mapping[str, str]) -> NodeTerm:
-    """`spec.nodeSelector`: every label must have exactly this value, were it one that no label can have."""
+    """Parse `spec.nodeSelector`: every label must have exactly this value, even a value that no label can have."""
     requirements = (Requirement(key, Operator.IN, frozenset((value,))) for key, value in node_selector.items())
     return NodeTerm(tuple(sorted(requirements, key=_order)))
 
 
 def parse_node_term(term: NodeSelectorTerm) -> NodeTerm:
-    """A node selector term; empty or unparsable ones match nothing."""
+    """Parse a node selector term; an empty or invalid term matches nothing."""
     labels = tuple(_node_requirement(expression) for expression in term.match_expressions)
     fields = tuple(_field_requirement(expression) for expression in term.match_fields)
-    nothing = not (labels or fields) or any(one.operator is Operator.NEVER for one in (*labels, *fields))
+    nothing = not (labels or fields) or any(part.operator is Operator.NEVER for part in (*labels, *fields))
     return NodeTerm(labels, fields, nothing)
 
 
 def _label_requirement(expression: LabelSelectorRequirement) -> Requirement:
     operator = _LABEL_OPERATORS.get(expression.operator, Operator.NEVER)
-    operator = _spelled(_counted(operator, expression.values), expression.key, expression.values)
+    operator = _never_unless_valid(
+        _never_unless_count_fits(operator, expression.values), expression.key, expression.values
+    )
     return Requirement(expression.key, operator, frozenset(expression.values))
 
 
@@ -174,27 +178,27 @@ def _node_requirement(expression: NodeSelectorRequirement) -> Requirement:
         bound = parse_int64(expression.values[0]) if len(expression.values) == 1 else None
         operator = Operator.NEVER if bound is None else operator
     else:
-        operator = _counted(operator, expression.values)
-    operator = _spelled(operator, expression.key, expression.values)
+        operator = _never_unless_count_fits(operator, expression.values)
+    operator = _never_unless_valid(operator, expression.key, expression.values)
     return Requirement(expression.key, operator, frozenset(expression.values), bound or 0)
 
 
 def _field_requirement(expression: NodeSelectorRequirement) -> Requirement:
     operator = _NODE_OPERATORS.get(expression.operator, Operator.NEVER)
-    known = expression.key == "metadata.name" and operator in (Operator.IN, Operator.NOT_IN)
-    if not known or len(expression.values) != 1:
+    is_supported = expression.key == "metadata.name" and operator in (Operator.IN, Operator.NOT_IN)
+    if not is_supported or len(expression.values) != 1:
         operator = Operator.NEVER
     return Requirement(expression.key, operator, frozenset(expression.values))
 
 
-def _counted(operator: Operator, values: tuple[str, ...]) -> Operator:
-    """In and NotIn need values, Exists and DoesNotExist must have none."""
+def _never_unless_count_fits(operator: Operator, values: tuple[str, ...]) -> Operator:
+    """`operator`, or NEVER unless In and NotIn have values and Exists and DoesNotExist have none."""
     needs_values = operator in (Operator.IN, Operator.NOT_IN)
     return operator if needs_values == bool(values) else Operator.NEVER
 
 
-def _spelled(operator: Operator, key: str, values: Iterable[str]) -> Operator:
-    """Key and values must be such as labels can have (`labels.NewRequirement` of apimachinery)."""
+def _never_unless_valid(operator: Operator, key: str, values: Iterable[str]) -> Operator:
+    """`operator`, or NEVER unless key and values are valid for labels (`labels.NewRequirement` of apimachinery)."""
     return operator if is_label_key(key) and all(map(is_label_value, values)) else Operator.NEVER
 
 

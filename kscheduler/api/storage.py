@@ -1,7 +1,7 @@
-"""Volumes, claims and what the storage drivers say, with the fields that a scheduler reads.
+"""Volumes, claims and the objects of storage drivers, with the fields that a scheduler reads.
 
-Of a volume's source only what identifies the disk is kept: which driver attaches it, under which name. In-tree sources
-that were replaced by CSI drivers are read because volumes made long ago still carry them (`framework.csi_migration`).
+A volume's source keeps only what identifies the disk: the driver that attaches it, and its name there. In-tree sources
+that were replaced by CSI drivers are read because old volumes still have them (`framework.csi_migration`).
 """
 
 from collections.abc import Iterable
@@ -21,18 +21,18 @@ from kscheduler.api.meta import KubeObject, Value
 from kscheduler.api.quantity import Quantity
 
 BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-"""On a claim: it is bound, and the volume knows it. The value does not matter."""
+"""On a claim: it is bound, and so is its volume. The value does not matter."""
 BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 """On a volume: a controller chose the claim, not a user."""
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
-"""On a claim: make the volume for this node. A provisioner that cannot takes it off again."""
+"""On a claim: create the volume for this node. A provisioner that cannot removes the annotation."""
 BETA_STORAGE_CLASS = "volume.beta.kubernetes.io/storage-class"
 """On claims and volumes: the class, before there was a field for it. It wins over the field."""
 DEFAULT_MARKS = (
     "storageclass.kubernetes.io/is-default-class",
     "storageclass.beta.kubernetes.io/is-default-class",
 )
-"""On a class, each with the value `true`: it is the default one."""
+"""On a class, with the value `true`: it is the default class."""
 MIGRATED_PLUGINS = "storage.alpha.kubernetes.io/migrated-plugins"
 """On a CSINode: the in-tree plugins whose volumes a CSI driver attaches there, separated by commas."""
 
@@ -62,13 +62,13 @@ class CSIPersistentVolumeSource(Value, frozen=True):
 
 
 class VolumeNodeAffinity(Value, frozen=True):
-    """From which nodes a volume can be reached; without `required`, from all."""
+    """The nodes from which a volume can be reached; without `required`, all nodes."""
 
     required: NodeSelector | None = None
 
 
 class PersistentVolumeSpec(Value, frozen=True):
-    """What a volume is."""
+    """The specification of a volume."""
 
     capacity: ResourceList = {}
     access_modes: tuple[str, ...] = ()
@@ -86,7 +86,7 @@ class PersistentVolumeSpec(Value, frozen=True):
 
 
 class PersistentVolumeStatus(Value, frozen=True):
-    """What became of a volume."""
+    """The status of a volume."""
 
     phase: str = ""
 
@@ -104,7 +104,7 @@ class PersistentVolume(KubeObject):
 
 
 class PersistentVolumeClaimSpec(Value, frozen=True):
-    """What a claim asks for."""
+    """The specification of a claim."""
 
     access_modes: tuple[str, ...] = ()
     selector: LabelSelector | None = None
@@ -116,7 +116,7 @@ class PersistentVolumeClaimSpec(Value, frozen=True):
 
 
 class PersistentVolumeClaimStatus(Value, frozen=True):
-    """What became of a claim."""
+    """The status of a claim."""
 
     phase: str = ""
 
@@ -134,7 +134,7 @@ class PersistentVolumeClaim(KubeObject):
 
     @property
     def is_fully_bound(self) -> bool:
-        """Whether claim and volume have found each other for good."""
+        """Whether claim and volume are bound to each other for good."""
         return bool(self.spec.volume_name) and BIND_COMPLETED in self.metadata.annotations
 
 
@@ -146,13 +146,13 @@ class TopologySelectorLabelRequirement(Value, frozen=True):
 
 
 class TopologySelectorTerm(Value, frozen=True):
-    """Requirements that hold together; an empty term matches nothing."""
+    """Requirements that must all hold; an empty term matches nothing."""
 
     match_label_expressions: tuple[TopologySelectorLabelRequirement, ...] = ()
 
 
 class StorageClass(KubeObject):
-    """How volumes of a class are made, and when."""
+    """How and when volumes of a class are created."""
 
     provisioner: str = ""
     volume_binding_mode: str | None = None
@@ -160,16 +160,22 @@ class StorageClass(KubeObject):
 
 
 def default_class(classes: Iterable[StorageClass]) -> StorageClass | None:
-    """The class for claims that name none: of those marked as default the newest, of equally old ones the first by
-    name. As upstream's GetDefaultClass, which both the API server's admission and the volume binder ask.
+    """The class for claims without one: the newest class marked as default, of equally old ones the first by name.
+
+    As upstream's GetDefaultClass, which the API server's admission and the volume binder call.
     """
-    marked = [one for one in classes if any(one.metadata.annotations.get(mark) == "true" for mark in DEFAULT_MARKS)]
-    by_name = sorted(marked, key=lambda one: one.metadata.name)
-    return max(by_name, key=lambda one: one.metadata.creation_timestamp or "", default=None)  # the first of equals
+    marked = [
+        candidate
+        for candidate in classes
+        if any(candidate.metadata.annotations.get(mark) == "true" for mark in DEFAULT_MARKS)
+    ]
+    by_name = sorted(marked, key=lambda candidate: candidate.metadata.name)
+    # `max` returns the first of equals.
+    return max(by_name, key=lambda candidate: candidate.metadata.creation_timestamp or "", default=None)
 
 
 class VolumeNodeResources(Value, frozen=True):
-    """How many volumes of a driver a node takes; `None` is no limit."""
+    """How many volumes of a driver a node can attach; `None` is no limit."""
 
     count: int | None = None
 
@@ -188,22 +194,22 @@ class CSINodeSpec(Value, frozen=True):
 
 
 class CSINode(KubeObject):
-    """What the kubelet says of a node's CSI drivers; named after the node."""
+    """The kubelet's report of a node's CSI drivers; named after the node."""
 
     spec: CSINodeSpec = CSINodeSpec()
 
     @property
     def migrated_plugins(self) -> frozenset[str]:
-        """In-tree plugins that are served by their CSI driver here."""
+        """In-tree plugins whose volumes a CSI driver attaches on this node."""
         listed = self.metadata.annotations.get(MIGRATED_PLUGINS, "")
         return frozenset(listed.split(",")) if listed else frozenset()
 
 
 class CSIDriverSpec(Value, frozen=True):
-    """What a driver wants of the scheduler."""
+    """A driver's settings for the scheduler."""
 
     storage_capacity: bool | None = None
-    """Whether it tells how much room it has left."""
+    """Whether it reports its free capacity."""
 
 
 class CSIDriver(KubeObject):
@@ -213,7 +219,7 @@ class CSIDriver(KubeObject):
 
 
 class CSIStorageCapacity(KubeObject):
-    """How much room a driver has left for a class in a part of the cluster."""
+    """A driver's free capacity for a class in a part of the cluster."""
 
     node_topology: LabelSelector | None = None
     """The nodes that can reach it; `None` is none."""
@@ -223,18 +229,18 @@ class CSIStorageCapacity(KubeObject):
 
     @property
     def limit(self) -> Quantity | None:
-        """The largest volume that can be made; `None` where nobody knows."""
+        """The largest volume that can be created; `None` if unknown."""
         return self.capacity if self.maximum_volume_size is None else self.maximum_volume_size
 
 
 class VolumeAttachmentSource(Value, frozen=True):
-    """What is attached."""
+    """The volume that is attached."""
 
     persistent_volume_name: str | None = None
 
 
 class VolumeAttachmentSpec(Value, frozen=True):
-    """Who attaches what where."""
+    """The attacher, the node and the volume of an attachment."""
 
     attacher: str = ""
     node_name: str = ""
@@ -242,6 +248,6 @@ class VolumeAttachmentSpec(Value, frozen=True):
 
 
 class VolumeAttachment(KubeObject):
-    """A volume that is attached to a node, or is meant to be."""
+    """A volume that is attached to a node, or is being attached."""
 
     spec: VolumeAttachmentSpec = VolumeAttachmentSpec()

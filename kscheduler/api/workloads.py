@@ -1,4 +1,4 @@
-"""What groups pods: services and the controllers that own pods, with their selectors and nothing else."""
+"""Services and the controllers that own pods, with their selectors only."""
 
 import msgspec
 
@@ -7,10 +7,10 @@ from kscheduler.api.meta import KubeObject, Value
 
 
 class ServiceSpec(Value, frozen=True):
-    """Which pods a service sends traffic to."""
+    """The pods that a service sends traffic to."""
 
     selector: dict[str, str] = {}
-    """Labels that all must match; none selects no pod."""
+    """Labels that must all match; an empty selector selects no pod."""
 
 
 class Service(KubeObject):
@@ -20,7 +20,7 @@ class Service(KubeObject):
 
 
 class ReplicationControllerSpec(Value, frozen=True):
-    """Which pods a replication controller counts as its own."""
+    """The pods that a replication controller manages."""
 
     selector: dict[str, str] = {}
 
@@ -32,7 +32,7 @@ class ReplicationController(KubeObject):
 
 
 class SetSpec(Value, frozen=True):
-    """Which pods a ReplicaSet or StatefulSet counts as its own."""
+    """The pods that a ReplicaSet or StatefulSet manages."""
 
     selector: LabelSelector | None = None
 

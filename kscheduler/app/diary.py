@@ -21,7 +21,7 @@ from kscheduler.aio.clock import Clock
 from kscheduler.app.parts import Parts
 from kscheduler.client.errors import ClientError
 from kscheduler.client.rest import APIClient
-from kscheduler.logs import get_logger, tell_of_suppressed
+from kscheduler.logs import get_logger, report_suppressed
 from kscheduler.scheduling.observations import AttemptResult, Observations
 
 _log = get_logger("kscheduler")
@@ -146,10 +146,10 @@ class Diary:
 
     def _flush(self) -> None:
         self._parts.pod_log.flush()
-        tell_of_suppressed(_tell_of_suppressed)
+        report_suppressed(_log_suppressed)
 
 
-def _tell_of_suppressed(logger: str, message: str, lines: int) -> None:
+def _log_suppressed(logger: str, message: str, lines: int) -> None:
     _log.info("lines_suppressed", of=message, of_logger=logger, lines=lines)
 
 

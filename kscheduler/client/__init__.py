@@ -1,9 +1,8 @@
-"""The API server, seen from here: connection, REST verbs, watch decoding, pod writes and Events.
+"""The API server's client: connection, REST verbs, watch decoding, pod writes and Events.
 
 The problem: the generated client costs a hundred times what decoding costs, never times out and retries without end.
-The idea: kubernetes_asyncio finds the server and the credentials, and everything after that is ours: HTTP/1.1 for
-requests and aiohttp for watches, msgspec for the objects, client-go's manners for retries, and errors that say what the
-caller may conclude.
+The idea: kubernetes_asyncio finds the server and the credentials; the rest is our own: HTTP/1.1 for requests, aiohttp
+for watches, msgspec for objects, client-go's rules for retries, and errors that say what the caller may conclude.
 Nothing here knows scheduling.
 """
 

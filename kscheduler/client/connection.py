@@ -1,8 +1,8 @@
-"""Where the API server is and how to prove who we are.
+"""Where the API server is, and the credentials to use.
 
 kubernetes_asyncio loads the configuration (kubeconfig, in-cluster, exec plugins, OIDC, TLS); its API client, models and
-watch are not used. What comes out is a `Connection`: a URL, credentials that renew themselves, and TLS contexts that
-follow their files. Its description never holds a secret.
+watch are not used. The result is a `Connection`: a URL, credentials that renew themselves, and TLS contexts that
+follow their files. Its description never contains a secret.
 """
 
 import asyncio
@@ -23,8 +23,8 @@ from kscheduler.client.credentials import (
     SayPluginIsSlow,
     SlowPlugin,
     TokenFile,
+    ignore_slow_plugin,
     load_with,
-    nobody_is_told,
     reason_of,
     tls_files_of,
 )
@@ -47,7 +47,7 @@ class Connection:
         contexts: TLSContexts | None = None,
         proxy: str | None = None,
     ) -> None:
-        """`contexts` None means plain http. The description is for logs."""
+        """`contexts` is `None` for plain http. The description is for logs."""
         self.base_url = base_url.rstrip("/")
         self.description = description
         self.proxy = proxy
@@ -69,8 +69,8 @@ class Connection:
         return self._headers
 
     async def refresh(self, rejected: Mapping[str, str]) -> bool:
-        """The server answered 401 to these headers: get new ones; whether they differ, so that a retry makes sense."""
-        async with self._renewing:  # of many refused requests only the first one renews
+        """Get new headers after a 401 to `rejected`; whether they differ, so that a retry makes sense."""
+        async with self._renewing:  # of many refused requests only the first renews
             if await self.headers() is rejected:
                 await self._credentials.renew()
             return await self.headers() is not rejected
@@ -86,12 +86,12 @@ class Connection:
 
 
 def host_of(url: str) -> str:
-    """Host and port of a server's URL, for people and as a label: never a user's password."""
+    """Host and port of a server's URL, for messages and labels; without user and password."""
     return (urlsplit(url).netloc or url).rpartition("@")[2]
 
 
 def plain_connection(url: str) -> Connection:
-    """A server that asks for no credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
+    """A server without credentials, such as `kubectl proxy` on http://127.0.0.1:8001."""
     check_server_url(url, "--master")
     contexts = TLSContexts(TLSFiles()) if url.startswith("https:") else None
     return Connection(url, url, FixedCredentials(), contexts)
@@ -105,12 +105,12 @@ async def load_connection(
     allow_exec: bool = True,
     environ: Mapping[str, str] = os.environ,
     clock: Clock = REAL_CLOCK,
-    say_slow: SayPluginIsSlow = nobody_is_told,
+    say_slow: SayPluginIsSlow = ignore_slow_plugin,
 ) -> Connection:
-    """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, the pod's service account.
+    """Find the API server as kubectl does: arguments, $KUBECONFIG, ~/.kube/config, then the pod's service account.
 
     `master` alone is a server without credentials; with `kubeconfig` it replaces the server's URL. `context` names an
-    entry of the kubeconfig in place of its current-context. `say_slow` is told of an exec plugin that takes long.
+    entry of the kubeconfig to use instead of its current-context. `say_slow` is called when an exec plugin takes long.
     Raises `ConfigurationError`: one line that names the file and the field.
     """
     if master and not kubeconfig:
@@ -141,14 +141,14 @@ def current_namespace(
     paths = [] if master and not kubeconfig else _kubeconfig_paths(kubeconfig, environ)
     if paths:
         return read_kubeconfig(paths, context).namespace
-    own = Path(_ACCOUNT) / "namespace"
-    if not master and "KUBERNETES_SERVICE_HOST" in environ and own.exists():
-        return own.read_text(encoding="utf-8").strip() or "default"
+    account_namespace = Path(_ACCOUNT) / "namespace"
+    if not master and "KUBERNETES_SERVICE_HOST" in environ and account_namespace.exists():
+        return account_namespace.read_text(encoding="utf-8").strip() or "default"
     return "default"
 
 
 def _kubeconfig_paths(kubeconfig: str, environ: Mapping[str, str]) -> list[str]:
-    """An argument must exist. Of several files in $KUBECONFIG kubectl passes over missing ones, not over all."""
+    """A file given as argument must exist. Missing files of $KUBECONFIG are skipped as in kubectl, unless all are."""
     if kubeconfig:
         return [kubeconfig]
     named = [path for path in environ.get("KUBECONFIG", "").split(os.pathsep) if path]
@@ -164,7 +164,7 @@ async def _from_kubeconfig(
     where = f"kubeconfig {':'.join(config.files)}: context {config.context}"
     _refuse_what_is_not_supported(config, where, allow_exec=allow_exec)
     plugin = SlowPlugin(_command_of(config), say_slow)
-    with plugin.watched():
+    with plugin.timed():
         loader, configuration = await _load(config, where)
     url = master or config.server
     if master:
@@ -179,7 +179,7 @@ async def _from_kubeconfig(
 
 
 def _places(config: KubeConfig) -> TLSPlaces:
-    """Which fields trust and identity come from. Inline data wins over a file, as in kubectl."""
+    """The fields that hold authority and client certificate. Inline data wins over a file, as in kubectl."""
     return TLSPlaces(
         _place(config.cluster, config.cluster_place, "certificate-authority"),
         f"{config.user_place}.exec: the certificate that the plugin returned"
@@ -208,7 +208,7 @@ async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
         from kubernetes_asyncio.config import ConfigException
         from kubernetes_asyncio.config.kube_config import KubeConfigLoader
 
-    # The library logs each error before it raises it; ours is the one line that shall be seen.
+    # The library logs each error before it raises it; only our own line should be seen.
     logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
     configuration = Configuration()
     try:
@@ -226,7 +226,7 @@ def _command_of(config: KubeConfig) -> str:
 
 
 def _plugin_of(config: KubeConfig) -> str:
-    """The exec plugin's name, for errors: uvloop's "no such file" does not tell which."""
+    """The exec plugin's name, for errors: uvloop's "no such file" does not name the file."""
     command = _command_of(config)
     return f"users.exec {command}: " if command else ""
 

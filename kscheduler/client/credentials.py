@@ -1,4 +1,4 @@
-"""Who we are: the Authorization header, kept fresh.
+"""The Authorization header, kept up to date.
 
 client-go's rules: a token file is read again each minute less ten seconds of leeway, and at once when the server
 answers 401; exec plugins and OIDC run again when their credentials expire, and once on a 401.
@@ -29,7 +29,7 @@ _PLUGIN_PROBLEMS = (
     ("exec: malformed request. missing key", "there is no"),
     ("exec: process returned", "it ended with exit code"),
 )
-"""The library's words about exec plugins, and ours; what follows them stays."""
+"""The library's words about exec plugins, and our words for them; the text after them stays."""
 
 
 class Credentials(Protocol):
@@ -40,7 +40,7 @@ class Credentials(Protocol):
         ...
 
     async def renew(self) -> None:
-        """Get new ones: the server has refused the last. Raises `CredentialsError`."""
+        """Get new credentials: the server has refused the current ones. Raises `CredentialsError`."""
         ...
 
 
@@ -59,10 +59,10 @@ class FixedCredentials:
 
 
 class TokenFile:
-    """A token in a file that somebody rotates: a service account's, or kubeconfig's `tokenFile`."""
+    """A token in a file that is rotated: a service account's, or kubeconfig's `tokenFile`."""
 
     def __init__(self, path: str, clock: Clock = REAL_CLOCK) -> None:
-        """Raises `ConfigurationError` when there is no token to begin with."""
+        """Raises `ConfigurationError` if the file holds no token at the start."""
         self._path = Path(path)
         self._clock = clock
         self._read_at = clock.monotonic()
@@ -87,7 +87,7 @@ class TokenFile:
         try:
             self._read()
         except CredentialsError:
-            return  # in the middle of a rotation; the server's 401 will tell if the old one is no longer good
+            return  # in the middle of a rotation; if the old token has expired, the server answers 401
 
     def _read(self) -> None:
         try:
@@ -104,25 +104,25 @@ class TokenFile:
 
 
 SLOW_PLUGIN_SECONDS = 5.0
-"""An exec plugin that takes longer is told of: some ask a person, or wait for a network that is not there."""
+"""An exec plugin that takes longer is reported: some wait for input, or for a network that is down."""
 
 SayPluginIsSlow = Callable[[str, float], None]
-"""Told the command of an exec plugin and for how many seconds it has run by now."""
+"""Called with the command of an exec plugin and the seconds it has been running."""
 
 
-def nobody_is_told(_command: str, _seconds: float) -> None:
-    """For who has no log."""
+def ignore_slow_plugin(_command: str, _seconds: float) -> None:
+    """The default where there is no log."""
 
 
 class LoaderCredentials:
-    """What kubernetes_asyncio's loader gets for us: exec plugins, OIDC and the like."""
+    """Credentials from kubernetes_asyncio's loader: exec plugins, OIDC and the like."""
 
     def __init__(
         self, loader: Any, configuration: Any, clock: Clock = REAL_CLOCK, plugin: "SlowPlugin | None" = None
     ) -> None:
         """`loader` and `configuration` come from the library, already loaded once."""
         self._loader = loader
-        self._plugin = plugin or SlowPlugin("", nobody_is_told)
+        self._plugin = plugin or SlowPlugin("", ignore_slow_plugin)
         self._configuration = configuration
         self._clock = clock
         self._contexts: TLSContexts | None = None
@@ -130,11 +130,11 @@ class LoaderCredentials:
         self._looked_at = clock.monotonic()
 
     def give_certificates_to(self, contexts: TLSContexts) -> None:
-        """An exec plugin may return client certificates: this is who wants them."""
+        """Pass client certificates that an exec plugin returns on to `contexts`."""
         self._contexts = contexts
 
     async def authorization(self) -> str:
-        """The loader's header; it is asked again when what it has may expire."""
+        """The loader's header; the loader is called again when its credentials may have expired."""
         expires = hasattr(self._loader, "exec_plugin_expiry") or bool(self._loader.provider)
         if expires and self._clock.monotonic() - self._looked_at >= _REREAD_SECONDS:
             await self._load()
@@ -149,13 +149,13 @@ class LoaderCredentials:
     async def _load(self) -> None:
         async with self._one_at_a_time:
             self._looked_at = self._clock.monotonic()
-            with self._plugin.watched():
+            with self._plugin.timed():
                 await load_with(self._loader, self._configuration)
             if self._contexts is None:
                 return
             try:
                 self._contexts.follow(tls_files_of(self._configuration))
-            except ConfigurationError as error:  # what the plugin gave is no certificate
+            except ConfigurationError as error:  # the plugin's answer is not a certificate
                 raise CredentialsError(str(error)) from error
 
     def _header(self) -> str:
@@ -163,7 +163,7 @@ class LoaderCredentials:
 
 
 class SlowPlugin:
-    """Says when an exec plugin takes long, and again each time when that has doubled."""
+    """Reports an exec plugin that takes long, and again each time the duration has doubled."""
 
     def __init__(self, command: str, say: SayPluginIsSlow, first_seconds: float = SLOW_PLUGIN_SECONDS) -> None:
         """`command`: empty where there is no plugin."""
@@ -173,8 +173,8 @@ class SlowPlugin:
         self._timer: asyncio.TimerHandle | None = None
 
     @contextmanager
-    def watched(self) -> Iterator[None]:
-        """While the body runs the plugin."""
+    def timed(self) -> Iterator[None]:
+        """Time the plugin, which runs in the body of the `with` statement."""
         if self._command:
             self._arm(self._first, self._first)
         try:
@@ -184,9 +184,9 @@ class SlowPlugin:
                 self._timer.cancel()
 
     def _arm(self, delay: float, seconds: float) -> None:
-        self._timer = asyncio.get_running_loop().call_later(delay, self._tell, seconds)
+        self._timer = asyncio.get_running_loop().call_later(delay, self._report, seconds)
 
-    def _tell(self, seconds: float) -> None:
+    def _report(self, seconds: float) -> None:
         self._say(self._command, seconds)
         self._arm(seconds, 2 * seconds)
 
@@ -200,19 +200,21 @@ async def load_with(loader: Any, configuration: Any) -> None:
     except (ConfigException, OSError, aiohttp.ClientError, *UNREADABLE) as error:
         raise CredentialsError(reason_of(error)) from error
     scheme, _, token = str(configuration.api_key.get("BearerToken", "")).strip().partition(" ")
-    if fault := token_fault(token.strip()):  # of an exec plugin or a provider; the kubeconfig's own is checked before
+    if fault := token_fault(
+        token.strip()
+    ):  # from an exec plugin or a provider; the kubeconfig's token was checked before
         message = f"the token ({scheme}) that it returned: {fault}"
         raise CredentialsError(message)
 
 
 def reason_of(error: BaseException) -> str:
-    """One line in words; what the library raises by accident keeps its type's name, which a bug report needs."""
+    """One line of text; an error that the library raises by accident keeps its type's name, for bug reports."""
     text = " ".join(str(error).split())
     for raised, meaning in _PLUGIN_PROBLEMS:
         if raised in text:
             return meaning + text.partition(raised)[2]
     if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError) and error.strerror:
-        return error.strerror  # without the number; who reports it names the program
+        return error.strerror  # without the number; the caller names the program
     if isinstance(error, UNREADABLE):
         return f"kubernetes_asyncio cannot read it ({type(error).__name__}: {text})"
     return text or type(error).__name__

@@ -1,9 +1,9 @@
-"""What can go wrong between us and the API server, told apart by what the caller may conclude.
+"""What can go wrong between us and the API server, classified by what the caller may conclude.
 
 - `APIError`: the server answered and refused. Nothing was applied.
 - `NotSentError`: the request never reached a server. Nothing was applied; trying again is safe.
 - `UnknownOutcomeError`: a write was sent and no answer came. It may have been applied: read before trying again.
-- `NetworkError`: a read got no answer. (The two above are kinds of it.)
+- `NetworkError`: a read got no answer. (The two above are subclasses.)
 """
 
 import html
@@ -34,16 +34,16 @@ class UnknownOutcomeError(NetworkError):
 
 
 class StalledError(NetworkError):
-    """Nothing came for longer than the time allowed: the connection is half open, or the server hangs."""
+    """Nothing arrived within the time allowed: the connection is half open, or the server hangs."""
 
 
 class CredentialsError(ClientError):
-    """No credentials could be had: the token file is unreadable, the exec plugin failed."""
+    """No credentials could be obtained: the token file is unreadable, or the exec plugin failed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One of `details.causes` of a refusal."""
+    """An element of a refusal's `details.causes`."""
 
     reason: str = ""
     message: str = ""
@@ -59,7 +59,7 @@ class Status(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
     kind: str = ""
-    """`Status`; empty where the body was something else, as a proxy's page is."""
+    """`Status`; empty where the body was something else, such as a proxy's error page."""
     code: int = 0
     reason: str = ""
     message: str = ""
@@ -89,7 +89,7 @@ _TITLE = re.compile(r"<title[^>]*>([^<]*)", re.IGNORECASE)
 
 
 class APIError(ClientError):
-    """The API server refused; the message is the server's."""
+    """The API server refused the request; the message is the server's."""
 
     def __init__(
         self,
@@ -101,12 +101,12 @@ class APIError(ClientError):
     ) -> None:
         self.code = status.code
         self.is_status = bool(status.kind)
-        """Whether the API server itself says so: its refusals are Status objects."""
+        """Whether the API server itself refused: its refusals are Status objects, a proxy's are not."""
         self.reason = status.reason or _REASONS.get(status.code, "")
         self.message = status.message
         self.causes = tuple(status.details.causes) if status.details else ()
-        of_body = status.details.retry_after_seconds if status.details else None
-        self.retry_after_seconds = of_body if retry_after_seconds is None else retry_after_seconds
+        from_body = status.details.retry_after_seconds if status.details else None
+        self.retry_after_seconds = from_body if retry_after_seconds is None else retry_after_seconds
         self.method = method
         self.path = path
         where = f" ({method} {path})" if path else ""
@@ -135,8 +135,8 @@ class APIError(ClientError):
     @property
     def is_too_large_resource_version(self) -> bool:
         """504: the server has not yet seen this resourceVersion."""
-        told = any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
-        return told or "too large resource version" in self.message.lower()
+        is_named = any(cause.reason == "ResourceVersionTooLarge" for cause in self.causes)
+        return is_named or "too large resource version" in self.message.lower()
 
     @property
     def is_too_many_requests(self) -> bool:
@@ -170,7 +170,7 @@ class APIError(ClientError):
 
 
 def status_of(code: int, body: bytes) -> Status:
-    """The Status in a refusal's body; whatever else the body is becomes its message, cut to a line."""
+    """The Status in a refusal's body; any other body becomes the message of a new Status, cut to a line."""
     try:
         status = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -181,17 +181,17 @@ def status_of(code: int, body: bytes) -> Status:
 
 
 def _text_of(body: bytes) -> str:
-    """A page of a proxy becomes its title: whoever reads the line wants to know who answered, not its markup."""
+    """The body as one line. Of a proxy's HTML page only the title, which says who answered."""
     text = " ".join(body[:_LONGEST_PAGE].decode(errors="replace").split())
     if not text.startswith("<"):
         return text[:_LONGEST_TEXT] or "no message"
     title = _TITLE.search(text)
-    named = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
-    return f"an HTML page{named} in place of an answer: a proxy, or no API server"
+    title_text = f" ({html.unescape(title[1]).strip()[:_LONGEST_TEXT]})" if title else ""
+    return f"an HTML page{title_text} in place of an answer: a proxy, or no API server"
 
 
 def parse_retry_after(header: str | None) -> float | None:
-    """Seconds of a Retry-After header; Kubernetes sends whole seconds, a date counts as one second."""
+    """Seconds of a Retry-After header. Kubernetes sends whole seconds; a date counts as one second."""
     if header is None:
         return None
     return float(header) if header.isascii() and header.isdigit() else 1.0

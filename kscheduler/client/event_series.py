@@ -1,11 +1,11 @@
-"""Which Event is new, which continues a series (pure; client-go's rules for events.k8s.io/v1).
+"""Whether an Event is new or continues a series (pure; client-go's rules for events.k8s.io/v1).
 
 The first occurrence is created. The second turns the Event into a series and is patched at once. Later ones are only
 counted and patched every 30 minutes, and once more when the series has been silent for 6 minutes; then it is over.
-What makes two occurrences the same: regarding and related (by UID), type, reason, action, controller, and the note: an
-Event's note cannot be changed, so other words need another Event. (client-go compares the resourceVersion of regarding
-instead of the note; our own condition patches would end a series with each attempt.)
-Limit: at most `LARGEST` series are remembered, the least recently seen is forgotten first (its next occurrence is new).
+Two occurrences are the same if regarding and related (by UID), type, reason, action, controller and note are equal: an
+Event's note cannot be changed, so another text needs another Event. (client-go compares the resourceVersion of
+regarding instead of the note; our own condition patches would then end a series with each attempt.) Limit: at most
+`LARGEST` series are remembered, the least recently seen is dropped first (its next occurrence is new).
 """
 
 from collections import OrderedDict
@@ -36,11 +36,11 @@ class Series:
     is_recorded: bool = True
     """Whether the server has the Event; until then there is nothing to patch."""
     is_queued: bool = False
-    """Whether a patch waits to be sent: it will tell the newest count."""
+    """Whether a patch waits to be sent; it will carry the newest count."""
 
     @property
     def is_behind(self) -> bool:
-        """Whether the server does not know how often it happened."""
+        """Whether the server's count is out of date."""
         return self.count > max(self.patched_count, 1)
 
     def end(self) -> None:
@@ -50,7 +50,7 @@ class Series:
 
 
 class SeriesBook:
-    """The living series."""
+    """The series that have not ended."""
 
     def __init__(self, largest: int = LARGEST) -> None:
         self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
@@ -60,7 +60,7 @@ class SeriesBook:
         return len(self._series)
 
     def seen(self, key: SeriesKey, now: float, wall: float) -> tuple[Series | None, bool]:
-        """One more occurrence: the series it belongs to (`None`: it is new) and whether to patch it now."""
+        """Count an occurrence: its series (`None` for a new one) and whether to patch it now."""
         series = self._series.get(key)
         if series is None or now - series.last_seen > FINISH_SECONDS:
             return None, False
@@ -71,7 +71,7 @@ class SeriesBook:
         return series, due
 
     def begin(self, key: SeriesKey, series: Series) -> Series | None:
-        """A new Event, which may become a series; the one that is forgotten for it, if its last count is untold."""
+        """Add a new Event. Returns the series dropped to make room, if its last count was not sent."""
         replaced = self._series.pop(key, None)
         self._series[key] = series
         if replaced is None and len(self._series) > self._largest:
@@ -79,7 +79,7 @@ class SeriesBook:
         return replaced if replaced is not None and replaced.is_behind else None
 
     def finish(self, now: float) -> Iterator[Series]:
-        """Forget what has been silent for six minutes; yields the series whose last count the server lacks."""
+        """Drop series that have been silent for six minutes; yields those whose last count the server lacks."""
         while self._series:
             key = next(iter(self._series))
             series = self._series[key]

@@ -1,11 +1,11 @@
-"""Kubernetes Events (events.k8s.io/v1): what `kubectl describe pod` tells the user.
+"""Kubernetes Events (events.k8s.io/v1), which `kubectl describe pod` shows.
 
 The problem: a thousand pods that do not fit would send an Event per attempt, and a slow API server would make them pile
-up without bound. The idea: what repeats itself is only counted (`event_series`); `record` puts what is new into a
-bounded queue, drops and counts when it is full, and never waits or raises; a few workers send. What went well (a pod
-was bound) goes first; warnings come in floods and go at `WARNINGS_PER_SECOND`. An Event costs the API server as much as
-a Binding: while the binds need all that it can do, few Events are sent at a time, more as the queue fills.
-Limits: Events are best effort by design; what is queued when the process is killed is lost.
+up without bound. The idea: repetitions are only counted (`event_series`); `record` puts new Events into a bounded
+queue, drops and counts them when it is full, and never waits or raises; a few workers send. Normal Events (a pod was
+bound) go first; warnings come in floods and are limited to `WARNINGS_PER_SECOND`. An Event costs the API server as much
+as a Binding: while binds keep the API server busy, few Events are sent at a time, more as the queue fills.
+Limits: Events are best effort by design; queued ones are lost when the process is killed.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from typing import NamedTuple
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Backoff, Clock, TokenBucket, finishes_within
-from kscheduler.aio.services import until_told
+from kscheduler.aio.services import until_cancelled
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
@@ -37,7 +37,7 @@ WARNINGS_PER_SECOND = 100.0
 WARNINGS_AT_ONCE = 1000
 """kube-scheduler sends 50 Events of any kind a second, 100 at once."""
 WORKERS_BESIDE_BINDS = 2
-"""At least so many Events are sent at a time, however busy the binds are; one may be waiting for its next try."""
+"""Events sent at a time even while the binds are busy; two, since one may be waiting for its retry."""
 _ELLIPSIS = " ..."
 _TRIES = 12
 _FINISH_EVERY_SECONDS = 60.0
@@ -137,15 +137,15 @@ class EventRecorder:
         workers: int = 8,
         is_busy: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`reporting_instance` is `<schedulerName>-<hostname>` in kube-scheduler. `is_busy`: binds need it all."""
+        """`reporting_instance`: `<schedulerName>-<hostname>` in kube-scheduler. `is_busy`: binds use all capacity."""
         self._client = client
         self._instance = reporting_instance
         self._clock = clock
         self._queue_size = queue_size
         self._workers = workers
         self._is_busy = is_busy
-        self._first: deque[_NewEvent] = deque()
-        self._then: deque[_NewEvent | Series] = deque()
+        self._normal: deque[_NewEvent] = deque()
+        self._others: deque[_NewEvent | Series] = deque()
         self._bucket = TokenBucket(WARNINGS_PER_SECOND, WARNINGS_AT_ONCE, clock)
         self._filled = asyncio.Event()
         self._idle = asyncio.Event()
@@ -168,13 +168,13 @@ class EventRecorder:
         reporting_controller: str,
         related: ObjectReference | None = None,
     ) -> None:
-        """Take in one occurrence; never waits, never raises. Notes above 1,024 bytes are cut and end in ` ...`.
+        """Record an occurrence; never waits, never raises. Notes above 1,024 bytes are cut and end in ` ...`.
 
-        One that repeats another is counted there and takes no place in the queue.
+        A repetition is counted in its series and takes no place in the queue.
         """
         at, now = self._clock.time(), self._clock.monotonic()
-        of = _identity(regarding), _identity(related)
-        key = *of, type, reason, action, reporting_controller, hash(note)
+        identities = _identity(regarding), _identity(related)
+        key = *identities, type, reason, action, reporting_controller, hash(note)
         series, is_due = self._book.seen(key, now, at)
         if series is None:
             reference = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
@@ -183,7 +183,7 @@ class EventRecorder:
             self._put_series(series)
 
     def _begin(self, key: SeriesKey, work: _Occurrence, now: float) -> None:
-        """A new Event. Warnings leave a fifth of the queue to what went well: those come in floods."""
+        """Queue a new Event. Warnings come in floods and leave a fifth of the queue to normal Events."""
         is_normal = work.type == "Normal"
         if self._queued >= (self._queue_size if is_normal else self._queue_size * 4 // 5):
             self._dropped += 1
@@ -192,17 +192,17 @@ class EventRecorder:
         name = f"{work.regarding.name}.{self._last_nanoseconds:x}"
         series = Series(work.regarding.namespace or "default", name, 1, now, work.at, now, is_recorded=False)
         forgotten = self._book.begin(key, series)
-        (self._first if is_normal else self._then).append(_NewEvent(work, series))
+        (self._normal if is_normal else self._others).append(_NewEvent(work, series))
         self._counts.adds += 1
         self._wake()
         if forgotten is not None and forgotten.is_recorded:
             self._put_series(forgotten)
 
     def _put_series(self, series: Series) -> None:
-        """Tell the server the newest count, if there is room; otherwise the end of the series will."""
+        """Queue a patch with the newest count, if there is room; otherwise the end of the series sends it."""
         if not series.is_queued and self._queued < self._queue_size:
             series.is_queued = True
-            self._then.append(series)
+            self._others.append(series)
             self._counts.adds += 1
             self._wake()
 
@@ -212,7 +212,7 @@ class EventRecorder:
             self._filled.set()
 
     def _at_a_time(self) -> int:
-        """How many Events may be under way now."""
+        """How many Events may be in flight now."""
         if not self._is_busy():
             return self._workers
         by_fullness = self._workers * self._queued // self._queue_size
@@ -220,18 +220,18 @@ class EventRecorder:
 
     @property
     def _queued(self) -> int:
-        return len(self._first) + len(self._then)
+        return len(self._normal) + len(self._others)
 
     async def run(self) -> None:
         """Send until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._workers):
                 name = f"event worker {number}"
-                group.create_task(until_told(name, self._work()), name=name)
+                group.create_task(until_cancelled(name, self._work()), name=name)
             group.create_task(self._finish_series(), name="event series")
 
     async def flush(self, timeout_seconds: float) -> bool:
-        """Wait until everything queued has been sent, at most so long; whether it was. `run` must be running."""
+        """Wait until the queue is empty, for at most `timeout_seconds`; whether it is. `run` must be running."""
         return await finishes_within(self._idle.wait(), timeout_seconds, self._clock)
 
     def statistics(self) -> EventStatistics:
@@ -239,7 +239,7 @@ class EventRecorder:
         return EventStatistics(self._queued, self._sent, self._patched, self._dropped, self._failed, len(self._book))
 
     def work_queue(self) -> WorkQueueStatistics:
-        """The same queue, as client-go's work queues are counted."""
+        """The same queue, counted as client-go counts its work queues."""
         return self._counts.statistics(self._queued, self._clock.monotonic())
 
     async def _work(self) -> None:
@@ -252,7 +252,7 @@ class EventRecorder:
                 self._filled.set()  # the binds have eased off
             try:
                 await self._send_next()
-            except Exception:  # the worker: one Event must not end the service, and the scheduler with it
+            except Exception:  # one bad Event must not end the service, and the scheduler with it
                 self._failed += 1
                 count_caught(Boundary.EVENT_RECORDER)
                 log.exception("event was not recorded")
@@ -262,14 +262,14 @@ class EventRecorder:
                     self._idle.set()
 
     async def _send_next(self) -> None:
-        """What went well at once; the rest at its rate, and what went well meanwhile before it."""
-        if not self._first:
+        """Send a normal Event at once; otherwise wait for the warnings' rate, then send the first in line."""
+        if not self._normal:
             await self._bucket.take()
-        queue = self._first or self._then
+        queue = self._normal or self._others
         if not queue:
             return
         work = queue.popleft()
-        # Of a series the time since it was last seen: that put it into the queue.
+        # A series was queued when it was last seen.
         since = work.last_seen_at if isinstance(work, Series) else work.occurrence.at
         number = self._counts.begin(self._clock.time() - since, self._clock.monotonic())
         try:
@@ -283,7 +283,7 @@ class EventRecorder:
         series.is_recorded = await self._insist(lambda: self._post(series, body))
         if not series.is_recorded:
             series.end()
-        elif series.is_behind:  # it happened again before the server had it
+        elif series.is_behind:  # it happened again while the Event was being created
             await self._patch(series)
 
     async def _patch(self, series: Series) -> None:
@@ -296,7 +296,7 @@ class EventRecorder:
         try:
             await self._client.post(_collection(series.namespace), body)
         except APIError as error:
-            if not error.is_already_exists:  # else a try whose answer was lost has created it
+            if not error.is_already_exists:  # otherwise an earlier try, whose answer was lost, has created it
                 raise
         else:
             self._sent += 1
@@ -310,7 +310,7 @@ class EventRecorder:
         self._patched += 1
 
     async def _insist(self, send: Callable[[], Awaitable[None]]) -> bool:
-        """Try up to twelve times, as long as it can help; whether it worked. An expired Event is nobody's failure."""
+        """Try up to twelve times while a retry can help; whether it worked. An expired Event (404) is not a failure."""
         backoff = Backoff(1.0, cap_seconds=10.0, jitter=1.0, clock=self._clock)
         for left in range(_TRIES - 1, -1, -1):
             try:
@@ -328,7 +328,7 @@ class EventRecorder:
         return False
 
     def _complain(self, error: ClientError) -> None:
-        """Once a minute: what fails one Event fails all of them. An API server that is away is told elsewhere."""
+        """Warn once a minute, since the next Events will fail too. `reachability` reports an unreachable server."""
         if isinstance(error, NetworkError):
             log.debug("event was not recorded", err=error)
             return
@@ -342,20 +342,20 @@ class EventRecorder:
                 if series.is_recorded:
                     self._put_series(series)
             if self._queued:
-                self._wake()  # the binds may have eased off while those under way were waiting
+                self._wake()  # the binds may have eased off while Events in flight were waiting
 
 
 def _may_pass(error: ClientError) -> bool:
-    """Whether the same Event may be taken later."""
+    """Whether the same Event may be accepted later."""
     return not isinstance(error, APIError) or error.is_server_error or error.is_too_many_requests
 
 
-def _identity(of: Pod | ObjectReference | None) -> str:
-    if of is None:
+def _identity(obj: Pod | ObjectReference | None) -> str:
+    if obj is None:
         return ""
-    if isinstance(of, ObjectReference):
-        return of.uid or f"{of.kind}/{of.namespace}/{of.name}"
-    return of.metadata.uid or f"{PODS.name}/{of.key}"
+    if isinstance(obj, ObjectReference):
+        return obj.uid or f"{obj.kind}/{obj.namespace}/{obj.name}"
+    return obj.metadata.uid or f"{PODS.name}/{obj.key}"
 
 
 def _collection(namespace: str) -> str:
@@ -367,7 +367,7 @@ def _series_body(series: Series) -> bytes:
 
 
 def event_body(work: _Occurrence, namespace: str, name: str, instance: str) -> bytes:
-    """The Event as the API wants it."""
+    """The Event as the API expects it."""
     return _encode(
         _Event(
             api_version="events.k8s.io/v1",
@@ -387,7 +387,7 @@ def event_body(work: _Occurrence, namespace: str, name: str, instance: str) -> b
 
 
 def truncated(note: str) -> str:
-    """The note in at most 1,024 bytes of UTF-8; a longer one is cut between characters and ends in ` ...`."""
+    """The note in at most 1,024 bytes of UTF-8; a longer note is cut between characters and ends in ` ...`."""
     raw = note.encode(errors="replace")
     if len(raw) <= LONGEST_NOTE_BYTES:
         return raw.decode()
@@ -402,5 +402,5 @@ def micro_time(wall_seconds: float) -> str:
 
 @lru_cache(maxsize=16)
 def _second(seconds: int) -> str:
-    """Hundreds of Events are of the same second, and to write it costs more than the rest of an Event."""
+    """Cached: hundreds of Events share a second, and formatting it costs more than the rest of an Event."""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")

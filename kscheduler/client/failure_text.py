@@ -1,8 +1,8 @@
-"""Why there was no answer, in the words of whoever has to mend it.
+"""Why there was no answer, in words that help an operator fix it.
 
-The problem: what asyncio, OpenSSL and aiohttp say of a failed connection is for programmers: `Connect call failed
+The problem: asyncio, OpenSSL and aiohttp describe a failed connection for programmers: `Connect call failed
 ('10.0.0.1', 6443)`, `[SSL: WRONG_VERSION_NUMBER] wrong version number (_ssl.c:1006)`, `ssl:<ssl.SSLContext object at
-0x7f...>`. Here each of them becomes a few words that hold on every Python; what is not known keeps its own text.
+0x7f...>`. Here each becomes a few words that are the same on every Python; an unknown error keeps its own text.
 """
 
 import errno
@@ -27,12 +27,13 @@ _TLS_REASONS = {
 
 def failure_text(error: BaseException) -> str:
     """A few words without addresses of objects, source lines or error numbers."""
+    # Subclasses come first. aiohttp's connection errors wrap the error of the socket or of TLS: host first, then cause.
     match error:
         case aiohttp.ClientProxyConnectionError():
             return f"no connection to the proxy {error.host}:{error.port}: {failure_text(error.os_error)}"
         case aiohttp.ClientHttpProxyError():
             return f"the proxy does not let us through: it answers {error.status} {error.message}".rstrip()
-        case aiohttp.ClientConnectorError():  # the certificate's and the DNS failure are kinds of it
+        case aiohttp.ClientConnectorError():  # TLS and DNS failures are subclasses
             return f"no connection to {error.host}:{error.port}: {failure_text(error.os_error)}"
         case aiohttp.ClientConnectorCertificateError():
             return f"no connection to {error.host}:{error.port}: {failure_text(error.certificate_error)}"
@@ -58,10 +59,10 @@ def _reason(error: ssl.SSLError) -> str:
 
 
 def _system_text(number: int) -> str:
-    """The system's sentence for an error number; asyncio puts one of its own with the address in its place."""
+    """The system's text for an error number; asyncio replaces it by a text of its own with the address."""
     return os.strerror(number) if number in errno.errorcode else ""
 
 
 def _lowered(text: str | None) -> str:
-    """As the middle of a sentence: `connection refused`."""
+    """With a small first letter, for the middle of a sentence: `connection refused`."""
     return text[:1].lower() + text[1:] if text else ""

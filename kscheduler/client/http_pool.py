@@ -1,16 +1,16 @@
-"""Connections to one server that are kept open, each with one request at a time (`http1` says what goes over them).
+"""Connections to one server that are kept open, each with one request at a time (`http1` has the protocol).
 
     request --> an idle connection, the one used last --> write --> the parser fed until the answer is whole
            '--> or a new one: addresses, TCP, TLS                  '--> idle again, or closed if the server says so
 
-What a failure means is told apart by where it happened. Before a byte was written: `NotSentError`. After that, whatever
-breaks (a reset, a close between two requests that crossed ours, a cut answer, the time is up) leaves the outcome open,
-on a new connection as on one that was used before: a server that closes an idle connection cannot be told from one that
-died over our request, so nothing is sent twice here. Whoever asked knows what may be asked again.
+What a failure means depends on when it happened. Before a byte was written it is `NotSentError`. After that any failure
+(a reset, a close by the server that crossed our request, a cut answer, a timeout) leaves the outcome unknown, also on a
+reused connection: a server that closed an idle connection looks the same as one that died while handling our request.
+So nothing is sent twice here; the caller knows what may be repeated.
 
-A request that is cancelled or late takes its connection with it: the answer to come belongs to nobody.
-One timer serves all deadlines, and ends connections that were idle for longer than servers like.
-Limits: connections are not counted here. There are never more than requests at a time, and the caller bounds those.
+When a request is cancelled or times out its connection is closed: an answer that still comes would have no request.
+One timer serves all deadlines, and closes connections that have been idle for `IDLE_SECONDS`.
+Limit: the number of connections is not bounded here. It never exceeds the requests in flight, which the caller bounds.
 """
 
 import asyncio
@@ -38,10 +38,10 @@ from kscheduler.client.http1 import (
 from kscheduler.client.transport import CONNECT_SECONDS, USER_AGENT, open_socket
 
 IDLE_SECONDS: Final = 60.0
-"""kube-apiserver closes after 90 s; whoever closes first never writes into a connection that is being closed."""
+"""kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
 ADDRESSES_SECONDS: Final = 30.0
 _SECOND_ADDRESS_SECONDS: Final = 0.25
-"""RFC 8305: a first address that does not answer is not waited for alone."""
+"""RFC 8305: after this delay the second address is tried as well."""
 _CLOSE_SECONDS: Final = 1.0
 _CLOSED: Final = "the client is being closed"
 
@@ -68,25 +68,25 @@ class HTTPPool:
         self._idle: deque[_HTTPConnection] = deque()
         self._default_context: ssl.SSLContext | None = None
         self._sweep: asyncio.TimerHandle | None = None
-        self._one_less: asyncio.Event | None = None
-        """Set whenever a connection is gone, once the pool is being closed."""
+        self._connection_ended: asyncio.Event | None = None
+        """Created when the pool is being closed; set each time a connection has ended."""
 
     @staticmethod
     def can_serve(connection: Connection) -> bool:
-        """Whether nothing unusual is asked for: no proxy, no password in the URL."""
+        """Whether the pool supports this connection: no proxy, no password in the URL."""
         url = URL(connection.base_url)
         return connection.proxy is None and url.raw_user is None and url.raw_password is None and bool(url.raw_host)
 
     @property
     def connections(self) -> int:
-        """Open now, idle ones too."""
+        """The number of open connections, idle ones included."""
         return len(self._open)
 
     async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
-        """Send, and wait for the answer, whatever its status. `identity`: the headers that authenticate.
+        """Send and return the answer, whatever its status. `identity`: the headers that authenticate.
 
-        Raises `NotSentError` and `CredentialsError` where certainly nothing was sent; `OSError`, `TimeoutError` and
-        `MalformedResponseError` where something may have been.
+        Raises `NotSentError` and `CredentialsError` if nothing was sent for certain; `OSError`, `TimeoutError` and
+        `MalformedResponseError` if the request may have been sent.
         """
         data = self._bytes_of(request, identity)
         deadline = asyncio.get_running_loop().time() + timeout_seconds
@@ -98,8 +98,8 @@ class HTTPPool:
         return await connection.exchange(data, deadline)
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
-        self._one_less = asyncio.Event()
+        """Close all connections; requests in flight fail."""
+        self._connection_ended = asyncio.Event()
         if self._sweep is not None:
             self._sweep.cancel()
         for connection in tuple(self._open):
@@ -107,9 +107,9 @@ class HTTPPool:
         try:
             async with asyncio.timeout(_CLOSE_SECONDS):
                 while self._open:
-                    self._one_less.clear()
-                    await self._one_less.wait()
-        except TimeoutError:  # who does not say good-bye is left standing
+                    self._connection_ended.clear()
+                    await self._connection_ended.wait()
+        except TimeoutError:  # a server that does not answer the TLS shutdown
             for connection in tuple(self._open):
                 connection.abort()
 
@@ -136,7 +136,7 @@ class HTTPPool:
     # --- connections ------------------------------------------------------------------------------------------------
 
     def _take(self, context: ssl.SSLContext | None) -> "_HTTPConnection | None":
-        """The idle connection used last; those made with other certificates go."""
+        """The idle connection that was used last; connections made with older certificates are closed."""
         while self._idle:
             connection = self._idle.pop()
             if connection.is_usable and connection.context is context:
@@ -148,19 +148,19 @@ class HTTPPool:
         seconds = min(CONNECT_SECONDS, timeout_seconds)
         try:
             async with asyncio.timeout(seconds):
-                return await self._open_one(context)
+                return await self._open_connection(context)
         except TimeoutError as error:
             message = f"no connection to {self._host_field} within {seconds:g} s"
-            raise NotSentError(message) from error  # which tells `outage_cause` that it was a timeout
+            raise NotSentError(message) from error  # `outage_cause` sees from the cause that it was a timeout
         except (
             OSError,
             ValueError,
             RuntimeError,
-        ) as error:  # a host that is none is a ValueError; uvloop raises the last
+        ) as error:  # a malformed host is a ValueError; RuntimeError is uvloop's
             message = f"no connection to {self._host_field}: {failure_text(error)}"
             raise NotSentError(message) from error
 
-    async def _open_one(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
+    async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
         opened = await aiohappyeyeballs.start_connection(
             await self._resolver.addresses(),
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
@@ -175,9 +175,9 @@ class HTTPPool:
             await asyncio.get_running_loop().create_connection(lambda: connection, sock=opened, **tls)
         except BaseException:
             connection.abort()
-            self.lost(connection)  # uvloop does not tell one that is cancelled right after it was made
+            self.lost(connection)  # uvloop does not call `connection_lost` if cancelled right after connecting
             raise
-        if self._one_less is not None:
+        if self._connection_ended is not None:
             connection.abort()
             raise ConnectionAbortedError(_CLOSED)
         return connection
@@ -192,24 +192,24 @@ class HTTPPool:
         self._sweep_by(connection.ends_at)
 
     def lost(self, connection: "_HTTPConnection") -> None:
-        """A connection is gone."""
+        """A connection has ended."""
         self._open.discard(connection)
         if connection in self._idle:
             self._idle.remove(connection)
-        if self._one_less is not None:
-            self._one_less.set()
+        if self._connection_ended is not None:
+            self._connection_ended.set()
 
     # --- time -------------------------------------------------------------------------------------------------------
 
     def _sweep_by(self, moment: float) -> None:
-        """Look at all connections then, or before."""
+        """Check all connections at `moment` or earlier."""
         if self._sweep is not None:
             if self._sweep.when() <= moment:
                 return
             self._sweep.cancel()
-        self._sweep = asyncio.get_running_loop().call_at(moment, self._look)
+        self._sweep = asyncio.get_running_loop().call_at(moment, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._sweep = None
         now = asyncio.get_running_loop().time()
         for connection in tuple(self._open):
@@ -221,7 +221,7 @@ class HTTPPool:
 
 
 class _Resolver:
-    """A host's addresses, asked for again each half minute; the first one takes turns."""
+    """A host's addresses, resolved again every half minute; the first address rotates."""
 
     def __init__(self, host: str, port: int) -> None:
         self._host = host
@@ -246,11 +246,11 @@ class _HTTPConnection(asyncio.Protocol):
 
     def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
         self.context = context
-        """What TLS was made with."""
+        """The TLS context that the connection was made with."""
         self.ends_at = 0.0
-        """When it has been idle, or the request under way has taken, for too long; seconds of the loop's clock."""
+        """When the idle time or the request's time is used up; seconds of the loop's clock."""
         self._is_open = False
-        """Connected, and nobody, at either end, has begun to close it."""
+        """Connected, and neither end has begun to close."""
         self._pool = pool
         self._loop = asyncio.get_running_loop()
         self._parser = ResponseParser()
@@ -259,7 +259,7 @@ class _HTTPConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether a request may be sent. (A transport that broke knows it before `connection_lost` is called.)"""
+        """Whether a request may be sent. (A broken transport is closing before it calls `connection_lost`.)"""
         return self._is_open and self._transport is not None and not self._transport.is_closing()
 
     async def exchange(self, data: bytes, deadline: float) -> Response:
@@ -281,7 +281,7 @@ class _HTTPConnection(asyncio.Protocol):
                 self.abort()
 
     def close(self, error: Exception | None = None) -> None:
-        """Close: at once if a request is under way, which fails with this error; in good order if not."""
+        """Close: at once if a request is in flight, which fails with `error`; otherwise orderly."""
         if self._answer is not None:
             self._fail(error or ConnectionAbortedError("the connection was closed"))
             return
@@ -290,7 +290,7 @@ class _HTTPConnection(asyncio.Protocol):
             self._transport.close()
 
     def abort(self) -> None:
-        """Cut it."""
+        """Cut the connection."""
         self._is_open = False
         if self._transport is not None:
             self._transport.abort()
@@ -315,14 +315,14 @@ class _HTTPConnection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Connected, TLS included."""
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is one in all but its type
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has the same methods
         self._is_open = True
         self.ends_at = self._loop.time() + self._pool.idle_seconds
         self._pool.made(self)
 
     def data_received(self, data: bytes) -> None:
         """Bytes of the answer."""
-        if self._answer is None:  # nobody asked; a server that gives up an idle connection may say so first
+        if self._answer is None:  # not an answer; a server may send a 408 before it closes an idle connection
             self.abort()
             return
         try:
@@ -334,17 +334,18 @@ class _HTTPConnection(asyncio.Protocol):
             self._done(response)
 
     def eof_received(self) -> None:
-        """The server will say no more, which may be how the answer ends; the transport closes itself."""
+        """The server has finished sending, which may end the answer; the transport closes itself."""
         self._is_open = False
         self._ended()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """It is gone."""
+        """The connection has ended."""
         self._is_open = False
         self._transport = None
         if exc is not None:
-            is_told = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)  # that is for deadlines alone
-            self._fail(exc if is_told else ConnectionResetError(str(exc)))
+            # A TimeoutError would look like a deadline of ours.
+            is_kept = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)
+            self._fail(exc if is_kept else ConnectionResetError(str(exc)))
         self._ended()
         self._pool.lost(self)
 

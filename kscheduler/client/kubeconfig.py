@@ -1,7 +1,7 @@
-"""kubeconfig files, read and merged as kubectl does, checked before anything believes them.
+"""kubeconfig files, read and merged as kubectl does, and checked before use.
 
-The problem: a broken kubeconfig comes out of client libraries as an AssertionError or a TypeError. The idea: every
-error is one line that names file and field. Several files merge as in kubectl: the first to name a cluster, user,
+The problem: client libraries report a broken kubeconfig as an AssertionError or a TypeError. The idea: every error is
+one line that names file and field. Several files merge as in kubectl: the first to name a cluster, user,
 context or current-context wins, and relative paths are relative to the file that holds them.
 The result is a plain dict with absolute paths that kubernetes_asyncio turns into credentials.
 """
@@ -34,7 +34,7 @@ _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 @dataclass(frozen=True, slots=True)
 class KubeConfig:
-    """The merged files, and what their current context selects."""
+    """The merged files, and the cluster and user of the current context."""
 
     tree: dict[str, Any]
     context: str
@@ -42,9 +42,9 @@ class KubeConfig:
     user: dict[str, Any]
     files: tuple[str, ...]
     cluster_place: str = ""
-    """Where the cluster stands, for messages: `kubeconfig FILE: clusters[0].cluster`."""
+    """The cluster's place in its file, for messages: `kubeconfig FILE: clusters[0].cluster`."""
     user_place: str = ""
-    """Where the user stands; empty for a context without one."""
+    """The user's place in its file; empty for a context without a user."""
 
     @property
     def server(self) -> str:
@@ -79,7 +79,7 @@ def _read(path: str) -> dict[str, Any]:
         message = f"kubeconfig {path}: {error.strerror or error}"
         raise ConfigurationError(message) from None
     if len(body) > _LARGEST_FILE:
-        message = f"kubeconfig {path}: larger than {_LARGEST_FILE} bytes, this is no kubeconfig"
+        message = f"kubeconfig {path}: larger than {_LARGEST_FILE} bytes, this is not a kubeconfig"
         raise ConfigurationError(message)
     return _parse(path, body)
 
@@ -144,7 +144,7 @@ def _entry(entry: Any, singular: str, where: str) -> tuple[str, dict[str, Any]]:
 
 
 def _absolute(value: dict[str, Any], base: Path, where: str) -> dict[str, Any]:
-    """The entry with the paths of its files absolute, and its inline data known to be base64."""
+    """The entry with absolute paths; raises `ConfigurationError` if its inline data is not base64."""
     value = {key: child for key, child in value.items() if child is not None}
     for field in (*_CLUSTER_FILES, *_USER_FILES):
         if value.get(field, "") != "":
@@ -169,7 +169,7 @@ def _check_base64(value: Any, where: str) -> None:
 def _select(
     tree: dict[str, Any], files: tuple[str, ...], origins: dict[tuple[str, str], str], *, chosen: bool
 ) -> KubeConfig:
-    """What the context names. `chosen`: it came from an argument, not from the files."""
+    """The cluster and user of the current context. `chosen`: the context came from an argument, not from the files."""
     named = f"kubeconfig {':'.join(files)}"
     current = tree.get("current-context")
     if not current:
@@ -205,7 +205,7 @@ def _find(tree: dict[str, Any], plural: str, name: Any, where: str) -> dict[str,
 
 
 def _check_cluster(cluster: dict[str, Any], where: str) -> None:
-    """What the library would stumble over, or take for something else than was meant."""
+    """Check settings that the library would fail on or misread."""
     skips = cluster.get("insecure-skip-tls-verify", False)
     if not isinstance(skips, bool):
         message = f"{where}.insecure-skip-tls-verify: expected true or false, found {_kind(skips)}"
@@ -226,7 +226,7 @@ def _check_proxy(url: str, where: str) -> None:
 
 
 def _check_user(user: dict[str, Any], where: str) -> None:
-    """Each way to prove who we are has the parts that it needs."""
+    """Check that each kind of credentials is complete."""
     for field in _TEXTS:
         if user.get(field, "") != "":
             _check_secret(field, _string(user[field], f"{where}.{field}"), f"{where}.{field}")
@@ -241,7 +241,7 @@ def _check_user(user: dict[str, Any], where: str) -> None:
 
 
 def _check_secret(field: str, value: str, where: str) -> None:
-    """What a request's header can carry; the message never shows the value. A password travels encoded."""
+    """Check that a header can carry the value, which messages never show. (A password is sent base64-encoded.)"""
     fault = token_fault(value.strip()) if field == "token" else _control_fault(value)
     if fault:
         message = f"{where}: {fault}"
@@ -249,7 +249,7 @@ def _check_secret(field: str, value: str, where: str) -> None:
 
 
 def token_fault(token: str) -> str:
-    """Why a header cannot carry this token, in words that do not show it; empty where it can."""
+    """Why a header cannot carry this token, without showing it; empty if it can."""
     if any(character.isspace() for character in token):
         return "a token has no spaces or line ends"
     return _control_fault(token) or ("" if token.isascii() else "a token is ASCII text")
@@ -261,7 +261,7 @@ def _control_fault(text: str) -> str:
 
 
 def _check_provider(provider: Any, where: str, needed: tuple[str, ...]) -> None:
-    """A plugin's settings: a mapping with these texts in it."""
+    """Check a plugin's settings: a mapping with the `needed` strings."""
     if not isinstance(provider, dict):
         message = f"{where}: expected a mapping, found {_kind(provider)}"
         raise ConfigurationError(message)
@@ -274,7 +274,7 @@ def _check_server(cluster: dict[str, Any], where: str) -> None:
 
 
 def check_server_url(url: str, where: str) -> None:
-    """As `check_url`, and without user and password: they would stand beside the Authorization header of the user."""
+    """As `check_url`, and without user and password, which would conflict with the user's Authorization header."""
     check_url(url, where)
     if "@" in urlsplit(url).netloc:
         message = f"{where}: there is a user or a password in the URL: set username and password of the user instead"
@@ -282,11 +282,11 @@ def check_server_url(url: str, where: str) -> None:
 
 
 def check_url(url: str, where: str) -> None:
-    """Raises `ConfigurationError` unless it is an http or https URL with a host and no query. Shows no password."""
+    """Raises `ConfigurationError` unless `url` is http or https with a host and no query. Shows no password."""
     try:
         parts = urlsplit(url)
         sound = parts.scheme in ("http", "https") and bool(parts.hostname) and not parts.query
-        sound = sound and not any(one.isspace() or not one.isprintable() for one in url)
+        sound = sound and not any(character.isspace() or not character.isprintable() for character in url)
         _ = parts.port
     except ValueError:
         sound = False
@@ -296,7 +296,7 @@ def check_url(url: str, where: str) -> None:
 
 
 def _check_file(entry: dict[str, Any], field: str, where: str) -> None:
-    """A file that is named must be readable, unless inline data stands in for it."""
+    """A named file must be readable, unless inline data replaces it."""
     path = entry.get(field)
     if not path or entry.get(f"{field}-data"):
         return

@@ -1,17 +1,17 @@
-"""Bytes of a stream to lines, however the network cuts them (no I/O)."""
+"""Splits the chunks of a stream into lines (no I/O)."""
 
 from kscheduler.client.errors import NetworkError
 
 LONGEST_LINE = 64 * 1024 * 1024
-"""An object of etcd's default limit is 1.5 MiB; what is longer than this is no object."""
+"""etcd's default limit for an object is 1.5 MiB; a longer line than this is not an object."""
 
 
 class LineTooLongError(NetworkError):
-    """A line that no Kubernetes object can fill; the stream is not what it claims to be."""
+    """A line longer than any Kubernetes object; the stream is not a watch."""
 
 
 class LineSplitter:
-    """Feed chunks, get the complete lines, without their ends. A long line is not searched or copied twice."""
+    """Feed chunks, get complete lines without line ends. A long line is neither searched nor copied twice."""
 
     def __init__(self, longest: int = LONGEST_LINE) -> None:
         self._parts: list[bytes] = []
@@ -19,7 +19,7 @@ class LineSplitter:
         self._longest = longest
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """The lines that this chunk completes; empty ones are left out. Raises `LineTooLongError`."""
+        """The lines that this chunk completes, without empty lines. Raises `LineTooLongError`."""
         head, newline, tail = chunk.partition(b"\n")
         if not newline:
             self._keep(chunk)
@@ -41,5 +41,5 @@ class LineSplitter:
 
     @property
     def pending(self) -> int:
-        """Bytes of a line that is not complete; not zero at the end of a stream that was cut."""
+        """Bytes of the incomplete line; not zero at the end of a stream that was cut."""
         return self._size

@@ -1,8 +1,8 @@
-"""Why a request got no good answer, and what an operator can do about it.
+"""Why a request failed, and what an operator can do about it.
 
-The exceptions of sockets, resolvers, TLS and proxies are many; what a person has to look at is one of a dozen things.
-Here the first becomes the second: a `Cause`, which is a label of a metric too, and a sentence. Pure, and asked only
-about requests that have failed already.
+Sockets, resolvers, TLS and proxies raise many exceptions; an operator has to look at one of a dozen things. Here an
+exception becomes a `Cause`, which is also a metric's label, and a sentence of advice. Pure, and called only for
+requests that have failed.
 """
 
 import socket
@@ -19,7 +19,7 @@ from kscheduler.client.http1 import CutResponseError, MalformedResponseError
 
 
 class Cause(StrEnum):
-    """What kind of trouble it is; one label value each."""
+    """The kind of trouble; each is a label value."""
 
     REFUSED = "refused"
     NAME = "name_not_resolved"
@@ -36,7 +36,7 @@ class Cause(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Diagnosed:
-    """One failure, told to an operator."""
+    """A failure with its cause, as shown to an operator."""
 
     cause: Cause
     text: str
@@ -79,22 +79,22 @@ _PROXY_CODES = frozenset((502, 503, 504))
 
 
 def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
-    """What a transport raised; `text` is the error as the caller tells it, if it says more than its own."""
+    """The cause of what a transport raised; `text` is the caller's text for the error, if it says more."""
     chain = tuple(_chain(failure))
-    told = _one_line(text or str(failure) or type(failure).__name__)
+    message = _one_line(text or str(failure) or type(failure).__name__)
     for link in chain:
         if isinstance(link, CredentialsError):
-            return Diagnosed(Cause.CREDENTIALS, told, ADVICE[Cause.CREDENTIALS])
+            return Diagnosed(Cause.CREDENTIALS, message, ADVICE[Cause.CREDENTIALS])
         if isinstance(link, aiohttp.ClientProxyConnectionError | aiohttp.ClientHttpProxyError):
-            return Diagnosed(Cause.PROXY, told, _OUR_PROXY_ADVICE)
+            return Diagnosed(Cause.PROXY, message, _OUR_PROXY_ADVICE)
         if isinstance(link, ssl.SSLError | ssl.CertificateError | aiohttp.ClientSSLError):
-            return Diagnosed(Cause.TLS, told, _tls_advice(" ".join(str(one) for one in chain)))
+            return Diagnosed(Cause.TLS, message, _tls_advice(" ".join(map(str, chain))))
     cause = next((found for link in chain if (found := _cause_of(link)) is not None), Cause.BROKEN)
-    return Diagnosed(cause, told, ADVICE[cause])
+    return Diagnosed(cause, message, ADVICE[cause])
 
 
 def cause_of_refusal(error: APIError) -> Diagnosed | None:
-    """What a refusal says about the server: `None` where it has looked at the request, and so is well."""
+    """The cause of a refusal; `None` if the server judged the request itself, so that the server is fine."""
     if error.is_unauthorized:
         cause = Cause.UNAUTHORIZED
     elif error.is_too_many_requests:
@@ -131,7 +131,7 @@ def _cause_of(link: BaseException) -> Cause | None:
     if isinstance(link, MalformedResponseError | aiohttp.http_exceptions.HttpProcessingError):
         return Cause.NOT_HTTP
     if isinstance(link, OSError):
-        # happy eyeballs tells several refused addresses in one OSError without a number
+        # happy eyeballs reports several refused addresses in one OSError without a number
         return Cause.REFUSED if "Connect call failed" in str(link) or link.errno == 111 else Cause.BROKEN
     return None
 

@@ -1,7 +1,7 @@
-"""One patch of a pod's status: what it would change, and what became of it.
+"""Patches a pod's status.
 
-The answer is the pod as the server has it now. The watch brings the same a moment later, and until then the answer is
-the better thing to compare the next word about the pod with.
+The answer is the pod as the server has it now. The watch brings it a moment later; until then the next patch is
+compared with the answer.
 """
 
 from datetime import UTC, datetime
@@ -17,14 +17,14 @@ _pods: Decoder[Pod] = Decoder(Pod)
 
 
 class PodStatusPatcher:
-    """Patches conditions and nominations, one request at a time."""
+    """Patches a condition and a nomination with a single request."""
 
     def __init__(self, client: APIClient, clock: Clock = REAL_CLOCK) -> None:
         self._client = client
         self._clock = clock
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Send what differs from `pod` and return the server's version; `pod` itself where nothing does.
+        """Send what differs from `pod` and return the server's version; `pod` itself if nothing differs.
 
         `None` leaves that part as it is, the empty string clears the nomination. One request and no retries. Raises
         `APIError` (409: another pod has the name, or the object moved on), `NotSentError`, `UnknownOutcomeError`,

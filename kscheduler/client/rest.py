@@ -1,10 +1,10 @@
-"""REST verbs on the API server, with client-go's manners.
+"""REST verbs on the API server, with client-go's rules for retries.
 
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. Requests go over connections of our own (`http_pool`), watches and whatever needs a proxy
-over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is the caller's to wait for.
+never take one from a bind. Requests go over our own connections (`http_pool`); watches, and everything that needs a
+proxy, go over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is left to the caller.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ _FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError, aiohtt
 
 
 class APIClient:
-    """One identity's way to one API server. Use it as a context manager, or `close` it."""
+    """A client of one API server with one identity. Use it as a context manager, or `close` it."""
 
     def __init__(
         self,
@@ -72,12 +72,12 @@ class APIClient:
         clock: Clock = REAL_CLOCK,
         reachability: APIServerReachability | None = None,
     ) -> None:
-        """`max_connections` bounds reads and writes on the wire; watches do not count. `bucket` None is unlimited.
+        """`max_connections` bounds reads and writes in flight, not watches. `bucket` `None` means no rate limit.
 
-        `reachability` is told of every outcome; clients of one API server may share it.
+        Every outcome is reported to `reachability`; clients of one API server may share it.
 
-        A request's time runs from when it has a place: what waits behind others has not been sent, and must not be
-        taken for lost.
+        A request's timeout starts when it has got a connection slot: a request that waits behind others has not been
+        sent, and must not be taken for lost.
         """
         self.connection = connection
         self._bucket = bucket
@@ -85,7 +85,7 @@ class APIClient:
         self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
         self._timeout = timeout_seconds
         self._max_connections = max_connections
-        self._places = asyncio.Semaphore(max_connections)
+        self._slots = asyncio.Semaphore(max_connections)
         self._counters = RESTCounters()
         self._transport: Transport | None = None
         self._watches: aiohttp.ClientSession | None = None
@@ -101,7 +101,7 @@ class APIClient:
         await self.close()
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail, and so do all that come later."""
+        """Close all connections; requests in flight and later requests fail."""
         self._is_closed = True
         transport, watches = self._transport, self._watches
         self._transport = self._watches = None
@@ -111,7 +111,7 @@ class APIClient:
             await watches.close()
 
     def statistics(self) -> RESTStatistics:
-        """What was asked and answered since the start."""
+        """Counts of requests and answers since the start."""
         return self._counters.statistics()
 
     async def is_reachable(self) -> bool:
@@ -185,8 +185,8 @@ class APIClient:
             await self._clock.sleep(delay)
 
     async def _authenticated(self, request: Request, timeout_seconds: float) -> bytes:
-        """One attempt, and a second one with new credentials if the server refuses the old."""
-        async with self._places:
+        """Send once, and a second time with new credentials if the server refuses the old ones."""
+        async with self._slots:
             identity = await self._admitted(request.method)
             try:
                 return await self._attempt(request, identity, timeout_seconds)
@@ -196,7 +196,7 @@ class APIClient:
             return await self._attempt(request, await self._admitted(request.method), timeout_seconds)
 
     async def _admitted(self, method: str) -> Mapping[str, str]:
-        """Wait for the rate limit; the headers that authenticate."""
+        """Wait for the rate limit; returns the headers that authenticate."""
         if self._bucket is not None:
             began = self._clock.monotonic()
             await self._bucket.take()
@@ -252,9 +252,9 @@ class APIClient:
     async def stream(
         self, path: str, params: Mapping[str, str], *, inactivity_seconds: float = 70.0
     ) -> AsyncIterator["LineStream"]:
-        """Open a watch. Raises `APIError` when it is refused, `NotSentError`, `NetworkError`; no retries but for 401.
+        """Open a watch. Raises `APIError` when it is refused, `NotSentError`, `NetworkError`; retries only after a 401.
 
-        `inactivity_seconds`: with no byte for so long (a bookmark comes each minute) the stream raises `StalledError`.
+        The stream raises `StalledError` after `inactivity_seconds` without a byte (a bookmark comes each minute).
         """
         session = self._watches
         if session is None:
@@ -315,8 +315,8 @@ class APIClient:
 class LineStream:
     """The lines of a watch, in batches as the network brings them: `async for lines in stream`.
 
-    Ends when the server ends the stream in good order. Raises `StalledError` after the inactivity time and
-    `NetworkError` when the connection breaks.
+    Ends when the server ends the stream. Raises `StalledError` after the inactivity time and `NetworkError` when the
+    connection breaks.
     """
 
     def __init__(
@@ -326,7 +326,7 @@ class LineStream:
         heard: Callable[[], None],
         failed: Callable[[BaseException, str, str], NetworkError],
     ) -> None:
-        """`heard`: something came. `failed` makes what the transport raised the error that the caller gets."""
+        """`heard` is called when data arrives; `failed` turns the transport's exception into the caller's error."""
         self._response = response
         self._path = path
         self._heard = heard
@@ -351,11 +351,12 @@ class LineStream:
 
 
 def _worth_waiting(method: str, error: ClientError) -> float | None:
-    """Seconds after which the same request may be sent again; `None`: it may not."""
+    """Seconds after which the request may be sent again; `None` if it must not be."""
     if isinstance(error, APIError):
-        asked = error.retry_after_seconds
+        retry_after = error.retry_after_seconds
         refused_for_now = error.is_too_many_requests or error.is_server_error
-        return asked if refused_for_now and asked is not None and asked <= _LONGEST_RETRY_AFTER else None
+        is_short = retry_after is not None and retry_after <= _LONGEST_RETRY_AFTER
+        return retry_after if refused_for_now and is_short else None
     repeatable = method == "GET" and isinstance(error, NetworkError) and not isinstance(error, StalledError)
     return _RECONNECT_SECONDS if repeatable else None
 

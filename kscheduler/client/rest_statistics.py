@@ -1,19 +1,19 @@
-"""What the client counts, as plain numbers: prometheus types cost more than they tell on this path."""
+"""The client's counts, as plain numbers: prometheus types would be too slow on this path."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 DURATION_BUCKETS = (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0)
-"""Upper bounds of rest_client_request_duration_seconds, as client-go has them; one more bucket holds the rest."""
+"""Upper bounds of rest_client_request_duration_seconds, as in client-go; a further bucket holds the rest."""
 
 SIZE_BUCKETS = (64, 256, 512, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216)
-"""The same of rest_client_request_size_bytes and rest_client_response_size_bytes."""
+"""Upper bounds of rest_client_request_size_bytes and rest_client_response_size_bytes."""
 
 
 @dataclass(slots=True)
 class RequestHistogram:
-    """Counts by bucket (not cumulative; the last one has no bound) and the sum of what was counted."""
+    """Counts by bucket (not cumulative; the last bucket has no bound) and the sum of the values."""
 
     bounds: Sequence[float]
     counts: list[int]
@@ -21,7 +21,7 @@ class RequestHistogram:
 
     @classmethod
     def empty(cls, bounds: Sequence[float]) -> "RequestHistogram":
-        """With nothing counted yet."""
+        """A histogram without observations."""
         return cls(bounds, [0] * (len(bounds) + 1))
 
     def observe(self, value: float) -> None:
@@ -39,24 +39,24 @@ class RESTStatistics:
     """A snapshot of the counts since the start, for the rest_client_* metrics."""
 
     requests: dict[tuple[str, str], int]
-    """By status code (`<error>` when no answer came, as client-go has it) and HTTP method."""
+    """By status code (`<error>` when no answer came, as in client-go) and HTTP method."""
     durations: dict[str, RequestHistogram]
     """Seconds by verb; bounds are `DURATION_BUCKETS`."""
     waited: dict[str, RequestHistogram]
-    """Seconds that requests waited for our own rate limit, by verb; none where there is no limit."""
+    """Seconds that requests waited for our own rate limit, by verb; empty if there is no limit."""
     sent_bytes: dict[str, RequestHistogram]
-    """Bodies of requests by verb, of those that have one; bounds are `SIZE_BUCKETS`."""
+    """Sizes of request bodies by verb, without empty bodies; bounds are `SIZE_BUCKETS`."""
     received_bytes: dict[str, RequestHistogram]
-    """Bodies of answers by verb, streams of watches apart; likewise."""
+    """Sizes of answers by verb, without watches; bounds are `SIZE_BUCKETS`."""
     throttled: int
-    """Answers 429: the server wants us slower."""
+    """Answers 429: the server asks us to slow down."""
     retries: int
     watches: int
-    """Streams open now."""
+    """Watches open now."""
 
 
 class RESTCounters:
-    """The living counts."""
+    """The counts while they are being counted."""
 
     def __init__(self) -> None:
         self._requests: dict[tuple[int, str], int] = {}
@@ -69,7 +69,7 @@ class RESTCounters:
         self.watches = 0
 
     def count(self, code: int, method: str, seconds: float) -> None:
-        """One attempt has ended with this status code; 0 means that no answer came."""
+        """A try has ended with this status code; 0 means that no answer came."""
         key = (code, method)
         self._requests[key] = self._requests.get(key, 0) + 1
         histogram = self._durations.get(method)
@@ -87,7 +87,7 @@ class RESTCounters:
         waited.observe(seconds)
 
     def count_bytes(self, method: str, sent: int, received: int) -> None:
-        """An answer came with a body of `received` bytes to a request with one of `sent`; 0 of these is none."""
+        """Count the body sizes of a request and its answer; `sent` is 0 for a request without a body."""
         if sent:
             sizes = self._sent_bytes.get(method)
             if sizes is None:

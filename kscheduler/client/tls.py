@@ -22,7 +22,7 @@ _Fingerprint = tuple[tuple[int, int, int] | None, ...]
 
 @dataclass(frozen=True, slots=True)
 class TLSFiles:
-    """Where trust and identity come from; empty means none of our own."""
+    """Files with the authority and the client certificate; empty means none."""
 
     authority: str = ""
     certificate: str = ""
@@ -33,14 +33,14 @@ class TLSFiles:
 
 @dataclass(frozen=True, slots=True)
 class TLSPlaces:
-    """Where the user wrote what is in the files, for messages: inline data is kept in temporary files."""
+    """The kubeconfig fields behind the files, for messages: inline data is kept in temporary files."""
 
     authority: str = ""
     identity: str = ""
 
 
 class TLSContexts:
-    """Hands out the TLS context; a new one when the files have changed, so that new connections use new trust."""
+    """Hands out the TLS context; a new one after the files have changed, so that new connections use them."""
 
     def __init__(self, files: TLSFiles, clock: Clock = REAL_CLOCK, places: TLSPlaces = TLSPlaces()) -> None:  # frozen
         self._clock = clock
@@ -74,7 +74,7 @@ class TLSContexts:
 
 
 def _build(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
-    # The machine's own authorities take 30 ms to load; most clusters have one of their own.
+    # The machine's authorities take 30 ms to load; most clusters have their own authority.
     context = _with_authority(files.authority, places) if files.authority else ssl.create_default_context()
     # Python 3.13 began to demand key identifiers that many clusters' authorities lack; Go never has.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT

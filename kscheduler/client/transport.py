@@ -1,6 +1,6 @@
-"""aiohttp sessions as this client wants them: nothing added that is not asked for, dead peers noticed.
+"""aiohttp sessions that add nothing by themselves and notice dead peers.
 
-Watches are read with aiohttp, and so is everything where a proxy is in between; the rest goes over `http_pool`.
+Watches use aiohttp, and so do all requests through a proxy; the rest goes over `http_pool`.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ _WATCH_BUFFER_BYTES = 256 * 1024
 
 
 def open_session(max_connections: int) -> aiohttp.ClientSession:
-    """A session that reads no environment, keeps no cookies and sends no header of its own invention."""
+    """A session that reads no environment, keeps no cookies and sends no default headers."""
     session = aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=open_socket
@@ -31,14 +31,14 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
         read_bufsize=_WATCH_BUFFER_BYTES,
         trust_env=False,
     )
-    # Without this aiohttp repeats a PUT or DELETE by itself when a pooled connection breaks; whether a write may be
-    # repeated is ours to decide. It has a name in aiohttp's own test client only.
+    # Without this aiohttp repeats a PUT or DELETE by itself when a pooled connection breaks; we decide whether a write
+    # may be repeated. Only aiohttp's own test client has a public setting for it.
     session._retry_connection = False
     return session
 
 
 class Transport(Protocol):
-    """What carries a request to the server and brings the answer."""
+    """Carries requests to the server and returns the answers."""
 
     async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """The answer, whatever its status. `identity`: the headers that authenticate."""
@@ -50,10 +50,10 @@ class Transport(Protocol):
 
 
 class AiohttpTransport:
-    """Requests over aiohttp: through proxies, and with whatever else is rare."""
+    """Requests over aiohttp: through proxies, and for other connections that the pool does not support."""
 
     def __init__(self, connection: Connection, max_connections: int) -> None:
-        """Must be made while the loop runs."""
+        """Must be created inside a running loop."""
         self._connection = connection
         self._session = open_session(max_connections)
 
@@ -78,7 +78,7 @@ class AiohttpTransport:
             return Response(response.status, named, body, keep_alive=True)
 
     async def close(self) -> None:
-        """Close all connections; requests under way fail."""
+        """Close all connections; requests in flight fail."""
         await self._session.close()
 
 
@@ -89,11 +89,11 @@ _TCP_OPTIONS = (
     ("TCP_KEEPCNT", 3),
     ("TCP_USER_TIMEOUT", 30_000),
 )
-"""A peer that is gone without a word is noticed after 30 s. Names that a platform lacks are passed over."""
+"""A peer that vanishes is noticed after 30 s. Options that a platform lacks are skipped."""
 
 
-def keep_watch_on(connection: socket.socket) -> None:
-    """Switch on TCP keepalive and the timeout for data that nobody acknowledges."""
+def enable_keepalive(connection: socket.socket) -> None:
+    """Switch on TCP keepalive and the timeout for unacknowledged data."""
     connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for name, value in _TCP_OPTIONS:
         option = getattr(socket, name, None)
@@ -102,16 +102,16 @@ def keep_watch_on(connection: socket.socket) -> None:
 
 
 def open_socket(address: tuple[Any, ...]) -> socket.socket:
-    """A socket for an address as `getaddrinfo` gives it, not blocking."""
+    """A non-blocking socket for an address from `getaddrinfo`."""
     family, kind, protocol, *_ = address
     opened = socket.socket(family=family, type=kind, proto=protocol)
     opened.settimeout(0)
-    keep_watch_on(opened)
+    enable_keepalive(opened)
     return opened
 
 
 async def accepts_connections(host: str, port: int) -> bool:
-    """Whether somebody listens there, found out within a second."""
+    """Whether the port accepts TCP connections, decided within a second."""
     try:
         async with asyncio.timeout(1.0):
             _, writer = await asyncio.open_connection(host, port)

@@ -1,8 +1,8 @@
-"""What a scheduler writes to volumes and claims.
+"""A scheduler's writes to volumes and claims.
 
-Merge patches that carry UID and resource version of the object that the decision was made from: the API server answers
-409 when it has changed meanwhile, so no volume is ever given away twice. A patch and not an update, because the typed
-objects here keep only the fields that a scheduler reads.
+Merge patches with UID and resource version of the object that the decision was based on: the API server answers 409 if
+it has changed meanwhile, so no volume is given away twice. Patches rather than updates, because our typed objects keep
+only the fields that a scheduler reads.
 """
 
 from typing import Any
@@ -28,13 +28,13 @@ class VolumeWriter:
         self._client = client
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
-        """Write the volume's claim reference, and that a controller chose it; the volume as it is now."""
+        """Write the volume's claim reference and bound-by-controller annotation; returns the new volume."""
         annotations = _kept(volume.metadata, BOUND_BY_CONTROLLER)
         spec = {"claimRef": msgspec.to_builtins(volume.spec.claim_ref)}
         return _volumes.decode(await self._patch(PERSISTENT_VOLUMES, volume.metadata, annotations, {"spec": spec}))
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim:
-        """Write the claim's selected node; the claim as it is now."""
+        """Write the claim's selected node; returns the claim as it is now."""
         annotations = _kept(claim.metadata, SELECTED_NODE)
         return _claims.decode(await self._patch(PERSISTENT_VOLUME_CLAIMS, claim.metadata, annotations, {}))
 

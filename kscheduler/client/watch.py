@@ -1,9 +1,9 @@
 """Lines of a watch and bodies of a list to typed values, without I/O and without exceptions.
 
-A line `{"type": ..., "object": ...}` is decoded in one pass into the kind's struct. What does not fit is read once
-more, leniently: an ERROR event becomes a `WatchError`, an object that cannot be decoded an `Undecodable` with its
-identity, so that one bad object stops neither the stream nor the list. A line that is no JSON at all is `Garbled`: then
-nobody knows what was missed, and the stream must be opened anew.
+A line `{"type": ..., "object": ...}` is decoded in one pass into the kind's struct. A line that does not fit is read a
+second time, leniently: an ERROR event becomes a `WatchError`, an object that cannot be decoded an `Undecodable` with
+its identity, so that one bad object stops neither the stream nor the list. A line that is not JSON is `Garbled`:
+events may have been missed, and the stream must be opened again.
 """
 
 import gc
@@ -27,7 +27,7 @@ INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 
 
 class WatchEvent(msgspec.Struct, Generic[T], frozen=True, gc=False):
-    """ADDED, MODIFIED or DELETED, and the object; a deleted one in its last state with the deletion's version."""
+    """ADDED, MODIFIED or DELETED, and the object; a deleted object in its last state with the deletion's version."""
 
     type: str
     object: T
@@ -43,14 +43,14 @@ class Bookmark:
 
 @dataclass(frozen=True, slots=True)
 class WatchError:
-    """The server ends the watch and says why."""
+    """The server ends the watch, with a reason."""
 
     status: Status
 
 
 @dataclass(frozen=True, slots=True)
 class Undecodable:
-    """An object that does not fit its kind's struct, as far as it can be known."""
+    """The readable parts of an object that does not fit its kind's struct."""
 
     type: str
     """The event's type, or `LISTED`."""
@@ -59,7 +59,7 @@ class Undecodable:
     uid: str
     resource_version: str
     node_name: str
-    """`spec.nodeName`, where it is text: a pod that cannot be read may still hold a node's resources."""
+    """`spec.nodeName`, if it is a string: an unreadable pod may still occupy a node's resources."""
     error: str
 
     @property
@@ -85,7 +85,7 @@ class Decoder(Generic[T]):
         self._strict: ObjectDecoder[WatchEvent[T]] = ObjectDecoder(WatchEvent[kind.type])  # type: ignore[name-defined]
 
     def feed(self, line: bytes) -> Decoded[T]:
-        """One line to one value; never raises for what a server may send."""
+        """Decode a line; never raises, whatever a server may send."""
         try:
             event = self._strict.decode(line)
         except UndecodableError as error:
@@ -124,7 +124,7 @@ def _status(body: Any) -> Status:
 
 
 def undecodable(tree: Any, event_type: str, error: str) -> Undecodable:
-    """What can be known of an object that does not fit."""
+    """The readable parts of an object that does not fit."""
     metadata, spec = _mapping(tree, "metadata"), _mapping(tree, "spec")
     return Undecodable(
         type=event_type,
@@ -162,7 +162,7 @@ class _RawList(msgspec.Struct):
 
 @dataclass(slots=True)
 class ListPage(Generic[T]):
-    """A page of a list: objects, and what could not be read."""
+    """A page of a list: the objects, and those that could not be read."""
 
     items: list[T]
     undecodable: list[Undecodable]
@@ -172,7 +172,7 @@ class ListPage(Generic[T]):
 
 @dataclass(slots=True)
 class UnreadPage:
-    """A page whose objects are still bytes, for those who decode it in slices."""
+    """A page whose objects are still bytes, for callers that decode in slices."""
 
     items: list[msgspec.Raw]
     resource_version: str
@@ -195,10 +195,10 @@ class ListDecoder(Generic[T]):
         )
         self._strict = msgspec.json.Decoder(page)
         self._split = ObjectDecoder(_RawList)
-        self._one: ObjectDecoder[Any] = ObjectDecoder(kind.type)
+        self._item: ObjectDecoder[Any] = ObjectDecoder(kind.type)
 
     def decode(self, body: bytes) -> ListPage[T]:
-        """A whole page at once. Raises `UndecodableError` when it is no list at all."""
+        """Decode a whole page at once. Raises `UndecodableError` if the body is not a list."""
         with collector_paused():
             try:
                 page: Any = self._strict.decode(body)
@@ -209,16 +209,16 @@ class ListDecoder(Generic[T]):
         return ListPage(page.items, [], page.metadata.resource_version, page.metadata.continue_token)
 
     def split(self, body: bytes) -> UnreadPage:
-        """Find the items, about ten times as fast as reading them. Raises `UndecodableError`."""
+        """Find the items without decoding them, about ten times as fast. Raises `UndecodableError`."""
         raw = self._split.decode(body)
         return UnreadPage(raw.items, raw.metadata.resource_version, raw.metadata.continue_token)
 
     def decode_items(self, items: Iterable[msgspec.Raw]) -> tuple[list[T], list[Undecodable]]:
-        """Read items one by one; what does not fit is set apart."""
+        """Decode items one by one: the objects, and those that do not fit."""
         bodies: _Bodies[T] = _Bodies()
         for item in items:
             try:
-                bodies.items.append(self._one.decode(item))
+                bodies.items.append(self._item.decode(item))
             except UndecodableError as error:
                 bodies.undecodable.append(undecodable(_tree(item), "LISTED", str(error)))
         return bodies.items, bodies.undecodable
@@ -233,7 +233,7 @@ def _tree(item: msgspec.Raw) -> Any:
 
 @contextmanager
 def collector_paused() -> Iterator[None]:
-    """No garbage collection inside: a big decode makes only live objects, and the collector would walk them all."""
+    """Switch garbage collection off: a big decode creates only live objects, and the collector would walk them all."""
     was_on = gc.isenabled()
     gc.disable()
     try:

@@ -1,4 +1,4 @@
-"""What client-go counts of a work queue, for a queue of ours: arrivals, retries, waiting, working."""
+"""client-go's work queue counts (arrivals, retries, waiting, working) for a queue of our own."""
 
 from bisect import bisect_left
 from dataclasses import dataclass
@@ -24,13 +24,13 @@ class WorkQueueStatistics:
     """Items by bucket of `SECONDS_BUCKETS` (not cumulative, the last without a bound), and the sum of seconds."""
     worked: tuple[list[int], float]
     unfinished_seconds: float
-    """Of all work that is under way, added up."""
+    """Seconds of all work in progress, added up."""
     longest_seconds: float
-    """Of the work that has been under way for longest."""
+    """Seconds of the oldest work in progress."""
 
 
 class WorkQueueCounts:
-    """The counts of one queue; whoever owns the queue tells it. Times are monotonic seconds."""
+    """The counts of one queue, reported by the queue's owner. Times are monotonic seconds."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -41,7 +41,7 @@ class WorkQueueCounts:
         self._numbers = count()
 
     def begin(self, waited_seconds: float, now: float) -> int:
-        """An item is taken out of the queue; a number for `end`."""
+        """An item leaves the queue; returns a number for `end`."""
         waited_seconds = max(waited_seconds, 0.0)
         self._waited[bisect_left(SECONDS_BUCKETS, waited_seconds)] += 1
         self._waited_sum += waited_seconds
@@ -50,13 +50,13 @@ class WorkQueueCounts:
         return number
 
     def end(self, number: int, now: float) -> None:
-        """It has been dealt with."""
+        """The item has been handled."""
         seconds = now - self._running.pop(number)
         self._worked[bisect_left(SECONDS_BUCKETS, seconds)] += 1
         self._worked_sum += seconds
 
     def statistics(self, depth: int, now: float) -> WorkQueueStatistics:
-        """A snapshot; `depth` is how many items wait."""
+        """A snapshot; `depth` is the number of waiting items."""
         since = [now - began for began in self._running.values()]
         return WorkQueueStatistics(
             self.name,

@@ -1,7 +1,7 @@
-"""What a scheduler writes to pods: binding, status, deletion. The bodies are made by hand; binds are the hot path.
+"""A scheduler's writes to pods: binding, status, deletion. Bodies are built by hand, since binds are the hot path.
 
-Each write carries the pod's UID, so that a pod created again under the same name is never touched by a decision that
-was taken for its predecessor: the API server answers 409.
+Each write carries the pod's UID, so that a decision for one pod never touches a later pod of the same name: the API
+server answers 409.
 """
 
 from collections.abc import Awaitable, Callable
@@ -33,8 +33,8 @@ _encode = msgspec.json.Encoder().encode
 _pods: Decoder[Pod] = Decoder(Pod)
 _STATUS_TRIES = 4
 BIND_SECONDS: Final = 65.0
-"""An API server gives a write up after 60 s and says so, and a webhook may take 30 s: hanging up before that leaves
-the outcome unknown each time, and the same Binding be sent for ever. (A dead connection is noticed after 30 s.)"""
+"""An API server gives up a write after 60 s and says so, and a webhook may take 30 s. A shorter timeout would leave the
+outcome unknown each time, and the same Binding would be sent for ever. (A dead connection is noticed after 30 s.)"""
 _BINDING = (
     b'{"apiVersion":"v1","kind":"Binding","metadata":{"name":%b,"namespace":%b,"uid":%b},'
     b'"target":{"kind":"Node","name":%b}}'
@@ -52,7 +52,7 @@ def binding_body(namespace: str, name: str, uid: str, node: str) -> bytes:
 
 
 class PodWriter:
-    """Writes to pods, and reads one uncached when a write's outcome is unknown."""
+    """Writes to pods, and reads a pod uncached when a write's outcome is unknown."""
 
     def __init__(self, client: APIClient, clock: Clock = REAL_CLOCK) -> None:
         self._client = client
@@ -75,10 +75,10 @@ class PodWriter:
     async def patch_pod_status(
         self, pod: Pod, condition: Condition | None, nominated_node_name: str | Unchanged = UNCHANGED
     ) -> bool:
-        """Set a condition and the nominated node; whether anything had to be changed.
+        """Set a condition and the nominated node; whether anything had to change.
 
-        `pod` is what we know of it: UID precondition, previous condition and nomination, generation. Tried four times
-        on conflict, 500, 503 and refused connections, as kube-scheduler does, and where no answer came. Raises as
+        `pod` is our copy: UID for the precondition, previous condition and nomination, generation. Tried four times on
+        conflict, 500, 503 and refused connections, as in kube-scheduler, and also when no answer came. Raises as
         `bind`.
         """
         now = datetime.fromtimestamp(self._clock.time(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -90,7 +90,7 @@ class PodWriter:
         return True
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Give the pod this condition, then delete it; False where it was gone already, or another has its name.
+        """Give the pod this condition, then delete it; False if it was gone already, or another pod has its name.
 
         Both are tried four times, as `patch_pod_status`; doing it again does no harm. Raises as `bind`.
         """
@@ -105,7 +105,7 @@ class PodWriter:
         return True
 
     async def _is_gone(self, pod: Pod) -> bool:
-        """A write met a conflict: is it another pod that has the name now?"""
+        """After a conflict: whether the pod is gone, or another pod has its name now."""
         try:
             found = await self.get_pod(pod.metadata.namespace, pod.metadata.name)
         except APIError as refusal:
@@ -115,9 +115,9 @@ class PodWriter:
         return found.metadata.uid != pod.metadata.uid
 
     async def _insist(self, send: Callable[[], Awaitable[object]]) -> None:
-        """Send, up to four times where that can help. (A 429 with Retry-After the client has waited for itself.)
+        """Send up to four times while a retry can help. (The client itself waits after a 429 with Retry-After.)
 
-        What is sent may be done twice: when an answer is lost, asking again is how the outcome becomes known.
+        `send` must be safe to repeat: after a lost answer, sending again is how the outcome becomes known.
         """
         backoff = Backoff(0.01, factor=5.0, cap_seconds=10.0, jitter=0.1, clock=self._clock)
         for left in range(_STATUS_TRIES - 1, -1, -1):
@@ -159,7 +159,7 @@ def status_patch(pod: Pod, condition: Condition | None, nominated_node_name: str
 
 
 def _changed_condition(pod: Pod, condition: Condition, now: str) -> dict[str, Any] | None:
-    previous = next((one for one in pod.status.conditions if one.type == condition.type), None)
+    previous = next((known for known in pod.status.conditions if known.type == condition.type), None)
     same_status = previous is not None and previous.status == condition.status
     generation = condition.observed_generation or pod.metadata.generation or None
     updated = msgspec.structs.replace(
@@ -171,5 +171,5 @@ def _changed_condition(pod: Pod, condition: Condition, now: str) -> dict[str, An
     if updated == previous:
         return None
     fields: dict[str, Any] = msgspec.to_builtins(updated)
-    # Defaults are left out of the bytes, but a merge must be told that a reason or message has gone.
+    # Defaults are not encoded, but a merge patch must say explicitly that a reason or message is gone.
     return {"reason": None, "message": None, "lastProbeTime": None, **fields}

@@ -1,10 +1,10 @@
-"""Local copies of the cluster's objects, kept true by list and watch.
+"""Local copies of the cluster's objects, kept up to date by list and watch.
 
 The problem: a scheduler needs all nodes and pods at hand, through restarts of the API server, compacted history,
 silent connections and objects that cannot be read. The idea is client-go's: a `Reflector` lists once and then watches,
-resuming where it stopped; an `Informer` keeps the store and tells handlers what changed; an `InformerFactory` owns one
-per kind. What to do next is decided by `Progress`, which does no I/O.
-Limit: order is kept within a kind, never across kinds.
+resuming where it stopped; an `Informer` keeps the store and calls handlers with each change; an `InformerFactory` owns
+an informer per kind. `Progress` decides what to do next, without I/O.
+Limit: events are ordered within a kind, never across kinds.
 """
 
 from kscheduler.informers.factory import InformerFactory

@@ -1,17 +1,17 @@
-"""Whether a store has what the API server has: the check that finds an event which the watch has lost.
+"""Compares a store with the API server, to find events that the watch has lost.
 
-The problem: a watch that loses one event (it has happened on the server's side, for a day) is never wrong by its own
-account, and a client that only watches stays wrong until it restarts. The idea: every five minutes list nothing but
-metadata, consistently and page by page, and compare versions once the watch has come as far as the list.
+The problem: a watch may lose an event (API servers have had such bugs) without any sign of it, and a client that only
+watches stays wrong until it restarts. The idea: every five minutes list the metadata, consistently and page by page,
+and compare versions once the watch has reached the version of the list.
 
-    note which keys the watch speaks of      from before the list on: what it speaks of is under way, and not judged
+    note the keys with events on the watch   from before the list on; these objects are changing and are not compared
     list metadata                            at version L
-    wait until the watch has reached L       150 s at most; a watch that does not get there is told, not judged
-    wait 30 s, compare once more             still different and still silent: an event was lost
-    count, log both sides, list the kind anew
+    wait until the watch has reached L       at most 150 s; a watch that does not get there is logged, not compared
+    wait 30 s, compare again                 still different and still without an event: an event was lost
+    count, log both sides, list the kind again
 
-Limits: the truth is what a consistent LIST says, so a server whose lists are wrong too is believed. Versions are
-compared as numbers where both are (Kubernetes 1.35 says they may be), else only for equality.
+Limits: a consistent LIST is taken as correct, so wrong lists of a server go unnoticed. Versions are compared as numbers
+if both are numbers (allowed since Kubernetes 1.35), otherwise only for equality.
 """
 
 import asyncio
@@ -34,9 +34,9 @@ _log = get_logger(__name__)
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;v=v1;g=meta.k8s.io"
 AUDIT_SECONDS: Final = 300.0
 _JITTER: Final = 0.2
-"""Replicas that were started together must not list together."""
+"""Replicas that were started together should not list at the same time."""
 REACH_SECONDS: Final = 150.0
-"""Bookmarks come about once a minute and carry the version that everything has reached."""
+"""Bookmarks come about once a minute and carry the version that the watch has reached."""
 LOOK_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
 PAGE_SIZE: Final = 500
@@ -69,7 +69,7 @@ _decoder = msgspec.json.Decoder(_Page)
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """Which object, and which version of it; empty for none."""
+    """An object's UID and version; empty if there is no object."""
 
     uid: str = ""
     resource_version: str = ""
@@ -77,15 +77,15 @@ class Identity:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """What the API server has, and what the store has."""
+    """An object that the API server and the store have in different versions."""
 
     key: str
     server: Identity
     store: Identity
 
     @property
-    def what(self) -> str:
-        """As `kscheduler_store_drift_objects_total` has it."""
+    def kind(self) -> str:
+        """The kind of difference, a label of `kscheduler_store_drift_objects_total`."""
         if not self.store.uid:
             return "missing"
         return "stale" if self.server.uid else "redundant"
@@ -93,27 +93,27 @@ class Difference:
 
 @dataclass(slots=True)
 class Listing:
-    """The comparison while the pages come."""
+    """The state of the comparison while pages arrive."""
 
     seen: set[str] = field(default_factory=set)
-    """Keys that some page has named."""
+    """Keys on the pages so far."""
     version: str = ""
     differences: dict[str, Difference] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
 class AuditStatistics:
-    """Since the start."""
+    """Counts since the start."""
 
     resource: str
     audits: Mapping[str, int]
     """By outcome: `equal`, `different`, `behind` (the watch did not reach the list), `failed`, `not synced`."""
     drift: Mapping[str, int]
-    """Objects by what was wrong."""
+    """Objects by kind of difference."""
 
 
-def _is_told_elsewhere(error: Exception) -> bool:
-    """Whether it fails everything alike, which `client.reachability` tells in one line."""
+def _is_outage(error: Exception) -> bool:
+    """Whether all requests fail for this reason, which `client.reachability` logs."""
     refused = isinstance(error, APIError) and error.is_unauthorized
     return refused or isinstance(error, NetworkError | CredentialsError)
 
@@ -128,7 +128,7 @@ class StoreAudit:
         relist: Callable[[], None],
         clock: Clock,
     ) -> None:
-        """`relist`: make the informer list anew, consistently."""
+        """`relist` makes the informer list again, consistently."""
         self._client = client
         self._informer = informer
         self._relist = relist
@@ -141,7 +141,7 @@ class StoreAudit:
         return AuditStatistics(self._informer.kind.resource, dict(self._audits), dict(self._drift))
 
     async def audit(self) -> list[Difference]:
-        """One audit: the differences that were found, whose repair has been asked for."""
+        """Audit once; returns the differences found, for which a relist has been requested."""
         informer = self._informer
         if not informer.has_synced or informer.resting:
             self._audits["not synced"] += 1
@@ -150,7 +150,7 @@ class StoreAudit:
             outcome, differences = await self._compared(touched)
         self._audits[outcome] += 1
         if differences:
-            self._tell(differences)
+            self._report(differences)
             self._relist()
         return differences
 
@@ -158,8 +158,8 @@ class StoreAudit:
         try:
             listing = await self._list(touched)
         except (ClientError, msgspec.DecodeError) as error:
-            # That the API server is away or refuses us is told once for all; later the audit is just as good.
-            write = _log.debug if _is_told_elsewhere(error) else _log.warning
+            # An outage is logged once for all requests, and a later audit is as good.
+            write = _log.debug if _is_outage(error) else _log.warning
             write("store_audit_failed", resource=self._informer.kind.resource, err=str(error))
             return "failed", []
         if not await self._has_reached(listing.version):
@@ -185,8 +185,8 @@ class StoreAudit:
             listing.version = listing.version or page.metadata.resource_version
             for item in page.items or ():
                 self._compare(listing, item.metadata)
-        slicer, known = Slicer(), self._informer.store.keys()
-        for key in known:
+        slicer, stored_keys = Slicer(), self._informer.store.keys()
+        for key in stored_keys:
             if key not in listing.seen and key not in touched:
                 listing.differences[key] = Difference(key, Identity(), self._stored(key))
             if slicer.used_up():
@@ -198,8 +198,8 @@ class StoreAudit:
         params = {"limit": str(PAGE_SIZE), **({"fieldSelector": kind.field_selector} if kind.field_selector else {})}
         token = ""
         while True:
-            asked = {**params, "continue": token} if token else params
-            body = await self._client.get(kind.path, asked, retries=0, accept=METADATA_ONLY)
+            page_params = {**params, "continue": token} if token else params
+            body = await self._client.get(kind.path, page_params, retries=0, accept=METADATA_ONLY)
             page = _decoder.decode(body)
             yield page
             token = page.metadata.continue_token
@@ -211,8 +211,8 @@ class StoreAudit:
         listing.seen.add(key)
         stored = self._informer.store.get(key)
         if stored is not None:
-            its = stored.metadata
-            if its.resource_version == metadata.resource_version and its.uid == metadata.uid:
+            meta = stored.metadata
+            if meta.resource_version == metadata.resource_version and meta.uid == metadata.uid:
                 return
         server = Identity(metadata.uid, metadata.resource_version)
         listing.differences[key] = Difference(key, server, self._stored(key))
@@ -231,27 +231,27 @@ class StoreAudit:
             await self._clock.sleep(LOOK_SECONDS)
 
     def _still_there(self, differences: Mapping[str, Difference], touched: set[str]) -> list[Difference]:
-        """Those that the watch has not spoken of since the list began; what cannot be read is known as that."""
+        """The differences that remain, except for unreadable objects and those with an event since the list."""
         return [
-            one
-            for key, one in differences.items()
-            if key not in touched and not self._informer.is_unreadable(key) and self._stored(key) == one.store
+            difference
+            for key, difference in differences.items()
+            if key not in touched and not self._informer.is_unreadable(key) and self._stored(key) == difference.store
         ]
 
-    def _tell(self, differences: list[Difference]) -> None:
+    def _report(self, differences: list[Difference]) -> None:
         resource = self._informer.kind.resource
-        for one in differences:
-            self._drift[one.what] += 1
-        for one in differences[:MOST_LINES]:
+        for difference in differences:
+            self._drift[difference.kind] += 1
+        for difference in differences[:MOST_LINES]:
             _log.error(
                 "store_drift",
                 resource=resource,
-                object=one.key,
-                what=one.what,
-                server_uid=one.server.uid,
-                server_version=one.server.resource_version,
-                store_uid=one.store.uid,
-                store_version=one.store.resource_version,
+                object=difference.key,
+                what=difference.kind,
+                server_uid=difference.server.uid,
+                server_version=difference.server.resource_version,
+                store_uid=difference.store.uid,
+                store_version=difference.store.resource_version,
             )
         _log.error("store_drift_lists_anew", resource=resource, differences=len(differences))
 
@@ -264,7 +264,7 @@ def reaches(seen: str, wanted: str) -> bool:
 
 
 class StoreAudits:
-    """Audits several informers, one after the other, now and then and when asked."""
+    """Audits several informers one after the other, periodically and on request."""
 
     def __init__(
         self,
@@ -274,29 +274,29 @@ class StoreAudits:
         period_seconds: float = AUDIT_SECONDS,
         rng: random.Random | None = None,
     ) -> None:
-        """A period of 0 audits only when asked."""
+        """A period of 0 means audits on request only."""
         self._audits = audits
         self._clock = clock
         self._period = period_seconds
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def statistics(self) -> tuple[AuditStatistics, ...]:
-        """A snapshot of each."""
+        """A snapshot of each audit."""
         return tuple(audit.statistics() for audit in self._audits)
 
     def ask(self) -> None:
-        """Audit now, or once more after the audit that runs."""
-        self._asked.set()
+        """Request an audit now; during an audit, another one after it."""
+        self._requested.set()
 
     async def run(self) -> None:
         """Audit until cancelled."""
         while True:
             if self._period > 0:
                 seconds = self._period * (1.0 + _JITTER * (2.0 * self._rng.random() - 1.0))
-                await finishes_within(self._asked.wait(), seconds, self._clock)
+                await finishes_within(self._requested.wait(), seconds, self._clock)
             else:
-                await self._asked.wait()
-            self._asked.clear()
+                await self._requested.wait()
+            self._requested.clear()
             for audit in self._audits:
                 await audit.audit()

@@ -1,8 +1,8 @@
-"""One informer per kind, one task per informer, and the question whether all have synced.
+"""One informer per kind and one task per informer.
 
-Not every API server has every API. A kind whose resource does not exist is named once in the log and rests; discovery
-is asked every five minutes, and when the resource appears its informer starts. A resting informer counts as synced:
-there is nothing to know.
+Not every API server has every API. The informer of a resource that does not exist is logged once and rests; discovery
+is asked every five minutes, and the informer starts when the resource appears. A resting informer counts as synced,
+with no objects.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from typing import Any, Literal
 import msgspec
 
 from kscheduler.aio import REAL_CLOCK, Clock, finishes_within
-from kscheduler.aio.services import until_told
+from kscheduler.aio.services import until_cancelled
 from kscheduler.api.kinds import KINDS, Kind
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.client.rest import APIClient
@@ -53,7 +53,7 @@ class InformerFactory:
         list_consistency: Literal["consistent", "cache"] = "consistent",
         watch_list: bool = True,
     ) -> None:
-        """`transforms` by plural replace the default ones; `list_consistency` is that of the very first list."""
+        """`transforms` (by plural) replace the defaults; `list_consistency` applies to the very first list only."""
         self._client = client
         self._clock = clock
         self._rng = rng or random.Random()  # noqa: S311  # spreads load, protects nothing
@@ -72,17 +72,17 @@ class InformerFactory:
     __getitem__ = informer
 
     def relist(self, kind: Kind, reason: str) -> None:
-        """List a kind anew, consistently, because its store is not what the API server has."""
+        """List a kind again, consistently, because its store differs from the API server."""
         reflector = self._reflectors.get(kind.resource)
         if reflector is not None:
             reflector.relist(reason)
 
     async def run(self) -> None:
-        """Keep all informers true until cancelled."""
+        """Keep all informers up to date until cancelled."""
         async with asyncio.TaskGroup() as group:
             for informer in self._informers.values():
                 name = f"informer {informer.kind.resource}"
-                group.create_task(until_told(name, self._keep(informer)), name=name)
+                group.create_task(until_cancelled(name, self._keep(informer)), name=name)
 
     async def _keep(self, informer: Informer[Any]) -> None:
         reflector: Reflector[Any] = Reflector(
@@ -101,12 +101,12 @@ class InformerFactory:
                 await reflector.run()
             except AbsentError:
                 if await self._exists(informer.kind):
-                    continue  # a proxy or a starting server said so; its word must not empty the store
+                    continue  # a 404 of a proxy or a starting server must not empty the store
                 await self._rest(informer)
                 reflector.progress.start_over()
 
     async def _rest(self, informer: Informer[Any]) -> None:
-        """Until the resource exists. What was stored is gone with its API."""
+        """Wait until the resource exists; the store is emptied, since its objects went with the API."""
         kind = informer.kind
         log.warning(
             "the API server has no such resource; its informer rests", resource=kind.resource, version=kind.version
@@ -120,7 +120,7 @@ class InformerFactory:
         informer.wake()
 
     async def _exists(self, kind: Kind) -> bool:
-        """Whether discovery knows the resource; the core API always exists. When in doubt it does."""
+        """Whether discovery knows the resource. True for the core API, and when discovery fails."""
         if not kind.group:
             return True
         path = f"/apis/{kind.group}/{kind.version}"
@@ -133,10 +133,12 @@ class InformerFactory:
             return True
 
     async def wait_for_sync(self, timeout_seconds: float) -> tuple[str, ...]:
-        """Wait until every handler has got the first lists; names and problems of the kinds that are not there yet."""
+        """Wait until all handlers have the first lists; returns name and problem of each kind that has not synced."""
         await finishes_within(self._all_synced(), timeout_seconds, self._clock)
         return tuple(
-            f"{one.kind.resource}: {one.problem or 'listing'}" for one in self._informers.values() if not one.has_synced
+            f"{informer.kind.resource}: {informer.problem or 'listing'}"
+            for informer in self._informers.values()
+            if not informer.has_synced
         )
 
     async def _all_synced(self) -> None:
@@ -144,8 +146,12 @@ class InformerFactory:
             await informer.wait_until_synced()
 
     def problems(self) -> dict[str, str]:
-        """What keeps informers from listing or watching now, by resource; those that rest wait for their API."""
-        return {one.kind.resource: one.problem for one in self._informers.values() if one.problem and not one.resting}
+        """What keeps informers from listing or watching now, by resource; resting informers are left out."""
+        return {
+            informer.kind.resource: informer.problem
+            for informer in self._informers.values()
+            if informer.problem and not informer.resting
+        }
 
     def statistics(self) -> tuple[InformerStatistics, ...]:
         """A snapshot of each informer."""

@@ -1,8 +1,8 @@
-"""One kind's store, and handlers that are told what changed.
+"""The store of one kind, and handlers that are called with each change.
 
-Every change goes through here, in the server's order, with no await between the event and the last handler: to the rest
-of the program a change is one step. An object that comes back under the same key with another UID is a deletion and an
-addition, which client-go hides and a scheduler must not miss.
+Every change goes through here, in the server's order, with no await between the event and the last handler: for the
+rest of the program a change is atomic. An object that comes back under the same key with another UID is a deletion and
+an addition, which client-go hides and a scheduler must not miss.
 """
 
 import asyncio
@@ -28,16 +28,16 @@ Handled_contra = TypeVar("Handled_contra", contravariant=True)
 
 
 class Handler(Protocol[Handled_contra]):
-    """What wants to know about one kind. Calls are synchronous and short; an exception is that object's failure."""
+    """Receives the changes of one kind. Calls are synchronous and short; an exception affects that object only."""
 
     def on_add(self, obj: Handled_contra, initial: bool) -> None:
-        """A new object; `initial` while the first list is handed over."""
+        """A new object; `initial` while the first list is delivered."""
 
     def on_update(self, old: Handled_contra, new: Handled_contra) -> None:
         """The same object (by UID) in another state."""
 
     def on_delete(self, obj: Handled_contra) -> None:
-        """The object is gone; `obj` is the last state that was stored, which after a gap may be old."""
+        """The object is gone; `obj` is its last stored state, which may be old after a gap in the watch."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +51,7 @@ class InformerStatistics:
     objects: int
     resource_version: str
     last_event_age_seconds: float | None
-    """Since anything was heard on the watch; `None` before."""
+    """Seconds since the last data on the watch; `None` before any."""
     restarts: dict[str, int]
     """Ended watches by reason."""
     relists: dict[str, int]
@@ -65,7 +65,7 @@ class InformerStatistics:
 
 
 class Informer(Generic[T]):
-    """The store of one kind, its handlers, and what is known about its health."""
+    """The store of one kind, its handlers and its health."""
 
     def __init__(
         self,
@@ -95,7 +95,7 @@ class Informer(Generic[T]):
 
     @property
     def has_synced(self) -> bool:
-        """Whether the handlers have got all of the first list. Of an API that does not exist it is empty."""
+        """Whether the handlers have got all of the first list, which is empty for an API that does not exist."""
         return self._synced.is_set()
 
     async def wait_until_synced(self) -> None:
@@ -103,18 +103,18 @@ class Informer(Generic[T]):
         await self._synced.wait()
 
     def add_handler(self, handler: Handler[T]) -> None:
-        """Tell `handler` of everything from now on; of what is stored already, at once."""
+        """Call `handler` for each change from now on, and at once for each object that is already stored."""
         for obj in self.store.list():
-            self._guard(lambda one, obj=obj: one.on_add(obj, initial=True), handler, obj)  # type: ignore[misc]
+            self._guard(lambda added, obj=obj: added.on_add(obj, initial=True), handler, obj)  # type: ignore[misc]
         self._handlers.append(handler)
 
     def heard(self) -> None:
-        """Something came on the watch."""
+        """Data has arrived on the watch."""
         self._last_event = self._clock.monotonic()
         self.problem = ""
 
     def is_unreadable(self, key: str) -> bool:
-        """Whether the object on the server cannot be decoded: what is stored of it, if anything, is known to be old."""
+        """Whether the object on the server cannot be decoded, so that the stored state, if any, is out of date."""
         return key in self._undecodable
 
     @contextmanager
@@ -129,16 +129,16 @@ class Informer(Generic[T]):
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def prepare(self, obj: T) -> None:
-        """Trim a decoded object. Those of a list are trimmed page by page: else the list is there untrimmed, whole."""
+        """Trim a decoded object. A list is trimmed page by page, so that it is never in memory untrimmed as a whole."""
         self._transform(obj)
 
     async def replace(self, objects: Iterable[T], unreadable: Sequence[Undecodable]) -> None:
-        """The state of the server is exactly this; the objects are prepared. Works in slices of 5 ms.
+        """Make the store equal to a list of prepared objects. Works in slices of 5 ms.
 
-        Additions come before deletions: between two slices a node must look fuller than it is, never emptier.
+        Additions come before deletions: between two slices a node may look fuller than it is, but never emptier.
         """
         initial = not self._synced.is_set()
-        seen: set[str] | None = set() if len(self.store) else None  # nothing vanishes from an empty store
+        seen: set[str] | None = set() if len(self.store) else None  # an empty store has nothing to delete
         listed_bad = {bad.key for bad in unreadable}
         self._undecodable = {key: bad for key, bad in self._undecodable.items() if key in listed_bad}
         slicer = Slicer()
@@ -156,15 +156,15 @@ class Informer(Generic[T]):
         self._synced.set()
 
     async def _delete_others(self, kept: set[str], slicer: Slicer) -> None:
-        known = self.store.keys()
-        for key in known:
+        stored_keys = self.store.keys()
+        for key in stored_keys:
             if key not in kept:
                 self._delete(key)
             if slicer.used_up():
                 await slicer.turn()
 
     def apply(self, event: WatchEvent[T]) -> None:
-        """One event of the watch."""
+        """Apply an event of the watch."""
         if event.type == "DELETED":
             key = event.object.key
             self._undecodable.pop(key, None)
@@ -174,8 +174,8 @@ class Informer(Generic[T]):
             self._upsert(event.object, initial=False)
 
     def apply_undecodable(self, bad: Undecodable) -> None:
-        """An object that cannot be read: count it, name it, and go on with what its kind's rule says."""
-        key = bad.key or "(unnamed)"  # one entry for all of them: no deletion will ever name them
+        """Count and log an object that cannot be read, then apply its kind's rule for such objects."""
+        key = bad.key or "(unnamed)"  # unnamed objects share an entry: no deletion will ever name them
         if bad.type == "DELETED":
             self._undecodable.pop(key, None)
             self._delete(key)
@@ -194,7 +194,7 @@ class Informer(Generic[T]):
             self._delete(key)
         elif kept is not old:
             self.store.put(key, kept)
-            self._tell(lambda handler: handler.on_update(old, kept), kept)
+            self._notify(lambda handler: handler.on_update(old, kept), kept)
 
     def _upsert(self, obj: T, *, initial: bool) -> None:
         key = obj.key
@@ -207,22 +207,22 @@ class Informer(Generic[T]):
         if old is not None:
             self._delete(key)
         self.store.put(key, obj)
-        self._tell(lambda handler: handler.on_add(obj, initial), obj)
+        self._notify(lambda handler: handler.on_add(obj, initial), obj)
 
     def _update(self, key: str, old: T, obj: T) -> None:
         version = obj.metadata.resource_version
         if version and version == old.metadata.resource_version:
             return
         self.store.put(key, obj)
-        self._tell(lambda handler: handler.on_update(old, obj), obj)
+        self._notify(lambda handler: handler.on_update(old, obj), obj)
 
     def _delete(self, key: str) -> None:
         old = self.store.get(key)
         if old is not None:
             self.store.remove(key)
-            self._tell(lambda handler: handler.on_delete(old), old)
+            self._notify(lambda handler: handler.on_delete(old), old)
 
-    def _tell(self, call: Callable[[Handler[T]], None], obj: T) -> None:
+    def _notify(self, call: Callable[[Handler[T]], None], obj: T) -> None:
         if self._touched is not None:
             self._touched.add(obj.key)
         for handler in self._handlers:
@@ -237,7 +237,7 @@ class Informer(Generic[T]):
             log.exception("event handler failed", resource=self.kind.resource, object=obj.key, uid=obj.metadata.uid)
 
     async def rest(self) -> None:
-        """The API does not exist (any more): there are no objects."""
+        """The API does not exist, or no longer: empty the store."""
         self.resting = True
         self.problem = "the API server has no such resource"
         await self.replace((), ())

@@ -1,13 +1,13 @@
-"""What a reflector asks for next, and what an answer means: client-go's rules, without I/O.
+"""A reflector's next request, and what an answer means: client-go's rules, without I/O.
 
     LIST ──listed──> WATCH ──ended, cut, silent, refused, 429──> WATCH (same version, no list)
      ^                 └──410, other errors──> LIST at the last version seen (never back in time)
      └─410 or "too large resource version": LIST again without a version (consistent)
 
-WATCH_LIST takes LIST's place where the server can: the objects come as a stream that goes on as the watch.
-A resourceVersion is an opaque string here: compared for equality at most.
-Differences from client-go: the first LIST is consistent (client-go takes any version, which after a change of leader
-can miss the old leader's binds); a watch that ends at once is opened again after the delay without a list.
+WATCH_LIST replaces LIST if the server supports it: the objects arrive on a stream that continues as the watch.
+A resourceVersion is an opaque string here, compared for equality only.
+Differences from client-go: the first LIST is consistent (client-go accepts any version, which after a change of leader
+can miss the old leader's binds); a watch that ends at once is opened again after a delay, without a list.
 """
 
 import random
@@ -19,7 +19,7 @@ from kscheduler.client.errors import APIError, ClientError, NotSentError, Stalle
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
 _INTERNAL_ERROR_SECONDS = 60.0
-"""For so long a watch that ends in InternalError is opened again before the objects are listed anew."""
+"""How long a watch that ends in InternalError is opened again before the objects are listed again."""
 
 
 class Want(Enum):
@@ -32,7 +32,7 @@ class Want(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What to ask the API server for."""
+    """A request to the API server."""
 
     want: Want
     params: dict[str, str]
@@ -40,23 +40,23 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What an ended request means for the next one."""
+    """What a finished request means for the next one."""
 
     reason: str
     """For counters: `ended`, `expired`, `refused`, `stalled`, `forbidden`, ..."""
     back_off: bool = False
     at_least_seconds: float = 0.0
-    """What the server asked us to wait."""
+    """The server's Retry-After."""
     detail: str = ""
 
 
 class Progress:
-    """Where a reflector stands."""
+    """The state of a reflector."""
 
     def __init__(
         self, rng: random.Random, *, field_selector: str = "", consistent: bool = True, watch_list: bool = True
     ) -> None:
-        """`consistent`: the first list shows everything that was written before it; else any cached state will do."""
+        """`consistent`: the first list shows all writes before it; otherwise any cached state will do."""
         self._rng = rng
         self._selector = {"fieldSelector": field_selector} if field_selector else {}
         self._first_version = "" if consistent else "0"
@@ -70,9 +70,9 @@ class Progress:
         self.resource_version = ""
         """The last version seen; empty before the first list."""
         self.list_reason = "start"
-        """Why the objects are to be listed."""
+        """Why the objects are listed."""
 
-    # --- what to ask --------------------------------------------------------------------------------------------------
+    # --- requests -----------------------------------------------------------------------------------------------------
 
     def next_request(self) -> Request:
         """The request to make now."""
@@ -83,7 +83,7 @@ class Progress:
         return Request(Want.LIST, self.page_params(""))
 
     def page_params(self, continue_token: str) -> dict[str, str]:
-        """LIST, from the beginning or from a continue token. The watch cache pages nothing above version 0."""
+        """LIST, from the beginning or from a continue token. The watch cache pages version 0 only."""
         if continue_token:
             return {**self._selector, "limit": str(PAGE_SIZE), "continue": continue_token}
         version = "" if self._unavailable else self.resource_version or self._first_version
@@ -109,7 +109,7 @@ class Progress:
         params["resourceVersion"] = "" if self._unavailable else self.resource_version
         return params
 
-    # --- what came ----------------------------------------------------------------------------------------------------
+    # --- answers ------------------------------------------------------------------------------------------------------
 
     def listed(self, resource_version: str) -> None:
         """The store has been replaced by the state at this version."""
@@ -117,7 +117,7 @@ class Progress:
         self._must_list = self._unavailable = self._unpaged = self._list_plainly = self._from_any = False
 
     def saw(self, event_type: str, resource_version: str) -> None:
-        """A watch event has been applied. The first ADDED of a watch from any version are in no order of versions."""
+        """A watch event has been applied. A watch from any version begins with ADDED events in no order of versions."""
         if not resource_version:
             return
         if self._from_any:
@@ -128,12 +128,12 @@ class Progress:
         self._internal_error_since = None
 
     def watch_list_ignored(self) -> Verdict:
-        """The server took the WatchList for a plain watch: it is too old for it."""
+        """The server is too old for WatchList and has opened a plain watch."""
         self._watch_list = False
         return Verdict("watch-list unsupported")
 
     def page_failed(self, error: ClientError) -> Verdict:
-        """A list's second or later page failed; an expired token means to list all at once."""
+        """The second or a later page of a list failed; after an expired token the next list is unpaged."""
         if isinstance(error, APIError) and error.is_gone and not self._unpaged:
             self._unpaged = True
             return Verdict("page expired")
@@ -147,7 +147,7 @@ class Progress:
         return _backing_off(error)
 
     def watch_list_failed(self, error: ClientError) -> Verdict:
-        """A WatchList was refused, or broke before its initial events were complete."""
+        """A WatchList was refused, or ended before its initial events were complete."""
         if _version_is_unavailable(error) and not self._unavailable:
             self._unavailable = True
             return Verdict("expired")
@@ -159,7 +159,7 @@ class Progress:
         return _backing_off(error)
 
     def watch_broke(self, error: ClientError, seconds: float, events: int) -> Verdict:
-        """A watch got no answer (refused connection), or its stream was cut or fell silent. The version stays good."""
+        """A watch got no answer, or its stream was cut or fell silent. The next watch resumes at the same version."""
         if isinstance(error, NotSentError) or (events == 0 and seconds < VERY_SHORT_SECONDS):
             return _backing_off(error)
         return Verdict(_reason(error), detail=str(error))
@@ -176,25 +176,25 @@ class Progress:
         return verdict
 
     def watch_ended(self, seconds: float, events: int) -> Verdict:
-        """The server ended the stream. With no event within a second the delay applies, or the loop would run hot."""
+        """The server ended the stream. Backs off if it brought no event within a second, to avoid a busy loop."""
         if events == 0 and seconds < VERY_SHORT_SECONDS:
             return Verdict("very short watch", back_off=True)
         return Verdict("ended")
 
     def garbled(self, detail: str) -> Verdict:
-        """Something came that is no watch event: nobody knows what was missed."""
+        """A line is not a watch event: events may have been missed."""
         self._must_list = True
         self.list_reason = "garbled"
         return Verdict("garbled", back_off=True, detail=detail)
 
-    def list_anew(self, reason: str) -> Verdict:
-        """What is stored is not what the server has: list, consistently."""
+    def list_again(self, reason: str) -> Verdict:
+        """The store differs from the server: list, consistently."""
         self._must_list = self._unavailable = True
         self.list_reason = reason
         return Verdict(reason)
 
     def start_over(self) -> None:
-        """Forget everything: the API had gone away."""
+        """Forget everything: the API was gone."""
         self.resource_version = ""
         self._must_list, self.list_reason = True, "reappeared"
 
@@ -205,7 +205,7 @@ class Progress:
 
 
 def error_of(status: Status) -> APIError:
-    """An ERROR event's Status as the error that it is."""
+    """An ERROR event's Status as an `APIError`."""
     return APIError(status, method="WATCH")
 
 

@@ -1,9 +1,9 @@
-"""The I/O of one informer: asks what `Progress` wants and hands over what comes.
+"""The I/O of one informer: sends the requests that `Progress` chooses and applies the answers.
 
-A watch has no heartbeat but bookmarks, about one a minute; 70 silent seconds therefore mean that the connection is
-dead, and it is opened again at the version last seen, without a list. Everything that goes wrong is waited out: 0.8 s
-doubling to 30 s, with jitter, at least what Retry-After asks, and forgotten after two good minutes. While a server
-refuses connections, a probe each second looks whether it is back, so that a long outage is not followed by a long wait.
+A watch has no heartbeat but bookmarks, about one a minute; so 70 silent seconds mean that the connection is dead, and
+the watch is opened again at the last version seen, without a list. Failures back off: 0.8 s doubling to 30 s, with
+jitter, at least Retry-After, reset after two good minutes. While a server refuses connections, a probe each second
+checks whether it is back, so that a long outage is not followed by a long wait.
 """
 
 import asyncio
@@ -48,18 +48,18 @@ _FORBIDDEN_CAP_SECONDS = 60.0
 
 
 class AbsentError(Exception):
-    """The API server answers 404: it may not have this resource. Whether that is so, discovery knows."""
+    """The API server answers 404: it may not have this resource, which discovery can tell."""
 
 
 @dataclass(slots=True)
 class _Initial(Generic[T]):
-    """The initial events of a WatchList: nobody sees them before they are complete."""
+    """The initial events of a WatchList, which are applied once they are complete."""
 
     objects: dict[str, T] = field(default_factory=dict)
     unreadable: dict[str, Undecodable] = field(default_factory=dict)
 
     def take(self, event: WatchEvent[T] | Undecodable) -> None:
-        """One event before the bookmark that ends the list."""
+        """Add an event that came before the bookmark that ends the list."""
         key = event.key if isinstance(event, Undecodable) else event.object.key
         self.objects.pop(key, None)
         self.unreadable.pop(key, None)
@@ -73,7 +73,7 @@ class _Initial(Generic[T]):
 
 @dataclass(slots=True)
 class _Watch(Generic[T]):
-    """One stream from its opening to its end."""
+    """A stream from its opening to its end."""
 
     began: float
     initial: _Initial[T] | None
@@ -82,7 +82,7 @@ class _Watch(Generic[T]):
 
 
 class Reflector(Generic[T]):
-    """Keeps one informer true."""
+    """Keeps one informer up to date."""
 
     def __init__(
         self,
@@ -109,7 +109,7 @@ class Reflector(Generic[T]):
         self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
         self._watching: asyncio.Timeout | None = None
-        self._asked_for_list = ""
+        self._relist_reason = ""
 
     async def run(self) -> None:
         """List and watch until cancelled. Raises `AbsentError` after a 404 and its delay; may be called again."""
@@ -121,21 +121,21 @@ class Reflector(Generic[T]):
                 raise AbsentError(verdict.detail)
 
     async def step(self) -> Verdict:
-        """One request from beginning to end, and what it means."""
+        """Make one request; returns what its outcome means."""
         request = self.progress.next_request()
         if request.want is Want.LIST:
             verdict = await self._list(request)
         else:
-            verdict = await self._watch_unless_asked_to_list(request)
+            verdict = await self._watch_until_relist(request)
             restarts = self._informer.restarts
             restarts[verdict.reason] = restarts.get(verdict.reason, 0) + 1
         self._note(verdict)
         return verdict
 
     def relist(self, reason: str) -> None:
-        """End the watch and list anew, consistently; a list that is under way is as good."""
+        """End the watch and list again, consistently; nothing to do while a list is already in progress."""
         if self._watching is not None and not self._watching.expired():
-            self._asked_for_list = reason
+            self._relist_reason = reason
             self._watching.reschedule(asyncio.get_running_loop().time())
 
     # --- list ---------------------------------------------------------------------------------------------------------
@@ -158,7 +158,7 @@ class Reflector(Generic[T]):
         return Verdict("listed")
 
     async def _read_page(self, body: bytes, objects: list[T], unreadable: list[Undecodable]) -> tuple[str, str]:
-        """Add the page's items; its version and continue token."""
+        """Add the page's items; returns its version and continue token."""
         if len(body) <= _LARGE_PAGE_BYTES:
             page = self._lists.decode(body)
             self._take(page.items, objects)
@@ -191,16 +191,16 @@ class Reflector(Generic[T]):
 
     # --- watch --------------------------------------------------------------------------------------------------------
 
-    async def _watch_unless_asked_to_list(self, request: Request) -> Verdict:
+    async def _watch_until_relist(self, request: Request) -> Verdict:
         try:
             async with asyncio.timeout(None) as self._watching:
                 return await self._watch(request)
         except TimeoutError:
-            if not self._asked_for_list:
+            if not self._relist_reason:
                 raise
-            return self.progress.list_anew(self._asked_for_list)
+            return self.progress.list_again(self._relist_reason)
         finally:
-            self._watching, self._asked_for_list = None, ""
+            self._watching, self._relist_reason = None, ""
 
     async def _watch(self, request: Request) -> Verdict:
         initial = _Initial[T]() if request.want is Want.WATCH_LIST else None
@@ -208,7 +208,7 @@ class Reflector(Generic[T]):
         try:
             async with self._client.stream(self._path, request.params, inactivity_seconds=self._inactivity) as stream:
                 if initial is None:
-                    self._informer.problem = ""  # it is open; what it brings may take a minute
+                    self._informer.problem = ""  # it is open; the first event may take a minute
                 async for lines in stream:
                     if (verdict := await self._consume(watch, lines)) is not None:
                         return verdict
@@ -219,7 +219,7 @@ class Reflector(Generic[T]):
         return self.progress.watch_ended(self._clock.monotonic() - watch.began, watch.events)
 
     async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> Verdict | None:
-        """Take a batch of lines, in slices; a verdict ends the watch."""
+        """Apply a batch of lines, in slices; a verdict ends the watch."""
         slicer = Slicer()
         for line in lines:
             watch.events += 1
@@ -250,7 +250,7 @@ class Reflector(Generic[T]):
         return None
 
     async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> Verdict | None:
-        """The same while the initial events come: nobody sees them before the bookmark that ends them."""
+        """The same while the initial events arrive, which are applied at the bookmark that ends them."""
         assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
         match event:
             case WatchEvent():
@@ -277,7 +277,7 @@ class Reflector(Generic[T]):
             return self.progress.watch_refused(error, now)
         return self.progress.watch_broke(error, now - watch.began, watch.events)
 
-    # --- patience -----------------------------------------------------------------------------------------------------
+    # --- back-off -----------------------------------------------------------------------------------------------------
 
     async def _wait(self, verdict: Verdict) -> None:
         backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
@@ -288,7 +288,7 @@ class Reflector(Generic[T]):
             await self._clock.sleep(delay)
 
     async def _wait_for_server(self, delay: float) -> None:
-        """At most `delay`, less if the server accepts connections again."""
+        """Wait for `delay`, or less if the server accepts connections again."""
         until = self._clock.monotonic() + delay
         while (left := until - self._clock.monotonic()) > 0:
             await self._clock.sleep(min(left, _PROBE_SECONDS))
@@ -297,7 +297,7 @@ class Reflector(Generic[T]):
                 return
 
     def _note(self, verdict: Verdict) -> None:
-        """Remember the problem until it is over. The log is written where all resources are seen together."""
+        """Keep the problem until it is over. `ResourceTroubles` logs it, together with those of other resources."""
         if not verdict.back_off:
             return
         self._informer.problem = f"{verdict.reason}: {verdict.detail}" if verdict.detail else verdict.reason

@@ -1,9 +1,9 @@
-"""Log lines about resources whose list or watch fails while the API server answers everybody else.
+"""Log lines about resources whose list or watch fails while other requests succeed.
 
-The problem: a missing RBAC rule, a broken conversion webhook or an aggregated API without its server fail one resource,
-each try of its reflector fails alike, and seventeen reflectors may fail for one reason. The idea: once a second their
-problems are looked at together, and one line names all resources that fail for one reason, once a minute. While
-everything fails that has one reason, `client.reachability` tells it, and nothing is said here.
+The problem: a missing RBAC rule, a broken conversion webhook or an aggregated API without its server make a resource
+fail at each try of its reflector, and seventeen reflectors may fail for the same reason. The idea: the problems are
+examined together once a second, and one line a minute names all resources that fail for the same reason. While all
+requests fail `client.reachability` logs the reason, and nothing is logged here.
 
 Pure: time comes in as an argument, in monotonic seconds.
 """
@@ -17,11 +17,11 @@ from kscheduler.logs.throttle import Throttle
 
 _ADVICE: Final = {
     "forbidden": "RBAC must grant verbs list and watch on these resources to this identity, as the ClusterRole in "
-    "deploy/manifests does; what is built on them is not decided from news meanwhile",
+    "deploy/manifests does; until then decisions use what was last seen of them",
     "server error": "the API server fails for these resources alone: of a custom resource look at its conversion "
     "webhook, of an aggregated API at its APIService, of others at the API server's log",
-    "refused by the server": "the API server does not take our list or watch: is a proxy in between that changes it",
-    "garbled": "what comes is no watch event: look at proxies in between",
+    "refused by the server": "the API server does not accept our list or watch: does a proxy in between change it",
+    "garbled": "the stream is not a watch: look at proxies in between",
     "very short watch": "the API server ends the watch at once: look at its log, and at proxies in between",
     "too many requests": "the API server sheds load: look at its priority levels (flowcontrol.apiserver.k8s.io)",
 }
@@ -33,13 +33,13 @@ _OTHER_ADVICE: Final = "the scheduler goes on with what it saw last of these res
 class _Standing:
     reason: str
     since: float
-    is_said: bool = False
+    is_logged: bool = False
     believed_from: float = float("-inf")
-    """What came of an outage stands until the reflector's next try, which its back-off may put off for a minute."""
+    """A problem left by an outage stands until the reflector's next try, up to a minute of back-off later."""
 
 
 class ResourceTroubles:
-    """What was said about which resource."""
+    """The problems of each resource, and when they were logged."""
 
     def __init__(self) -> None:
         self._standing: dict[str, _Standing] = {}
@@ -49,35 +49,35 @@ class ResourceTroubles:
     def lines(
         self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool, is_outage: bool = False
     ) -> list[Line]:
-        """What there is to log. `problems`: resource to `reason: detail`, those alone that have one.
+        """The lines to log. `problems`: resource to `reason: detail`, for resources with a problem.
 
-        `is_all_in_trouble`: everything fails, or may; `is_outage`: it does, beyond doubt.
+        `is_all_in_trouble`: all requests fail, or may; `is_outage`: they do, beyond doubt.
         """
         over = [resource for resource in self._standing if resource not in problems]
         lines = self._ended(over, now)
         for resource, problem in problems.items():
             reason = problem.partition(":")[0]
-            known = self._standing.get(resource)
-            if known is None:
+            standing = self._standing.get(resource)
+            if standing is None:
                 self._standing[resource] = _Standing(reason, now)
             else:
-                known.reason = reason
+                standing.reason = reason
         if is_outage:
             for standing in self._standing.values():
                 standing.believed_from = now + _LONGEST_BACKOFF_SECONDS
         return lines if is_all_in_trouble else lines + self._due(problems, now)
 
     def _ended(self, resources: list[str], now: float) -> list[Line]:
-        said: list[str] = []
+        recovered: list[str] = []
         longest = 0.0
         for resource in resources:
             standing = self._standing.pop(resource)
-            if standing.is_said:
-                said.append(resource)
+            if standing.is_logged:
+                recovered.append(resource)
                 longest = max(longest, now - standing.since)
-        if not said:
+        if not recovered:
             return []
-        return [Line("info", "list_or_watch_works_again", {"resources": sorted(said), "seconds": round(longest)})]
+        return [Line("info", "list_or_watch_works_again", {"resources": sorted(recovered), "seconds": round(longest)})]
 
     def _due(self, problems: Mapping[str, str], now: float) -> list[Line]:
         by_reason: dict[str, list[str]] = {}
@@ -94,7 +94,7 @@ class ResourceTroubles:
         longest = 0.0
         for resource in resources:
             standing = self._standing[resource]
-            standing.is_said = True
+            standing.is_logged = True
             longest = max(longest, now - standing.since)
         _, _, detail = problems[resources[0]].partition(": ")
         fields: dict[str, object] = {"resources": resources, "reason": reason, "seconds": round(longest), "err": detail}

@@ -1,13 +1,12 @@
-"""Equal values become one value, for as long as somebody holds it.
+"""Replaces equal values by a shared one, kept while it is in use.
 
-The problem: a hundred thousand pods hold a hundred thousand copies of the same two tolerations. The idea: remember
-values by their encoding, which the decoder's counterpart writes in half a microsecond, and hand out the first of those
-that are equal. Values must never change. What nobody else holds any more is forgotten when there are twice as many as
-were held the last time: containers, owners and labels of releases and Jobs that are gone do not stay. Limit: when the
-memory is full of values that are held it begins anew, and a value of before is not recognised; nothing but room is lost
-by that.
+The problem: a hundred thousand pods hold a hundred thousand copies of the same two tolerations. The idea: keep values
+by their encoding, which takes half a microsecond to write, and hand out the first of equal values. Values must never
+change. Values that are no longer in use are dropped when the table has doubled since the last sweep, so containers,
+owners and labels of past releases and Jobs do not stay. Limit: a table full of values in use is emptied; later equal
+values are then not recognised, which costs memory only.
 
-Strings are shared here, too, and not by `sys.intern`: Python 3.12 keeps what that has seen for ever (until 3.12.5).
+Strings are shared here rather than by `sys.intern`, which never frees them in Python 3.12 before 3.12.5.
 """
 
 from collections.abc import Callable, Hashable
@@ -21,17 +20,17 @@ T = TypeVar("T")
 
 _MOST: Final = 65_536
 _LEAST_SWEPT: Final = 512
-"""Entries, below which nobody looks who is held."""
+"""No sweep with fewer entries than this."""
 _encode = msgspec.msgpack.Encoder().encode
 
 
 class Shared(Generic[T]):
-    """Values of one type, or tuples of one type, that were seen lately."""
+    """Recently seen values of one type, or tuples of one type."""
 
     __slots__ = ("_first", "_most", "_prepare", "_sweep_at")
 
     def __init__(self, most: int = _MOST, prepare: Callable[[T], T] | None = None) -> None:
-        """`prepare`: what is kept of the first of equal values, an equal one."""
+        """`prepare` turns the first of equal values into the equal value that is kept."""
         self._first: dict[bytes, T] = {}
         self._most = most
         self._prepare = prepare
@@ -41,7 +40,7 @@ class Shared(Generic[T]):
         return len(self._first)
 
     def of(self, value: T) -> T:
-        """The value that equals this one and was seen first."""
+        """The shared value that equals `value`."""
         encoded = _encode(value)
         first = self._first.get(encoded)
         if first is None:
@@ -51,14 +50,14 @@ class Shared(Generic[T]):
         return first
 
     def _sweep(self) -> None:
-        self._first = _held(self._first, _UNHELD)
+        self._first = _in_use(self._first, _UNUSED_COUNT)
         if len(self._first) >= self._most:
             self._first = {}
         self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self._first)))
 
 
 class SharedText(dict[str, str]):
-    """The same for strings, which are their own encoding. A dict, so that a known one costs a look-up and no more."""
+    """The same for strings, which are their own encoding. A dict, so that a known string costs a single look-up."""
 
     __slots__ = ("_most", "_sweep_at")
 
@@ -68,7 +67,7 @@ class SharedText(dict[str, str]):
         self._sweep_at = min(_LEAST_SWEPT, most)
 
     of = dict.__getitem__
-    """The string that equals this one and was seen first."""
+    """The shared string that equals the argument."""
 
     def __missing__(self, text: str) -> str:
         if len(self) >= self._sweep_at:
@@ -77,29 +76,32 @@ class SharedText(dict[str, str]):
         return text
 
     def _sweep(self) -> None:
-        held = _held(self, _UNHELD_TEXT)
+        used = _in_use(self, _UNUSED_TEXT_COUNT)
         self.clear()
-        if len(held) < self._most:
-            self.update(held)
+        if len(used) < self._most:
+            self.update(used)
         self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self)))
 
 
-def _held(first: dict[K, T], unheld: int) -> dict[K, T]:
-    """The entries whose values somebody holds besides: 0.1 us each."""
+def _in_use(first: dict[K, T], unused_count: int) -> dict[K, T]:
+    """The entries whose values are referenced elsewhere too; takes 0.1 us each.
+
+    `unused_count`: the references of a value that is only in its table.
+    """
     counts = _references(first)
-    return {key: value for (key, value), count in zip(first.items(), counts, strict=True) if count > unheld}
+    return {key: value for (key, value), count in zip(first.items(), counts, strict=True) if count > unused_count}
 
 
 def _references(first: dict[K, T]) -> list[int]:
     return [getrefcount(first[key]) for key in first]
 
 
-def _references_of_unheld() -> int:
-    """How many references to a value are counted that only its table holds: a matter of the interpreter's version."""
+def _references_of_unused() -> int:
+    """The references counted of a value that is only in its table, which depends on the interpreter's version."""
     return _references({b"": [b""]})[0]
 
 
-def _references_of_unheld_text() -> int:
+def _references_of_unused_text() -> int:
     first: dict[str, str] = {}
     for text in map("".join, [("of ", "nobody")]):
         first[text] = text
@@ -107,5 +109,5 @@ def _references_of_unheld_text() -> int:
     return _references(first)[0]
 
 
-_UNHELD: Final = _references_of_unheld()
-_UNHELD_TEXT: Final = _references_of_unheld_text()
+_UNUSED_COUNT: Final = _references_of_unused()
+_UNUSED_TEXT_COUNT: Final = _references_of_unused_text()

@@ -1,4 +1,4 @@
-"""Objects by key, and by whatever else is worth an index."""
+"""Objects by key, and by the values of indexes."""
 
 from collections.abc import Callable, Iterable
 from typing import Generic, TypeVar
@@ -8,11 +8,11 @@ from kscheduler.api.meta import KubeObject
 T = TypeVar("T", bound=KubeObject)
 
 IndexFunction = Callable[[T], Iterable[str]]
-"""The values under which an object is found; it must not change its answer for the same object."""
+"""From an object to its index values; must always return the same values for the same object."""
 
 
 class Store(Generic[T]):
-    """The last known state of each object of one kind. Users read; only the informer writes."""
+    """The last known state of each object of one kind. Only the informer writes."""
 
     def __init__(self) -> None:
         self._objects: dict[str, T] = {}
@@ -29,7 +29,7 @@ class Store(Generic[T]):
         return self._objects.get(key)
 
     def keys(self) -> list[str]:
-        """All keys, a copy."""
+        """A copy of all keys."""
         return list(self._objects)
 
     def by_index(self, name: str, value: str) -> list[T]:
@@ -44,7 +44,7 @@ class Store(Generic[T]):
             self._file(name, key, obj)
 
     def put(self, key: str, obj: T) -> None:
-        """Store an object in place of an older state."""
+        """Store an object, replacing an older state."""
         if self._indexes and (old := self._objects.get(key)) is not None:
             self._unfile(key, old)
         self._objects[key] = obj
@@ -52,7 +52,7 @@ class Store(Generic[T]):
             self._file(name, key, obj)
 
     def remove(self, key: str) -> None:
-        """Forget an object that is stored."""
+        """Remove a stored object."""
         self._unfile(key, self._objects.pop(key))
 
     def _file(self, name: str, key: str, obj: T) -> None:
@@ -68,5 +68,5 @@ class Store(Generic[T]):
                     del entries[value]
 
     def list(self) -> list[T]:
-        """All objects, a copy of the list; the objects are shared and must not be changed."""
+        """All objects, in a new list; the objects are shared and must not be changed."""
         return [*self._objects.values()]

@@ -1,12 +1,12 @@
-"""What is done to an object before it is stored: luggage is taken off, and what it has in common with others is shared.
+"""Makes objects smaller before they are stored: unused fields are dropped, equal parts are shared.
 
-Typed decoding has dropped most of the luggage (environment, managedFields). Of the rest go kubectl's copy of the
-manifest, annotations of kilobytes that no scheduler reads, and volumes that constrain no placement: every pod has one
-for its service account's token, under a name of its own, so that no two pods of a Deployment would have equal specs.
+Typed decoding has dropped most unused fields (environment, managedFields). Dropped here are kubectl's copy of the
+manifest, annotations of kilobytes that no scheduler reads, and volumes that do not constrain placement: every pod has
+such a volume for its service account's token, with a unique name, so that no two specs of a Deployment would be equal.
 
-What stays is mostly the same from pod to pod and from node to node: names of images, requests, tolerations, owners. A
-decoder makes all of it anew for every object. Equal values that were seen lately become one value (see `shared`), which
-takes away half of a pod and two thirds of a node. Comparing two specs gets cheaper too: one value equals itself.
+The rest is mostly the same for many pods and nodes: names of images, requests, tolerations, owners. A decoder creates a
+copy for every object. Recently seen equal values are shared (see `shared`), which saves half of a pod's memory and two
+thirds of a node's. Comparing specs gets cheaper too, since a shared value is identical.
 """
 
 from collections.abc import Callable, Iterable
@@ -32,23 +32,23 @@ from kscheduler.api.meta import Condition, KubeObject, OwnerReference
 from kscheduler.informers.shared import Shared, SharedText
 
 Transform = Callable[[Any], None]
-"""Changes a freshly decoded object in place; nobody else has seen it yet. A second time it changes nothing."""
+"""Changes a freshly decoded object in place, before anything else sees it. Idempotent."""
 
 _same_text: Final = SharedText().of
-"""For names and labels of all kinds: the string that equals this one, for as long as an object has it."""
+"""Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it."""
 
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LARGEST_ANNOTATION = 4096
-"""Characters of an annotation's value that is kept."""
+"""Longer annotation values (in characters) are dropped."""
 
 
-_MOST_OF_THEIR_OWN: Final = 32_768
-"""Labels and owners that are shared at most: as many as a large cluster has Deployments. In one of Jobs nearly all are
-seen once: 20 MiB at most."""
+_MOST_LABELS_AND_OWNERS: Final = 32_768
+"""The most labels and owners to share: as many as a large cluster has Deployments. In a cluster of Jobs, where nearly
+all are unique, they take 20 MiB at most."""
 
 
 def trim(obj: KubeObject) -> None:
-    """Drop kubectl's last-applied annotation and intern labels: for every kind that has no transform of its own."""
+    """Drop kubectl's last-applied annotation and intern labels: for kinds without a transform of their own."""
     metadata = obj.metadata
     if metadata.annotations:
         metadata.annotations.pop(LAST_APPLIED, None)
@@ -57,11 +57,11 @@ def trim(obj: KubeObject) -> None:
 
 
 class PodTransform:
-    """For pods, of which there are many: whole labels are shared too."""
+    """For pods, which are many: label dicts, owners, containers and so on are shared as wholes."""
 
     def __init__(self) -> None:
-        self._labels: Shared[dict[str, str]] = Shared(_MOST_OF_THEIR_OWN, _interned)
-        self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MOST_OF_THEIR_OWN)
+        self._labels: Shared[dict[str, str]] = Shared(_MOST_LABELS_AND_OWNERS, _interned)
+        self._owners: Shared[tuple[OwnerReference, ...]] = Shared(_MOST_LABELS_AND_OWNERS)
         self._containers: Shared[tuple[Container, ...]] = Shared()
         self._tolerations: Shared[tuple[Toleration, ...]] = Shared()
         self._affinity: Shared[Affinity] = Shared()
@@ -95,7 +95,7 @@ class PodTransform:
             constraints = self._spread.of(spec.topology_spread_constraints)
             force_setattr(spec, "topology_spread_constraints", constraints)
         if spec.volumes:
-            force_setattr(spec, "volumes", tuple([one for one in spec.volumes if _constrains(one)]))
+            force_setattr(spec, "volumes", tuple([volume for volume in spec.volumes if _constrains(volume)]))
 
     def _share_status(self, status: PodStatus) -> None:
         force_setattr(status, "phase", _same_text(status.phase))
@@ -105,7 +105,7 @@ class PodTransform:
 
 
 class NodeTransform:
-    """As `trim`, and what nodes have in common: images and sizes above all."""
+    """As `trim`, and shares what nodes have in common: mostly images and amounts of resources."""
 
     def __init__(self) -> None:
         self._images: Shared[ContainerImage] = Shared()
@@ -124,7 +124,7 @@ class NodeTransform:
 
 
 def default_transform(plural: str) -> Transform:
-    """The transform for a kind that has none of its own."""
+    """The transform for a kind."""
     if plural == "pods":
         return PodTransform()
     return NodeTransform() if plural == "nodes" else trim
@@ -135,7 +135,7 @@ def _interned(labels: dict[str, str]) -> dict[str, str]:
 
 
 def _drop_large_annotations(pod: Pod) -> None:
-    """Kubectl's copy, and the files that users put into annotations."""
+    """Drop kubectl's copy of the manifest, and files that users put into annotations."""
     annotations = pod.metadata.annotations
     annotations.pop(LAST_APPLIED, None)
     if any(len(value) > LARGEST_ANNOTATION for value in annotations.values()):
@@ -144,13 +144,13 @@ def _drop_large_annotations(pod: Pod) -> None:
 
 
 def _intern_conditions(conditions: Iterable[Condition]) -> None:
-    for one in conditions:
-        force_setattr(one, "type", _same_text(one.type))
-        force_setattr(one, "status", _same_text(one.status))
-        if one.reason:
-            force_setattr(one, "reason", _same_text(one.reason))
+    for condition in conditions:
+        force_setattr(condition, "type", _same_text(condition.type))
+        force_setattr(condition, "status", _same_text(condition.status))
+        if condition.reason:
+            force_setattr(condition, "reason", _same_text(condition.reason))
 
 
 def _constrains(volume: Volume) -> bool:
-    """Whether it has a source that was decoded at all."""
+    """Whether the volume has a source; sources that do not constrain placement are not decoded."""
     return volume != Volume(name=volume.name)

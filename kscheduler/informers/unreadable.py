@@ -1,12 +1,12 @@
-"""What becomes of an object that was good and can no longer be decoded.
+"""What happens to a stored object whose new state cannot be decoded.
 
-It must not stop the stream, and nothing may be decided on a state that is known to be old:
-- A node that cannot be read is treated as deleted: it must not stay schedulable for ever on what it once was.
-- A pod that holds a node's resources must not vanish, or its place would be given away twice: the last good state is
-  kept, on the node that the unreadable one names. A pod that holds nothing is treated as deleted, so that it is not
+It must not stop the stream, and no decision may rest on a state known to be old:
+- An unreadable node is treated as deleted: it must not stay schedulable for ever with its old state.
+- A pod that occupies a node's resources must not vanish, or its place would be given away twice: the last good state is
+  kept, on the node that the new state names. A pod that occupies nothing is treated as deleted, so that it is not
   scheduled by a specification that may have changed.
-- Anything else is treated as deleted; the plugins that wanted it hold their pods.
-An object that never was readable is only counted and named (log, `/readyz?verbose`).
+- Anything else is treated as deleted; pods that need it wait.
+An object that was never readable is only counted and named (log, `/readyz?verbose`).
 """
 
 from collections.abc import Callable
@@ -18,11 +18,11 @@ from kscheduler.api.core import Pod
 from kscheduler.client.watch import Undecodable
 
 Retain = Callable[[Any, Undecodable], Any]
-"""Last good state and what is known of the new one; the state to go on with, or `None` for deleted."""
+"""From the last good state and the readable parts of the new one to the state to keep; `None` means deleted."""
 
 
 def forget(_old: Any, _new: Undecodable) -> None:
-    """Treat it as deleted."""
+    """Treat the object as deleted."""
 
 
 def keep_if_it_holds_resources(old: Pod, new: Undecodable) -> Pod | None:

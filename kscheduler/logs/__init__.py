@@ -1,15 +1,15 @@
 """Structured logs: one event per line, the same fields everywhere, for people at a terminal and machines elsewhere.
 
 The problem: libraries log text through `logging`, we log events with fields, and a newline in a pod's name must not
-forge a line. The idea: one structlog pipeline for both: `verbosity` decides what is said, `clean` makes every field
-safe, `storms` keeps a warning that comes a thousand times a second from filling the disk (`throttle` lets one writer
-keep its line to one a minute), `rendering` writes JSON (`ts level v msg logger pod node ...`) or text. Verbosity is
-klog's, from 0 (the service, warnings, errors) to 10.
-Which line about a pod comes at which level is decided in `scheduling.pod_log` and told in docs/logs.md.
+forge a line. The idea: one structlog pipeline for both: `verbosity` decides what is logged, `clean` makes every field
+safe, `storms` keeps a warning repeated a thousand times a second from filling the disk (`throttle` keeps one writer's
+line to one a minute), `rendering` writes JSON (`ts level v msg logger pod node ...`) or text. Verbosity is klog's, from
+0 (the service, warnings, errors) to 10.
+Which line about a pod comes at which level is decided in `scheduling.pod_log` and documented in docs/logs.md.
 """
 
 from kscheduler.logs.pipeline import Logger, configure, get_logger
-from kscheduler.logs.storms import tell_of_suppressed
+from kscheduler.logs.storms import report_suppressed
 from kscheduler.logs.verbosity import WARNINGS, verbose
 
-__all__ = ["WARNINGS", "Logger", "configure", "get_logger", "tell_of_suppressed", "verbose"]
+__all__ = ["WARNINGS", "Logger", "configure", "get_logger", "report_suppressed", "verbose"]

@@ -1,9 +1,9 @@
-"""Bugs that a boundary has caught, counted in one place.
+"""Counts the bugs that are caught at a boundary.
 
-Whatever catches `Exception` where an answer was due goes on, which is right, and hides a bug, which is not: each such
-place counts here, and `kscheduler_unexpected_errors_total` tells it (a test looks for places that do not). Counts are
-of the process, as `process_*` are: a bug is the program's, whichever scheduler in it met it, and a dozen layers need no
-way to hand a counter down. One bug may count more than once where several layers ask the same plugin again.
+A boundary that catches `Exception` keeps the service going, but also hides a bug. So each boundary counts what it
+caught here, and `kscheduler_unexpected_errors_total` shows it (a test finds boundaries that do not count). The counts
+belong to the process, as `process_*` metrics do: a dozen layers need no counter handed down to them. A bug may be
+counted more than once where several layers call the same plugin again.
 """
 
 from enum import StrEnum
@@ -13,29 +13,29 @@ class Boundary(StrEnum):
     """Where a bug is caught; label values."""
 
     PLUGIN = "plugin"
-    """A call of a plugin; `kscheduler_plugin_failures_total` tells by which one, and where."""
+    """A call of a plugin; `kscheduler_plugin_failures_total` says of which plugin, and at which extension point."""
     WORKER = "worker"
     """The decision about one pod: it is tried again later."""
     POD_TASK = "pod_task"
     """Binding, waiting, preempting, writing a status: that pod's failure."""
     EVENT_HANDLER = "event_handler"
-    """Taking in one object's change."""
+    """Handling the change of one object."""
     EVENT_RECORDER = "event_recorder"
     """Sending one Kubernetes Event."""
     HTTP = "http"
     """Answering one request."""
     TASK = "task"
-    """A task whose failure nobody waits for: asyncio's last resort."""
+    """A failed task that nothing awaits, as asyncio's exception handler reports it."""
 
 
 _counts: dict[Boundary, int] = dict.fromkeys(Boundary, 0)
 
 
 def count_caught(boundary: Boundary) -> None:
-    """One more."""
+    """Count one caught bug."""
     _counts[boundary] += 1
 
 
 def caught() -> dict[Boundary, int]:
-    """How many so far, every boundary named."""
+    """The counts so far, with an entry for every boundary."""
     return dict(_counts)

@@ -1,12 +1,12 @@
-"""Making fields safe to write: whoever can name a pod or make a server answer must not be able to write our log.
+"""Makes fields safe to write: users who choose a pod's name or a server's answer must not be able to forge log lines.
 
     newlines, control characters    escaped, so that no field can begin a line of its own or command a terminal
-    direction overrides             escaped: they make a line read as another one
-    bytes that are no text          escaped (Python keeps them as lone surrogates, which no encoder takes)
-    credentials                     replaced, by their look and by the name of the field
-    long texts and lists            cut, and it is said how long they were
+    direction overrides             escaped: they make a line read as a different one
+    bytes that are not text         escaped (Python keeps them as lone surrogates, which no encoder accepts)
+    credentials                     replaced; recognised by their form and by the name of the field
+    long texts and lists            cut, with a note of their length
 
-Limits: a secret that looks like any other word is not recognised; nothing here logs one on purpose. Newlines and
+Limits: a secret that looks like any other word is not recognised; no code here logs secrets on purpose. Newlines and
 control characters up to U+001F are left to the renderers, whose quoting escapes them.
 """
 
@@ -18,9 +18,9 @@ from typing import Any, Final
 LONGEST_TEXT: Final = 4096
 """Characters of one field. A condition's message has 1,024 at most where it becomes an Event."""
 LONGEST_TRACEBACK: Final = 16_384
-"""Characters of a traceback: of a longer one the middle is left out, since both ends tell most."""
+"""Characters of a traceback; a longer one loses its middle, since both ends say most."""
 MOST_ELEMENTS: Final = 1000
-"""Of one list or mapping."""
+"""Elements of a list or mapping."""
 DEEPEST: Final = 6
 """Levels of nesting; deeper ones are written as text."""
 REDACTED: Final = "[redacted]"
@@ -46,7 +46,7 @@ def clean_event(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_credentials(event: dict[str, Any]) -> dict[str, Any]:
-    """The event without what looks like a credential, in place. For lines that hold other people's words."""
+    """The event without what looks like a credential, in place. For lines that hold text from outside."""
     for key, value in event.items():
         if key in _SECRET_NAMES:
             event[key] = REDACTED
@@ -70,6 +70,7 @@ _HARMLESS: Final = frozenset({int, float, bool})
 
 
 def _clean(value: object, depth: int) -> Any:
+    # From plain values to containers: text first, because a str is a Sequence; anything unknown becomes its `str`.
     if isinstance(value, str):
         return _text(str(value), LONGEST_TEXT)
     if value is None or isinstance(value, bool | int | float):
@@ -80,12 +81,12 @@ def _clean(value: object, depth: int) -> Any:
         return _text(str(value), LONGEST_TEXT)
     if isinstance(value, Mapping):
         pairs = list(value.items())
-        kept = {_text(str(key), LONGEST_TEXT): _clean(one, depth + 1) for key, one in pairs[:MOST_ELEMENTS]}
+        kept = {_text(str(key), LONGEST_TEXT): _clean(child, depth + 1) for key, child in pairs[:MOST_ELEMENTS]}
         return {**kept, "...": f"{len(pairs) - MOST_ELEMENTS} more"} if len(pairs) > MOST_ELEMENTS else kept
     if isinstance(value, AbstractSet):
         return _clean(sorted(value, key=str), depth)
     if isinstance(value, Sequence) and not isinstance(value, bytes | bytearray):
-        some = [_clean(one, depth + 1) for one in value[:MOST_ELEMENTS]]
+        some = [_clean(child, depth + 1) for child in value[:MOST_ELEMENTS]]
         return [*some, f"... {len(value) - MOST_ELEMENTS} more"] if len(value) > MOST_ELEMENTS else some
     return _text(str(value), LONGEST_TEXT)
 
@@ -101,7 +102,7 @@ def _text(text: str, longest: int) -> str:
 
 
 def _cut(text: str, longest: int) -> str:
-    """Its beginning and, of what is longer than any sentence, its end."""
+    """The beginning of the text and, of a traceback, its end."""
     tail = longest // 2 if longest > LONGEST_TEXT else 0
     left_out = len(text) - longest
     return f"{text[: longest - tail]}... [{left_out} characters left out] ...{text[len(text) - tail :]}"

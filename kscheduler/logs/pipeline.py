@@ -3,8 +3,8 @@
     logger.info("pod_bound", pod=...)  --structlog-->  which level? -> storms -> clean -> render -> one write
     logging.getLogger("aiohttp")       --handler------------------------^
 
-An event costs about 10 us; below its level, next to nothing. Where a stream cannot be written any more (a full disk, a
-closed pipe), lines are lost and the service goes on.
+An event costs about 10 us; an event below the verbosity, next to nothing. When the stream cannot be written any more
+(a full disk, a closed pipe), lines are lost and the service goes on.
 """
 
 import logging
@@ -28,20 +28,20 @@ from kscheduler.logs.verbosity import DEBUG, LIBRARIES, SERVICE, set_verbosity, 
 _WARNING = "warning"
 _LOUD = frozenset({_WARNING, "error", "critical", "exception"})
 _QUIET_LIBRARIES = {"asyncio": logging.DEBUG, "aiohttp.access": logging.DEBUG, "kubernetes_asyncio": logging.WARNING}
-"""Above -v 4 they may say this much, else warnings; kubernetes_asyncio writes whole answers, credentials included."""
+"""Their levels above -v 4, else warnings only; kubernetes_asyncio logs whole answers, credentials included."""
 
 
 class Logger(Protocol):
-    """What `get_logger` returns. Field words are klog's: pod ("ns/name"), uid, node, plugin, event, err."""
+    """What `get_logger` returns. Field names are klog's: pod ("ns/name"), uid, node, plugin, event, err."""
 
     def debug(self, event: str, **fields: object) -> None:
         """Verbosity 4 and above."""
 
     def info(self, event: str, **fields: object) -> None:
-        """Always; with `v=2` as a field, the caller has asked `verbose(2)`."""
+        """Always; a line of verbosity 2 has the field `v=2`, and its caller has checked `verbose(2)`."""
 
     def warning(self, event: str, **fields: object) -> None:
-        """Always: something is not as it should be, and work goes on."""
+        """Always: something is wrong, and work goes on."""
 
     def error(self, event: str, **fields: object) -> None:
         """Always: something failed."""
@@ -102,7 +102,7 @@ def _is_terminal(stream: TextIO) -> bool:
 
 
 def _is_coloured(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
-    """As no-color.org and force-color.org have it: set and not empty counts; who says no wins."""
+    """As no-color.org and force-color.org say: a variable counts if it is set and not empty; NO_COLOR wins."""
     if environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
         return False
     return is_terminal or environment.get("FORCE_COLOR", "") not in ("", "0")
@@ -112,19 +112,19 @@ def _is_coloured(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
 
 
 class _Lines:
-    """Where lines go; a line is one write, whichever thread it comes from."""
+    """Where lines go; each line is a single write, from any thread."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
         self._lock = Lock()
 
     def write(self, line: str) -> None:
-        """Write a line, if that is possible."""
+        """Write a line; lost if the stream is full or closed."""
         with self._lock:
             try:
                 self._stream.write(f"{line}\n")
                 self._stream.flush()
-            except (OSError, ValueError):  # full, closed: nobody is left whom that could be told
+            except (OSError, ValueError):  # full or closed: there is no place left to report it
                 return
 
 
@@ -149,7 +149,7 @@ def _processors(render: Render) -> list[Processor]:
 
 
 def _rendered(line: dict[str, Any], render: Render) -> str:
-    """The line as it is written. Raises `DropEvent` for one too many of its kind."""
+    """The line as it is written. Raises `DropEvent` if there are too many lines of its kind."""
     if line["level"] in _LOUD:
         if not storms.admits(line["logger"], line):
             raise structlog.DropEvent
@@ -158,7 +158,7 @@ def _rendered(line: dict[str, Any], render: Render) -> str:
         without_credentials(line)
     try:
         return render(clean_event(line))
-    except BaseException as failure:  # noqa: BLE001  a field that cannot be written must not end what wanted to tell of it
+    except BaseException as failure:  # noqa: BLE001  a field that cannot be written must not end the work that logged it
         first = {key: line.get(key) for key in ("ts", "level", "msg", "logger")}
         return render(clean_event({**first, "err": f"fields cannot be written: {failure!r}", "fields": repr(line)}))
 
@@ -176,7 +176,7 @@ def _with_traceback(line: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Stamp:
-    """The time as text, in UTC; what changes once a second is put together once a second."""
+    """The time as text, in UTC; all but the microseconds is formatted once a second."""
 
     def __init__(self) -> None:
         self._second = -1
@@ -197,7 +197,7 @@ _now = _Stamp()
 
 
 class _StandardLibrary(logging.Handler):
-    """Takes what libraries log the same way."""
+    """Sends what libraries log through the same pipeline."""
 
     def __init__(self, render: Render, lines: _Lines) -> None:
         super().__init__()
@@ -205,7 +205,7 @@ class _StandardLibrary(logging.Handler):
         self._lines = lines
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Write it; what cannot be put together is told as the library wrote it."""
+        """Write the record; if its arguments do not fit its format, the format is written as it stands."""
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
@@ -220,7 +220,7 @@ class _StandardLibrary(logging.Handler):
 
 
 def _is_no_cut_handshake(record: logging.LogRecord) -> bool:
-    """Uvloop calls a TLS handshake that a stop has cut a fatal error; whoever asked for the stop knows."""
+    """Whether the record is worth a line: uvloop reports a TLS handshake cut by our own stop as a fatal error."""
     return not str(record.msg).startswith("Fatal error on SSL protocol")
 
 

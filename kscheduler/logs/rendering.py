@@ -38,26 +38,26 @@ def json_line(event: dict[str, Any]) -> str:
 def text_line(event: dict[str, Any], *, is_coloured: bool = False) -> str:
     """One line of text, and a traceback below it."""
     letter = _LETTERS.get(str(event.pop("level", "")), "I")
-    when, message = event.pop("ts", ""), str(event.pop("msg", ""))
+    timestamp, message = event.pop("ts", ""), str(event.pop("msg", ""))
     logger, trace = event.pop("logger", None), event.pop("exception", None)
     event.pop("v", None)
-    said = message if message.replace("_", "").isalnum() and message.isascii() else _quoted(message)
+    headline = message if message.replace("_", "").isalnum() and message.isascii() else _quoted(message)
     if is_coloured:
-        letter, said = f"{_COLOURS[letter]}{letter}{_RESET}", f"{_BOLD}{said}{_RESET}"
+        letter, headline = f"{_COLOURS[letter]}{letter}{_RESET}", f"{_BOLD}{headline}{_RESET}"
     fields = [f"{key}={_quoted(value)}" for key, value in event.items()]
     if logger is not None:
         fields.append(f"logger={_quoted(logger)}")
-    line = " ".join([str(when), letter, said, *fields])
+    line = " ".join([str(timestamp), letter, headline, *fields])
     if trace is None:
         return line
     return "\n".join([line, *(f"    | {_visible(part)}" for part in str(trace).splitlines())])
 
 
 def _quoted(value: object) -> str:
-    """As JSON has it: strings in quotes, control characters escaped."""
+    """As JSON: strings in quotes, control characters escaped."""
     return _encode(value).decode()
 
 
 def _visible(text: str) -> str:
-    """A line of a traceback: whatever would command a terminal is escaped."""
-    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+    """A line of a traceback, with terminal control characters escaped."""
+    return "".join(char if char.isprintable() else char.encode("unicode_escape").decode() for char in text)

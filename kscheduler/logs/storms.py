@@ -1,11 +1,11 @@
-"""The same warning a thousand times a second: some are written, the rest are counted.
+"""Limits storms of the same warning: some lines are written, the rest are counted.
 
-Each kind of warning or error (its logger and its message, whatever its fields; of plugins each plugin and extension
-point by itself) may be written `AT_ONCE` times in a row
-and `PER_SECOND` times a second after that; one with a traceback counts as ten. What was left out is told: with the next
-line of that kind, and in any case by `tell_of_suppressed`, which the service calls once a second.
+Each kind of warning or error (a logger and a message, regardless of fields; for plugins also the plugin and the
+extension point) may be written `AT_ONCE` times in a row and `PER_SECOND` times a second after that; a line with a
+traceback counts as ten. The number of suppressed lines is reported with the next line of that kind, and in any case by
+`report_suppressed`, which the service calls once a second.
 
-Lines of a pod's story (V levels) are never left out: who asks for them wants all of them.
+Lines about pods (V levels) are never suppressed: users who turn them on want all of them.
 """
 
 from collections.abc import Callable
@@ -17,32 +17,32 @@ AT_ONCE: Final = 100.0
 PER_SECOND: Final = 5.0
 TRACEBACK_COSTS: Final = 10.0
 MOST_KINDS: Final = 1000
-"""Messages are our own, so there are a few dozen; a library may put anything into its."""
+"""Our own messages are a few dozen; a library's messages may be anything."""
 _QUIET_SECONDS: Final = 10.0
-"""How often what is left out is told while it goes on."""
+"""Seconds between two reports of suppressed lines of one kind."""
 
 
 @dataclass(slots=True)
 class _Kind:
-    """Lines that say the same of different things."""
+    """Lines with the same message about different things."""
 
     tokens: float
     at: float
     suppressed: int = 0
-    told_at: float = float("-inf")
+    reported_at: float = float("-inf")
 
 
 class Storms:
-    """Which warnings are written."""
+    """Decides which warnings are written."""
 
     def __init__(self, now: Callable[[], float] = monotonic) -> None:
         self._now = now
         self._kinds: dict[tuple[str, str], _Kind] = {}
-        self._rough: set[tuple[str, str]] = set()
-        """Kinds of which something was left out and not told yet."""
+        self._unreported: set[tuple[str, str]] = set()
+        """Kinds with suppressed lines that have not been reported yet."""
 
     def admits(self, logger: str, event: dict[str, Any]) -> bool:
-        """Whether to write the line. One that follows some that were left out says how many: `suppressed`."""
+        """Whether to write the line. After suppressed lines it gets a field `suppressed` with their number."""
         now, name = self._now(), (logger, _kind_of(event))
         kind = self._kinds.get(name)
         if kind is None:
@@ -54,55 +54,55 @@ class Storms:
         cost = TRACEBACK_COSTS if event.get("exc_info") or "exception" in event else 1.0
         if kind.tokens < cost:
             kind.suppressed += 1
-            self._rough.add(name)
+            self._unreported.add(name)
             return False
         kind.tokens -= cost
         if kind.suppressed:
             event["suppressed"] = kind.suppressed
             kind.suppressed = 0
-            self._rough.discard(name)
+            self._unreported.discard(name)
         return True
 
-    def left_out(self) -> list[tuple[str, str, int]]:
-        """Logger, message and number of lines that were left out and not told of; every 10 s of each kind."""
-        if not self._rough:
+    def take_suppressed(self) -> list[tuple[str, str, int]]:
+        """Logger, message and number of suppressed lines not reported yet; for each kind at most every 10 s."""
+        if not self._unreported:
             return []
-        now, told = self._now(), []
-        for name in sorted(self._rough):
+        now, reports = self._now(), []
+        for name in sorted(self._unreported):
             kind = self._kinds[name]
-            if now - kind.told_at >= _QUIET_SECONDS:
-                told.append((*name, kind.suppressed))
-                kind.suppressed, kind.told_at = 0, now
-                self._rough.discard(name)
-        return told
+            if now - kind.reported_at >= _QUIET_SECONDS:
+                reports.append((*name, kind.suppressed))
+                kind.suppressed, kind.reported_at = 0, now
+                self._unreported.discard(name)
+        return reports
 
     def reset(self) -> None:
-        """Everything may be written again."""
+        """Forget all counts: everything may be written again."""
         self._kinds.clear()
-        self._rough.clear()
+        self._unreported.clear()
 
     def _forget_quiet_ones(self, now: float) -> None:
-        """Those that could be written at once again; if there are none, all that have nothing to tell."""
+        """Drop kinds whose bucket is full again; if there are none, all kinds with nothing to report."""
         full = AT_ONCE / PER_SECOND
-        quiet = [name for name, kind in self._kinds.items() if now - kind.at >= full and name not in self._rough]
-        for name in quiet or [name for name in self._kinds if name not in self._rough]:
+        quiet = [name for name, kind in self._kinds.items() if now - kind.at >= full and name not in self._unreported]
+        for name in quiet or [name for name in self._kinds if name not in self._unreported]:
             del self._kinds[name]
         if len(self._kinds) >= MOST_KINDS:
             self.reset()
 
 
 def _kind_of(event: dict[str, Any]) -> str:
-    """The message; of what is said of a plugin, each plugin and extension point apart: a noisy one hides no other."""
+    """The message; for plugins also plugin and extension point, so that a noisy plugin does not hide another."""
     text = str(event.get("msg", ""))
     point = event.get("extension_point")
     return text if point is None else f"{text} ({event.get('plugin', '')} at {point})"
 
 
 storms = Storms()
-"""Of this process."""
+"""The storms of this process."""
 
 
-def tell_of_suppressed(write: Callable[[str, str, int], None]) -> None:
-    """Tell of what was left out (logger, message, lines); cheap where nothing was."""
-    for logger, message, lines in storms.left_out():
+def report_suppressed(write: Callable[[str, str, int], None]) -> None:
+    """Report suppressed lines through `write(logger, message, lines)`; cheap where there are none."""
+    for logger, message, lines in storms.take_suppressed():
         write(logger, message, lines)

@@ -1,7 +1,7 @@
 """How much is logged: klog's `-v`.
 
-A process has one verbosity. `verbose` is asked before a line is put together, thousands of times a second, so it is one
-comparison.
+A process has one verbosity. `verbose` is called before a line is put together, thousands of times a second, so it is a
+single comparison.
 """
 
 from typing import Final
@@ -11,7 +11,7 @@ WARNINGS: Final = -1
 SERVICE: Final = 0
 """What the service itself does, warnings and errors: always."""
 LIBRARIES: Final = 2
-"""From here on libraries, too, say more than warnings."""
+"""From this level on libraries log more than warnings."""
 DEBUG: Final = 4
 """klog's debugging verbosity."""
 
@@ -24,6 +24,6 @@ def verbose(level: int) -> bool:
 
 
 def set_verbosity(level: int) -> None:
-    """From now on."""
+    """Set the process's verbosity."""
     global _verbosity  # noqa: PLW0603  # a process has one verbosity
     _verbosity = level

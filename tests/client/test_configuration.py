@@ -339,7 +339,7 @@ async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_
         if len(told) == 3:
             enough.set()
 
-    with SlowPlugin("sleep", say, first_seconds=0.001).watched():
+    with SlowPlugin("sleep", say, first_seconds=0.001).timed():
         await asyncio.wait_for(enough.wait(), 20)
     assert told == [("sleep", 0.001), ("sleep", 0.002), ("sleep", 0.004)]
 

@@ -77,7 +77,7 @@ async def stack() -> AsyncIterator[Stack]:
 
 
 def told(differences: list[Difference]) -> list[tuple[str, str]]:
-    return [(one.key, one.what) for one in differences]
+    return [(difference.key, difference.kind) for difference in differences]
 
 
 async def test_a_deletion_that_the_watch_has_lost_is_found_and_repaired() -> None:

@@ -4,7 +4,7 @@ import io
 import json
 from typing import Any
 
-from kscheduler.logs import configure, get_logger, tell_of_suppressed
+from kscheduler.logs import configure, get_logger, report_suppressed
 from kscheduler.logs.storms import AT_ONCE, MOST_KINDS, PER_SECOND, TRACEBACK_COSTS, Storms
 
 
@@ -34,15 +34,15 @@ def test_how_many_were_left_out_is_told_by_the_next_line_and_without_one() -> No
     now = Now()
     storms = Storms(now)
     admitted(storms, 150)
-    assert storms.left_out() == [("t", "m", 50)]
+    assert storms.take_suppressed() == [("t", "m", 50)]
     admitted(storms, 10)
-    assert storms.left_out() == [], "at most every ten seconds of each kind"
+    assert storms.take_suppressed() == [], "at most every ten seconds of each kind"
     now.seconds = 5.0
     event: dict[str, Any] = {"msg": "m"}
     assert storms.admits("t", event)
     assert event["suppressed"] == 10
     now.seconds = 20.0
-    assert storms.left_out() == []
+    assert storms.take_suppressed() == []
 
 
 def test_one_kind_does_not_silence_another() -> None:
@@ -60,7 +60,7 @@ def test_a_noisy_plugin_does_not_silence_another_or_its_own_other_points() -> No
     assert storms.admits("t", {**about, "plugin": "Quiet"})
     assert storms.admits("t", {**about, "plugin": "Noisy", "extension_point": "PostBind"})
     assert not storms.admits("t", {**about, "plugin": "Noisy"})
-    assert storms.left_out() == [("t", "plugin_failed (Noisy at Filter)", 991)]
+    assert storms.take_suppressed() == [("t", "plugin_failed (Noisy at Filter)", 991)]
 
 
 def test_a_traceback_counts_as_ten_lines() -> None:
@@ -83,7 +83,7 @@ def test_lines_of_a_story_are_never_left_out_and_warnings_are() -> None:
     for _ in range(300):
         log.info("pod_bound", v=2)
         log.warning("again")
-    tell_of_suppressed(lambda _, message, lines: log.info("left_out", of=message, lines=lines))
+    report_suppressed(lambda _, message, lines: log.info("left_out", of=message, lines=lines))
     lines = [json.loads(line) for line in stream.getvalue().splitlines()]
     counts = {name: sum(line["msg"] == name for line in lines) for name in ("pod_bound", "again")}
     assert counts["pod_bound"] == 300
