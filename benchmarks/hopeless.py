@@ -28,29 +28,19 @@ from kscheduler.aio.collector import setting_aside
 from kscheduler.api.codec import Decoder, convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.events import EventRecorder
+from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.attempt.workers import Workers
-from kscheduler.scheduling.classes.signatures import Signatures
-from kscheduler.scheduling.failures.failures import FailureHandler
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.failures.status_writer import StatusWriter
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.profiles import build_profiles, queue_policy
-from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue, no_class
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.simulation.benchmarks.service import CountedEvents
 
 NAME = "kscheduler"
-CONFIGURATION = default_configuration(NAME).configuration
+CONFIG = default_configuration(NAME)
 API_SECONDS = 0.002
 WORKERS = 16
 _ENVIRONMENT = [{"name": f"SETTING_{number}", "value": "a value as long as such values are"} for number in range(22)]
@@ -99,17 +89,6 @@ def resident(number: int) -> Pod:
     )
 
 
-class CountedEvents(EventRecorder):
-    """Events are counted."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def record(self, *_: Any, **__: Any) -> None:
-        """One more."""
-        self.count += 1
-
-
 @dataclass
 class Server:
     """An API server that takes its time: conditions and Bindings come back as watch events."""
@@ -148,41 +127,25 @@ class Service:
     """A scheduler of all real parts."""
 
     def __init__(self, *, has_classes: bool = True) -> None:
-        self.clock, self.observations, self.cache = REAL_CLOCK, Observations(), Cache()
-        self.server, self.waiting = Server(), WaitingPodTable()
-        handle = Handle(
-            self.cache,
-            self.server,
-            self.waiting,
-            counters=self.cache.counters,
-            nominator=self.cache.nominator,
-            volumes=self.cache.volumes,
-        )
-        profiles = build_profiles(CONFIGURATION, registry(), handle)
-        class_of = Signatures(profiles, self.cache.nominator).class_of if has_classes else no_class
-        hint = self.observations.queueing_hint
-        self.queue = SchedulingQueue(queue_policy(profiles, CONFIGURATION, self._wake, class_of, hint))
-        store, events = self.server.store, CountedEvents()
-        self.status = StatusWriter(self.server, events, store.get)
-        around = Surroundings(
-            cache=self.cache,
-            queue=self.queue,
-            waiting=self.waiting,
-            profiles=profiles,
-            failures=FailureHandler(self.queue, self.cache.nominator, store.get, self.status),
-            reporter=Reporter(events),
+        self.server, self.clock, self.observations = Server(), REAL_CLOCK, Observations()
+        events = CountedEvents()
+        self.status = StatusWriter(self.server, events, self.server.store.get)
+        ports = Ports(
+            binder=self.server,
+            statuses=self.status,
+            events=events,
+            pod_of=self.server.store.get,
+            on_arrival=self._wake,
             observations=self.observations,
-            clock=self.clock,
-            infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
         )
-        self.scheduler = Scheduler(around)
+        assembly = Assembly(CONFIG, registry(), ports, self.clock, has_classes=has_classes)
+        self.queue, self.scheduler = assembly.queue, assembly.scheduler
+        self.nodes, self.pods = assembly.node_handler, assembly.pod_handler
+        self.server.pods = self.pods
         limit = AdaptiveLimit(WORKERS, WORKERS)
         self.workers = Workers(WORKERS, self.queue, self.scheduler, limit, self.clock)
-        seen = self.clock, self.observations
-        self.pods = self.server.pods = PodHandler(self.cache, self.queue, self.waiting, profiles, *seen)
-        self.nodes = NodeHandler(self.cache, self.queue, *seen)
 
-    def _wake(self, *_arrival: object) -> None:
+    def _wake(self) -> None:
         self.workers.wake()
 
     def drain(self) -> int:

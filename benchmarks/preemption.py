@@ -20,14 +20,14 @@ from typing import Any
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 
 NAME = "kscheduler"
@@ -132,8 +132,8 @@ def budgets(count: int) -> tuple[PodDisruptionBudget, ...]:
 def measure(workload: Workload, cluster: Cluster, decisions: int, *, by_cpu: bool) -> list[float]:
     """Microseconds of each decision, sorted."""
     cache = cluster.made()
-    handle = handle_over(cache, ClusterObjects(poddisruptionbudgets=budgets(workload.budgets)))
-    profile = build_profiles(default_configuration(NAME).configuration, registry(), handle)[NAME]
+    ports = scenario_ports(ClusterObjects(poddisruptionbudgets=budgets(workload.budgets)))
+    profile = profiles_over(cache, default_configuration(NAME), registry(), ports)[NAME]
     for number in range(WARM_UP):
         schedule(profile, preemptor(f"warm-{number:05}", {}), cache)
     gc.collect()

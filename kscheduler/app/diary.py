@@ -84,13 +84,13 @@ class Diary:
 
     def scheduling(self) -> None:
         """Everything is synced, and the first pod may be tried."""
-        statistics = self._parts.cache.statistics()
+        statistics = self._parts.assembly.cache.statistics()
         self._told_at, self._last_waiting = self._clock.monotonic(), self._waiting()
         _log.info(
             "scheduling",
             version=__version__,
             server_version=self.server_version or "not told yet",
-            profiles=sorted(self._parts.profiles),
+            profiles=sorted(self._parts.assembly.profiles),
             nodes=statistics.nodes,
             pods=statistics.pods,
             assumed_pods=statistics.assumed_pods,
@@ -135,13 +135,13 @@ class Diary:
         self._last, self._last_waiting, self._told_at = total, waiting, now
 
     def _waiting(self) -> dict[str, int]:
-        sizes = self._parts.queue.statistics()
+        sizes = self._parts.assembly.queue.statistics()
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
             "unschedulable_pods": sizes.unschedulable,
             "gated": sizes.gated,
-            "waiting_at_permit": len(self._parts.waiting),
+            "waiting_at_permit": len(self._parts.assembly.waiting),
         }
 
     def _flush(self) -> None:

@@ -104,7 +104,7 @@ class App:
                 self.parts.status_writer.run,
                 lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS),
             ),
-            Service("evictions", self.parts.evictions.run, self.parts.evictions.stop),
+            Service("evictions", self.parts.assembly.evictions.run, self.parts.assembly.evictions.stop),
             Service("back-off", self.parts.workers.keep_flushing),
             *self.parts.truth.services(),
             Service("workers", self.parts.workers.run, self._drain),
@@ -145,7 +145,7 @@ class App:
         for warning in unhonoured(self._options.config):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
         self._say_what_is_open()
-        for profile in self.parts.profiles.values():
+        for profile in self.parts.assembly.profiles.values():
             missing = rules_not_built(profile)
             if missing:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)

@@ -72,7 +72,7 @@ class Surface:
         self._options = options
         self._parts = parts
         self.is_stopping = False
-        self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.plugin_reports.take_slowest)
+        self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         self.exposition = self._build_exposition(connection)
         self.server = Server(self._endpoints(), clock=parts.clock)
         self.exposition.add(self.server.samples)
@@ -80,8 +80,8 @@ class Surface:
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(
             pending_pods=self._pending_pods,
-            cache_size=lambda: asdict(self._parts.cache.statistics()),
-            unschedulable_pods=self._parts.queue.rejections,
+            cache_size=lambda: asdict(self._parts.assembly.cache.statistics()),
+            unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
@@ -107,7 +107,7 @@ class Surface:
         )
 
     def _pending_pods(self) -> Mapping[str, float]:
-        sizes = self._parts.queue.statistics()
+        sizes = self._parts.assembly.queue.statistics()
         return {
             "active": sizes.active,
             "backoff": sizes.backoff,
@@ -116,13 +116,15 @@ class Surface:
         }
 
     def _inflight_events(self) -> Mapping[str, float]:
-        sizes = self._parts.queue.statistics()
+        sizes = self._parts.assembly.queue.statistics()
         return {"PodPopped": sizes.in_flight, **sizes.in_flight_events}
 
     def _endpoints(self) -> Endpoints:
         progress = ProgressCheck(
             done=lambda: sum(self._parts.observations.schedule_attempts.values()),
-            has_work=lambda: self._parts.queue.has_ready() and self._parts.limit.has_room() and self._has_synced(),
+            has_work=lambda: (
+                self._parts.assembly.queue.has_ready() and self._parts.limit.has_room() and self._has_synced()
+            ),
             monotonic=self._parts.clock.monotonic,
         )
         token = token_of(self._options)
@@ -140,7 +142,7 @@ class Surface:
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
             component_config=self._component_config,
-            waiting_pods=WaitingPodsEndpoint(self._parts.waiting, token, self._parts.clock),
+            waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, token, self._parts.clock),
             access=Access(token),
         )
 

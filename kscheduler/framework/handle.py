@@ -1,7 +1,7 @@
 """How plugins reach the cluster without knowing who keeps it.
 
-A few small protocols; `state` and `scheduling` implement them and `app` joins them. A plugin that is built without a
-cluster (in `explain --from`, in tests) gets the same Handle over copied state.
+A few small protocols; `state` and `scheduling` implement them and `assembly` joins them. A plugin that is built without
+a cluster (in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
 from collections.abc import Collection, Mapping

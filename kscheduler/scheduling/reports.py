@@ -1,13 +1,33 @@
 """The Events of an attempt, in kube-scheduler's words."""
 
+from typing import Protocol
+
 from kscheduler.api.core import Pod
-from kscheduler.client.events import EventRecorder, reference_to
+from kscheduler.client.events import ObjectReference, reference_to
+
+
+class EventSink(Protocol):
+    """Where Events go: `client.events.EventRecorder`."""
+
+    def record(
+        self,
+        regarding: Pod,
+        *,
+        type: str,  # noqa: A002  # the field's name in the API
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str,
+        related: ObjectReference | None = None,
+    ) -> None:
+        """Take in one occurrence; never waits, never raises."""
+        ...
 
 
 class Reporter:
     """Records what became of a pod."""
 
-    def __init__(self, recorder: EventRecorder) -> None:
+    def __init__(self, recorder: EventSink) -> None:
         self._recorder = recorder
 
     def scheduled(self, pod: Pod, node_name: str) -> None:

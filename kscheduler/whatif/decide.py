@@ -10,18 +10,15 @@ import msgspec
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
+from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
-from kscheduler.framework.handle import Handle, WaitingPod
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.registry import Registry
-from kscheduler.framework.status import Code, Status, error
+from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import prioritize, schedule
 from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
@@ -148,30 +145,14 @@ def _judged(scenario: Scenario) -> PodInfo:
     return pod
 
 
-def handle_over(view: Cache, objects: ClusterObjects, gates: FeatureGates = DEFAULT_GATES) -> Handle:
-    """What plugins may use where nothing is written and nobody waits."""
-    return Handle(
-        view,
-        _NoWriter(),
-        _NobodyWaits(),
-        counters=view.counters,
-        nominator=view.nominator,
-        volumes=view.volumes,
-        workloads=listed_workloads(objects),
-        budgets=listed_budgets(objects),
-        evictions=_NobodyIsEvicted(),
-        features=gates.enabled_names(),
-    )
-
-
-def _built(scenario: Scenario, view: Cache, plugins: Registry) -> Profiles:
-    handle = handle_over(view, scenario.objects, scenario.config.gates)
-    return build_profiles(scenario.config.configuration, plugins, handle)
+def scenario_ports(objects: ClusterObjects) -> Ports:
+    """Services, controllers and budgets as listed; nothing is written, nobody is told."""
+    return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
 def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | None:
     try:
-        profiles = _built(scenario, view, plugins)
+        profiles = profiles_over(view, scenario.config, plugins, scenario_ports(scenario.objects))
     except ConfigError as problem:
         problems = "; ".join(str(one) for one in problem.problems)
         raise ScenarioError(f"{scenario.where}: config: {problems}") from None
@@ -183,50 +164,3 @@ def _score_the_only_one(profile: Profile, record: SchedulingRecord, view: Cache)
         prioritize(profile, record, view.nodes)
     except PluginFailure:
         return  # the service would not have asked for these points, so a plugin that cannot give them changes nothing
-
-
-class _NoWriter:
-    """What-if writes nothing: whoever tries is told so."""
-
-    async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Refuse."""
-        return error(f"what-if binds no pod: {pod.key} stays off {node_name}")
-
-
-class _NobodyWaits:
-    """No pod waits for Permit in a what-if."""
-
-    def get(self, uid: str) -> WaitingPod | None:
-        """None of them."""
-        del uid
-        return None
-
-    def reject(self, uid: str) -> bool:
-        """None to turn down."""
-        del uid
-        return False
-
-    def all(self) -> tuple[WaitingPod, ...]:
-        """None at all."""
-        return ()
-
-
-class _NobodyIsEvicted:
-    """What-if tells who would have to go, and lets everybody stay."""
-
-    def begin(self, preemption: Preemption) -> None:
-        """Pass."""
-
-    def is_under_way(self, uid: str) -> bool:
-        """Never."""
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        """Never."""
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> tuple[str, ...]:
-        """Nobody waits."""
-        return ()

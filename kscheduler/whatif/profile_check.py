@@ -1,17 +1,16 @@
 """Whether profiles can be built: what a configuration says only when its plugins are made, without a cluster."""
 
+import dataclasses
 from collections.abc import Iterator
 
 from msgspec.structs import replace
 
+from kscheduler.assembly import profiles_over
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 
 
 def profile_problems(loaded: LoadedConfig, plugins: Registry | None = None) -> tuple[Problem, ...]:
@@ -28,7 +27,7 @@ def _problems(loaded: LoadedConfig, plugins: Registry, only: str = "") -> Iterat
         profiles = tuple(one for one in configuration.profiles if one.scheduler_name == only)
         configuration = replace(configuration, profiles=profiles)
     try:
-        build_profiles(configuration, plugins, handle_over(Cache(), ClusterObjects(), loaded.gates))
+        profiles_over(Cache(), dataclasses.replace(loaded, configuration=configuration), plugins)
     except ConfigError as error:
         for problem in error.problems:
             where = f"{error.where}: " if error.where else ""

@@ -40,7 +40,7 @@ def version_of(server: EmbeddedAPIServer, name: str) -> str:
 
 def queued(app: App, name: str) -> tuple[str, QueuedPodInfo]:
     """Where the queue has a pod."""
-    found = app.parts.queue.find(f"default/{name}")
+    found = app.parts.assembly.queue.find(f"default/{name}")
     assert found is not None
     return found
 

@@ -3,13 +3,12 @@
 import pytest
 
 from kscheduler.app import Options
+from kscheduler.assembly import Ports, handle_over
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.app.running import node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 
@@ -48,5 +47,5 @@ def condition(server: EmbeddedAPIServer, name: str) -> str:
 
 
 def test_a_what_if_knows_the_gates_of_its_configuration() -> None:
-    assert COMPARISON_OPERATORS in handle_over(Cache(), ClusterObjects(), ON).features
-    assert COMPARISON_OPERATORS not in handle_over(Cache(), ClusterObjects()).features
+    assert COMPARISON_OPERATORS in handle_over(Cache(), Ports(), gates=ON).features
+    assert COMPARISON_OPERATORS not in handle_over(Cache(), Ports()).features

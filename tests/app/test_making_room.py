@@ -210,7 +210,7 @@ async def test_with_the_gate_off_a_victim_in_pre_bind_is_deleted() -> None:
             async with running(server, options(Prepares, gates="NominatedNodeNameForExpectation=false")) as (app, _, _):
                 put(server, "pods", victim("preparing", cpu="2"))
                 async with asyncio.timeout(SECONDS):
-                    while not app.parts.cache.statistics().assumed_pods:  # noqa: ASYNC110  # a decision tells nobody
+                    while not app.parts.assembly.cache.statistics().assumed_pods:  # noqa: ASYNC110  # nobody is told
                         await asyncio.sleep(0)
                 put(server, "pods", preemptor())
                 await until(server, lambda: "preparing" in seen.deleted)
@@ -244,7 +244,7 @@ async def test_a_waiting_pod_is_let_go_or_turned_down_over_http(tmp_path: Path) 
                     async with client.get("/waiting-pods") as response:
                         items = (await response.json())["items"]
                     assert [(item["name"], item["node"]) for item in items] == [("goes", "node"), ("stays", "node")]
-                    assert len(app.parts.cache.nominator) == 0, "who counts on a node is expected nowhere"
+                    assert len(app.parts.assembly.cache.nominator) == 0, "who counts on a node is expected nowhere"
                     said = {"plugin": "Holds", "message": "not today"}
                     async with client.post("/waiting-pods/default/goes/allow", json={"plugin": "Holds"}) as response:
                         assert response.status == 200

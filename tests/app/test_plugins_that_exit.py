@@ -61,5 +61,5 @@ async def test_the_service_goes_on_and_names_the_plugin(method: str, point: str,
             await until(server, lambda: bool(node_of(server, "good")))
             _, page = await answer(app, "/metrics")
             assert f'kscheduler_plugin_failures_total{{extension_point="{point}",plugin="Hostile"}}' in page
-            assert app.parts.cache.statistics().assumed_pods == 0 or node_of(server, VICTIM) == ""
+            assert app.parts.assembly.cache.statistics().assumed_pods == 0 or node_of(server, VICTIM) == ""
             assert (await answer(app, "/livez"))[0] == 200

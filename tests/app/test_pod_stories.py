@@ -123,7 +123,7 @@ async def test_pods_that_are_turned_down_with_their_class_share_a_line() -> None
                 for number in range(50):
                     put(server, "pods", pod_tree(f"big-{number:02}", requests={"cpu": "2"}))
                 async with asyncio.timeout(20):
-                    while app.parts.queue.statistics().unschedulable < 50:  # noqa: ASYNC110  # a queue tells nobody
+                    while app.parts.assembly.queue.statistics().unschedulable < 50:  # noqa: ASYNC110  # it tells nobody
                         await asyncio.sleep(0)
     judged = log.named("pod_not_scheduled")
     together = log.named("class_not_scheduled")
@@ -143,7 +143,7 @@ async def test_when_a_class_is_judged_anew_its_parked_pods_are_told_of_in_one_li
                 for number in range(10):
                     put(server, "pods", pod_tree(f"big-{number}", requests={"cpu": "2"}, nodeSelector={"disk": "ssd"}))
                 async with asyncio.timeout(20):
-                    while app.parts.queue.statistics().unschedulable < 10:  # noqa: ASYNC110
+                    while app.parts.assembly.queue.statistics().unschedulable < 10:  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 put(server, "nodes", node_tree("small-too", cpu="1", labels={"disk": "ssd"}))
                 line = await log.until("pod_not_scheduled", attempts=2)
@@ -201,7 +201,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_is_no_error(plugin: type[Plu
                 await log.until("pod_waiting", pod=f"default/{name}", plugins=[plugin.name])
                 server.store.remove("pods", ("default", name))
                 async with asyncio.timeout(20):
-                    while app.parts.queue.find(f"default/{name}") or app.parts._pod(f"default/{name}"):  # noqa: ASYNC110
+                    while app.parts.assembly.queue.find(f"default/{name}") or app.parts._pod(f"default/{name}"):  # noqa: ASYNC110
                         await asyncio.sleep(0)
                 Prepares.is_over.set()
                 line = await log.until("pod_let_go")

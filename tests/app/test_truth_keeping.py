@@ -70,9 +70,9 @@ async def test_a_corrupted_cache_is_mended_and_counted() -> None:
             default_configuration(), bind_address="127.0.0.1", port=0, clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
-            await until_true(lambda: app.parts.cache.statistics().pods == 1)
-            app.parts.cache.remove_pod("uid-of-p")
-            await until_true(lambda: app.parts.cache.statistics().pods == 1)
+            await until_true(lambda: app.parts.assembly.cache.statistics().pods == 1)
+            app.parts.assembly.cache.remove_pod("uid-of-p")
+            await until_true(lambda: app.parts.assembly.cache.statistics().pods == 1)
             text = (await answer(app, "/metrics"))[1]
             assert 'kscheduler_cache_drift_objects_total{kind="pods",what="missing"} 1.0' in text
 
@@ -86,7 +86,7 @@ async def test_a_lost_deletion_gives_its_room_back_while_the_scheduler_runs() ->
             default_configuration(), bind_address="127.0.0.1", port=0, clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
-            await until_true(lambda: app.parts.cache.statistics().pods == 1)
+            await until_true(lambda: app.parts.assembly.cache.statistics().pods == 1)
             server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
             server.store.remove("pods", ("default", "old"))
             put(server, "pods", pod_tree("new", requests={"cpu": "1"}))

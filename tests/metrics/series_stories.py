@@ -162,7 +162,7 @@ async def pods_wait_for_room(world: World) -> None:
     put(world.server, "nodes", node_tree("small", cpu="1"))
     for number in range(20):
         put(world.server, "pods", pod_tree(f"p{number}", requests={"cpu": str(2 + number)}))
-    await world.until_true(lambda: world.app.parts.queue.statistics().unschedulable == 20)
+    await world.until_true(lambda: world.app.parts.assembly.queue.statistics().unschedulable == 20)
     put(world.server, "nodes", node_tree("large", cpu="1000"))
     await until(world.server, lambda: bool(node_of(world.server, "p0")))
 
@@ -253,7 +253,7 @@ def behind_a_door() -> Options:
 async def only_the_flush_brings_a_pod_back(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
-    queue = world.app.parts.queue
+    queue = world.app.parts.assembly.queue
     await world.until_true(lambda: queue.statistics().unschedulable == 1)
     DOOR["is_open"] = True  # and no event tells of it
     queue.flush_unschedulable(world.app.parts.clock.time() + 400)
@@ -416,15 +416,15 @@ async def the_cache_forgets_a_pod(world: World) -> None:
     world.app.parts.truth.check._mender = MendsNothing()  # type: ignore[assignment]
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p", node="node"))
-    await world.until_true(lambda: world.app.parts.cache.statistics().pods == 1)
-    world.app.parts.cache.remove_pod("uid-of-p")
+    await world.until_true(lambda: world.app.parts.assembly.cache.statistics().pods == 1)
+    world.app.parts.assembly.cache.remove_pod("uid-of-p")
 
 
 @story("kscheduler_store_audits_total", "kscheduler_store_drift_objects_total", options=lambda: plain(HastyClock()))
 async def the_watch_loses_a_deletion(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("old", node="node"))
-    await world.until_true(lambda: world.app.parts.cache.statistics().pods == 1)
+    await world.until_true(lambda: world.app.parts.assembly.cache.statistics().pods == 1)
     world.server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
     world.server.store.remove("pods", ("default", "old"))
     put(world.server, "pods", pod_tree("other", requests={"cpu": "500"}))

@@ -1,17 +1,16 @@
 """Preemptors that come one after another find what each would find by itself, whatever happens in between."""
 
 import random
-from collections.abc import Collection
 
 import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption, PreemptionSearch
+from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption.plugin import DefaultPreemption
 from kscheduler.plugins.default_preemption.remembered import RowMemory
@@ -20,31 +19,12 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod
 
 APPS = ("web", "db")
 SLOW: Tree = {"key": "slow", "effect": "NoSchedule"}
-
-
-class Nobody:
-    """Evicts nobody: what comes of a preemption is for the history to say."""
-
-    def begin(self, preemption: Preemption) -> None:
-        del preemption
-
-    def is_under_way(self, uid: str) -> bool:
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> Collection[str]:
-        return ()
 
 
 class Cluster:
@@ -54,18 +34,8 @@ class Cluster:
         self.chance = random.Random(seed)
         self.cache = Cache()
         self.budgets: Store[PodDisruptionBudget] = Store()
-        handle = Handle(
-            self.cache,
-            None,  # type: ignore[arg-type]  # nobody binds here
-            None,  # type: ignore[arg-type]
-            counters=self.cache.counters,
-            nominator=self.cache.nominator,
-            volumes=self.cache.volumes,
-            budgets=StoredBudgets(self.budgets),
-            evictions=Nobody(),
-        )
-        configuration = default_configuration("kscheduler").configuration
-        self.profile = build_profiles(configuration, registry(), handle)["kscheduler"]
+        ports = Ports(budgets=StoredBudgets(self.budgets))
+        self.profile = profiles_over(self.cache, default_configuration("kscheduler"), registry(), ports)["kscheduler"]
         self.engine = ClassEngine(self.profile, self.cache)
         self.pods: dict[str, tuple[str, int]] = {}
         self.serial = 0

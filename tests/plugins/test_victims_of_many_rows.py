@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Pod
 from kscheduler.api.storage import PersistentVolumeClaim
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.diagnosis import Diagnosis, FitError
 from kscheduler.framework.dry_run import DryRun
@@ -20,11 +21,8 @@ from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 
 NODES = 5
@@ -52,8 +50,7 @@ def judged(cache: Cache, pod: Pod) -> SchedulingRecord:
     """By default plugins without those that ask for a claim's volume (there is none here), and without those that turn
     down every node whose pods a spread constraint passes over.
     """
-    handle = handle_over(cache, ClusterObjects())
-    profile = build_profiles(default_configuration("kscheduler").configuration, registry(), handle)["kscheduler"]
+    profile = profiles_over(cache, default_configuration("kscheduler"), registry())["kscheduler"]
     off = {"VolumeBinding", "VolumeZone", "NodeVolumeLimits", "NodeAffinity", "TaintToleration"}
     profile = replace(
         profile,

@@ -7,30 +7,20 @@ from typing import Any
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.events import EventRecorder
-from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.surroundings import Announcer, Surroundings
 from kscheduler.scheduling.attempt.workers import Workers
-from kscheduler.scheduling.classes.signatures import Signatures
-from kscheduler.scheduling.failures.failures import FailureHandler
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.cache import Cache
-from kscheduler.state.hints import HintTable
-from kscheduler.state.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.queue import QueuePolicy, SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
 
 
-class Heard(EventRecorder):
-    """Keeps the Events that it is told of."""
+class Heard:
+    """Keeps the Events that it is told of. Implements `EventSink`."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -41,11 +31,13 @@ class Heard(EventRecorder):
 
 @dataclass
 class Told:
-    """Where failures are reported. Implements `FailureSink`."""
+    """Where failures are reported. Implements `assembly.ports.StatusPort`."""
 
     reports: list[tuple[str, Condition, str]] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
     nominations: list[str | None] = field(default_factory=list)
+    announced: list[tuple[str, str]] = field(default_factory=list)
+    """Nominations that were written at once: pod and node."""
     classes: dict[Hashable, tuple[Collection[str], Condition]] = field(default_factory=dict)
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
@@ -61,6 +53,10 @@ class Told:
     async def settled(self, uid: str) -> None:
         """Nothing is ever under way."""
 
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        self.announced.append((pod.key, nominated_node_name))
+        return True
+
     @property
     def notes(self) -> list[str]:
         """What was said, in order."""
@@ -68,7 +64,7 @@ class Told:
 
 
 class Around:
-    """A scheduler with one profile. Every plugin of it hears of nodes that come and pods that go."""
+    """A scheduler with one ready profile, on four workers unless said otherwise."""
 
     def __init__(
         self,
@@ -77,42 +73,39 @@ class Around:
         *,
         workers: int = 4,
         limit: int = 4,
-        announcer: Announcer | None = None,
-        in_pre_bind: PodsInPreBind | None = None,
+        told: Told | None = None,
+        gates: str = "",
+        clock: VirtualClock | None = None,
+        pod_of: Callable[[str], Pod | None] | None = None,
     ) -> None:
-        self.clock = VirtualClock()
+        """`gates`: as in `--feature-gates`. `pod_of`: by default, pods that were added here."""
+        self.clock = VirtualClock() if clock is None else clock
         self.cache = cache
         self.store: dict[str, Pod] = {}
-        self.told = Told()
+        self.told = Told() if told is None else told
         self.heard = Heard()
-        self.waiting = WaitingPodTable()
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
-        self.class_of = Signatures({profile.name: profile}, cache.nominator).class_of
-        self.queue = SchedulingQueue(self._policy(profile))
-        self.failures = FailureHandler(self.queue, cache.nominator, self.store.get, self.told)
-        surroundings = Surroundings(
-            cache=cache,
-            queue=self.queue,
-            waiting=self.waiting,
-            profiles={profile.name: profile},
-            failures=self.failures,
-            reporter=Reporter(self.heard),
-            observations=self.observations,
-            clock=self.clock,
-            announcer=announcer,
-            in_pre_bind=in_pre_bind,
-            infeasible=KnownInfeasible(self.class_of, lambda: cache.generation),
+        config = default_configuration("kscheduler", parse_feature_gates(gates))
+        ready = {profile.name: profile}
+        assembly = Assembly(
+            config, Registry(), self._ports(pod_of or self.store.get), self.clock, cache=cache, build=lambda *_: ready
         )
-        self.scheduler = Scheduler(surroundings)
+        self.queue, self.waiting, self.in_pre_bind = assembly.queue, assembly.waiting, assembly.in_pre_bind
+        self.failures, self.scheduler = assembly.failures, assembly.scheduler
+        self.pod_handler, self.node_handler = assembly.pod_handler, assembly.node_handler
+        self.handlers = assembly.handlers
         self.limit = AdaptiveLimit(limit, limit)
         self.workers = Workers(workers, self.queue, self.scheduler, self.limit, self.clock)
 
-    def _policy(self, profile: Profile) -> QueuePolicy:
-        both = (ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(ASSIGNED_POD_DELETE))
-        hints = HintTable({profile.name: {plugin.name: both for plugin in profile.instances}})
-        sort = profile.queue_sort.sort_key
-        return QueuePolicy(sort, lambda *_: SUCCESS, hints, BackoffPolicy(), lambda *_: self.wake(), self.class_of)
+    def _ports(self, pod_of: Callable[[str], Pod | None]) -> Ports:
+        return Ports(
+            statuses=self.told,
+            events=self.heard,
+            pod_of=pod_of,
+            on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
+            observations=self.observations,
+        )
 
     def add(self, *pods: Pod) -> None:
         """Pods that want a node, in the store and in the queue."""

@@ -10,7 +10,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, Status
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
@@ -103,7 +103,7 @@ class Stage:
             self.writes, self.waiting, self.in_pre_bind, self.store.get, Reporter(self.heard), self._node_of
         )
         self.evictions = AsyncEvictions(
-            EvictionSurroundings(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)
+            EvictionPorts(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)
         )
 
     def _node_of(self, uid: str) -> str:

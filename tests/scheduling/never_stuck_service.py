@@ -1,4 +1,4 @@
-"""The scheduler of a never-stuck run: the real parts joined as `app` joins them, on a virtual clock.
+"""The scheduler of a never-stuck run: the service's assembly, on a virtual clock.
 
 What the API server would answer is up to the test: a Binding stays in flight until the test says what became of it.
 Nothing runs by itself. A pod is tried when the test says so, and it may be taken out of the queue long before: what
@@ -16,8 +16,6 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import (
-    NAMESPACES,
-    NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
     PODS,
@@ -26,34 +24,18 @@ from kscheduler.api.kinds import (
 )
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.informers.informer import Informer
-from kscheduler.informers.store import Store
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
-from kscheduler.scheduling.classes.signatures import Signatures
+from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
-from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
-from kscheduler.scheduling.eviction.victims import Victims
-from kscheduler.scheduling.failures.failures import FailureHandler, failure_of_record
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.failures.failures import failure_of_record
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.profiles import build_profiles, queue_policy
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
-from tests.scheduling.around import Heard
 from tests.scheduling.never_stuck_server import WATCHED, Server
 
 CONFIG: Final = default_configuration("kscheduler")
@@ -88,84 +70,32 @@ class Service:
         self.clock = VirtualClock()
         self.informers: dict[Kind, Informer[Any]] = {kind: Informer(kind, clock=self.clock) for kind in WATCHED}
         self.server = Server(self.informers)
-        self.cache = Cache()
-        self.waiting = WaitingPodTable()
-        self.observations = Observations()
         self.bindings: dict[str, SentBinding] = {}
         """By UID."""
         self.held: list[Held] = []
         self.volume_writes_fail = False
         self._tasks: set[asyncio.Task[None]] = set()
-        self._conditions = _Conditions(self.server)
-        self.evictions = self._evictions()
-        self.profiles = build_profiles(CONFIG.configuration, registry(), self._handle())
-        signatures = Signatures(self.profiles, self.cache.nominator)
-        class_of = signatures.class_of
-        self.hints: set[tuple[str, str, str]] = set()
-        """What plugins have answered: plugin, event, answer."""
-        policy = queue_policy(
-            self.profiles, CONFIG.configuration, lambda *_: None, class_of, self._hear, signatures.hints_alike
-        )
-        self.queue = SchedulingQueue(policy)
-        store = self.informers[PODS].store
-        self.failures = FailureHandler(self.queue, self.cache.nominator, store.get, self._conditions)
-        self.scheduler = Scheduler(
-            Surroundings(
-                cache=self.cache,
-                queue=self.queue,
-                waiting=self.waiting,
-                profiles=self.profiles,
-                failures=self.failures,
-                reporter=Reporter(Heard()),
-                observations=self.observations,
-                clock=self.clock,
-                infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
-            )
-        )
-        self._add_handlers()
+        self.observations = _HeardHints()
+        assembly = Assembly(CONFIG, registry(), self._ports(), self.clock)
+        assembly.listen_to(self.informers)
+        self.cache, self.queue, self.profiles = assembly.cache, assembly.queue, assembly.profiles
+        self.failures, self.evictions, self.scheduler = assembly.failures, assembly.evictions, assembly.scheduler
 
-    def _handle(self) -> Handle:
-        stores = [self.informers[kind].store for kind in WORKLOAD_KINDS]
-        return Handle(
-            self.cache,
-            _Writer(self),
-            self.waiting,
-            counters=self.cache.counters,
-            nominator=self.cache.nominator,
-            volumes=self.cache.volumes,
+    def _ports(self) -> Ports:
+        return Ports(
+            binder=_Writer(self),
+            evictor=_VictimWriter(self.server),
+            statuses=_Conditions(self.server),
             volume_writer=_VolumeWriter(self),
-            workloads=StoredWorkloads(*stores),
-            clock=self.clock,
-            budgets=StoredBudgets(Store()),
-            evictions=self.evictions,
+            pod_of=self.informers[PODS].store.get,
+            workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
+            observations=self.observations,
         )
 
-    def _evictions(self) -> AsyncEvictions:
-        store = self.informers[PODS].store
-        return AsyncEvictions(
-            EvictionSurroundings(
-                victims=Victims(
-                    _VictimWriter(self.server), self.waiting, None, store.get, Reporter(Heard()), self.cache.node_of
-                ),
-                nominator=self.cache.nominator,
-                statuses=self._conditions,
-                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
-                observations=self.observations,
-                clock=self.clock,
-            )
-        )
-
-    def _add_handlers(self) -> None:
-        seen = self.clock, self.observations
-        pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen)
-        self.informers[PODS].add_handler(pods)
-        self.informers[NODES].add_handler(NodeHandler(self.cache, self.queue, *seen))
-        self.informers[NAMESPACES].add_handler(NamespaceHandler(self.cache.counters, self.queue, *seen))
-        for kind, resource in STORAGE_RESOURCES.items():
-            self.informers[kind].add_handler(StorageHandler(resource, self.cache.volumes, self.queue, *seen))
-
-    def _hear(self, plugin: str, event: str, answer: str, _seconds: float) -> None:
-        self.hints.add((plugin, event, answer))
+    @property
+    def hints(self) -> set[tuple[str, str, str]]:
+        """What plugins have answered: plugin, event, answer."""
+        return self.observations.hints
 
     def close(self) -> None:
         """Nothing of it is left."""
@@ -264,6 +194,18 @@ class Service:
         if not sent.answer.done():
             sent.answer.set_result(sent.verdict or SUCCESS)
         self.turn()
+
+
+class _HeardHints(Observations):
+    """Keeps what plugins have said of events."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.hints: set[tuple[str, str, str]] = set()
+
+    def queueing_hint(self, plugin: str, event: str, hint: str, seconds: float) -> None:
+        super().queueing_hint(plugin, event, hint, seconds)
+        self.hints.add((plugin, event, hint))
 
 
 async def _turns() -> None:

@@ -20,17 +20,18 @@ import msgspec
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
+from kscheduler.assembly import profiles_over
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import find_feasible, schedule
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles, build_profiles
+from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
-from kscheduler.whatif.decide import cluster_view, handle_over
+from kscheduler.whatif.decide import cluster_view, scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.scheduling.never_stuck_service import CONFIG, Service
 
@@ -69,13 +70,13 @@ class Afresh:
         for pod in self.waiting:
             self.view.nominator.add(PodInfo(pod))
         self._begun = Begun()
-        self._handle = replace(handle_over(self.view, objects), evictions=self._begun)
         self._records: dict[str, SchedulingRecord] = {}
 
     @cached_property
     def profiles(self) -> Profiles:
         """Only where somebody waits to be judged."""
-        return build_profiles(CONFIG.configuration, registry(), self._handle)
+        ports = scenario_ports(self._objects)
+        return profiles_over(self.view, CONFIG, registry(), ports, evictions=self._begun)
 
     def judge(self, pod: Pod) -> SchedulingRecord:
         """Where the pod fits; worked out once."""

@@ -1,4 +1,4 @@
-"""A scheduler with the in-tree plugins and one of a user's, joined as `app` joins it: virtual clock, no API server."""
+"""A scheduler with the in-tree plugins and one of a user's, the service's assembly: virtual clock, no API server."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -8,26 +8,15 @@ from typing import Any
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import API_VERSION, KIND
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins import in_tree
-from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.attempt.workers import Workers
-from kscheduler.scheduling.classes.signatures import Signatures
-from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.plugin_reports import PluginReports
-from kscheduler.scheduling.profiles import build_profiles, queue_policy
-from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import make_node
 from tests.scheduling.around import Heard, Told
 
@@ -50,55 +39,29 @@ class PluginCluster:
 
     def __init__(self, plugin: Any, *, sorts: bool = False, nodes: int = 2) -> None:
         self.clock = VirtualClock()
-        self.cache = Cache()
-        for number in range(nodes):
-            self.cache.add_node(make_node(f"node-{number}"))
         self.writer = Writer()
         self.told = Told()
         self.heard = Heard()
         self.store: dict[str, Pod] = {}
         self.observations = Observations()
-        reporter = Reporter(self.heard)
-        self.reports = PluginReports(self.observations, self.clock.monotonic, reporter.plugin_failed, self._tell_held)
-        self.waiting = WaitingPodTable()
-        handle = Handle(
-            self.cache,
-            self.writer,
-            self.waiting,
-            counters=self.cache.counters,
-            nominator=self.cache.nominator,
-            volumes=self.cache.volumes,
-            clock=self.clock,
-        )
         registry = in_tree.registry()
         registry.register("Hostile", lambda *_: plugin)
-        configuration = from_tree(_tree(sorts), "test").configuration
-        self.profiles = build_profiles(configuration, registry, handle, self.reports)
-        signatures = Signatures(self.profiles, self.cache.nominator)
-        policy = queue_policy(
-            self.profiles,
-            configuration,
-            lambda *_: self.workers.wake(),
-            signatures.class_of,
-            self.observations.queueing_hint,
-            signatures.hints_alike,
-        )
-        self.queue = SchedulingQueue(policy)
-        around = Surroundings(
-            cache=self.cache,
-            queue=self.queue,
-            waiting=self.waiting,
-            profiles=self.profiles,
-            failures=FailureHandler(self.queue, self.cache.nominator, self.store.get, self.told),
-            reporter=reporter,
-            observations=self.observations,
-            clock=self.clock,
-            infeasible=KnownInfeasible(signatures.class_of, lambda: self.cache.generation),
-        )
-        self.workers = Workers(4, self.queue, Scheduler(around), AdaptiveLimit(4, 4), self.clock)
+        assembly = Assembly(from_tree(_tree(sorts), "test"), registry, self._ports(), self.clock)
+        self.cache, self.queue, self.waiting = assembly.cache, assembly.queue, assembly.waiting
+        self.profiles, self.reports = assembly.profiles, assembly.plugin_reports
+        for number in range(nodes):
+            self.cache.add_node(make_node(f"node-{number}"))
+        self.workers = Workers(4, self.queue, assembly.scheduler, AdaptiveLimit(4, 4), self.clock)
 
-    def _tell_held(self, pod: Pod, note: str) -> None:
-        self.told.report(pod, failed_condition(note), note)
+    def _ports(self) -> Ports:
+        return Ports(
+            binder=self.writer,
+            statuses=self.told,
+            events=self.heard,
+            pod_of=self.store.get,
+            on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
+            observations=self.observations,
+        )
 
     def add(self, *pods: Pod) -> None:
         """Pods that want a node."""

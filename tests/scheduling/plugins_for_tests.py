@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import PermitResult, Plugin, PreFilterResult
 from kscheduler.framework.pod_info import PodInfo
@@ -50,7 +51,7 @@ class Looks(Plugin):
 
 
 class TurnsDown(Plugin):
-    """A Filter that turns down the named nodes, or dies."""
+    """A Filter that turns down the named nodes, or dies. It hears of nodes that come and of pods that go."""
 
     def __init__(self, name: str, *nodes: str, failure: Exception | None = None, code: int = 1) -> None:
         self.name = name
@@ -59,6 +60,9 @@ class TurnsDown(Plugin):
         self.reasons = {code: f"not for {name}"}  # type: ignore[misc]  # one per instance here
         self._code = code
         self.asked: list[str] = []
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return ClusterEventWithHint(NODE_ADD), ClusterEventWithHint(ASSIGNED_POD_DELETE)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
         if self.failure is not None:

@@ -20,13 +20,12 @@ def around() -> Around:
 
 @pytest.fixture
 def pods(around: Around) -> PodHandler:
-    names = {"kscheduler"}
-    return PodHandler(around.cache, around.queue, around.waiting, names, around.clock, around.observations)
+    return around.pod_handler
 
 
 @pytest.fixture
 def nodes(around: Around) -> NodeHandler:
-    return NodeHandler(around.cache, around.queue, around.clock, around.observations)
+    return around.node_handler
 
 
 def parked(around: Around) -> None:

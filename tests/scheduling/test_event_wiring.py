@@ -7,6 +7,7 @@ the pod if, and only if, that plugin registered it.
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
@@ -26,22 +27,46 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.api.meta import KubeObject
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.config.loader import default_configuration
+from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS
-from kscheduler.informers.informer import Handler
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.framework.registry import Registry
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.backoff import BackoffPolicy
-from kscheduler.state.cache import Cache
-from kscheduler.state.hints import HintTable
-from kscheduler.state.queue import QueuePolicy, SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import Tree, make_node, make_pod
+from tests.scheduling.plugins_for_tests import profile
 
-PARKED, IN_FLIGHT = "default/parked", "default/in-flight"
+PARKED = "default/parked"
+
+
+class Picky(Plugin):
+    """Turns down every node, until one of these events happens."""
+
+    name = "Picky"
+
+    def __init__(self, registered: tuple[ClusterEvent, ...]) -> None:
+        self._registered = registered
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return tuple(map(ClusterEventWithHint, self._registered))
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.ones(len(rows), dtype=np.int64)
+
+
+class _HeardArrivals(Observations):
+    """Keeps the labels of what brought pods into a queue."""
+
+    def __init__(self, labels: list[str]) -> None:
+        super().__init__()
+        self._labels = labels
+
+    def queue_incoming_many(self, queue: str, event: str, pods: int) -> None:
+        self._labels.append(event)
 
 
 class Wired:
@@ -50,27 +75,15 @@ class Wired:
     def __init__(self, *registered: ClusterEvent) -> None:
         self.clock = VirtualClock()
         self.labels: list[str] = []
-        hints = HintTable({"kscheduler": {"Picky": tuple(map(ClusterEventWithHint, registered))}})
-        policy = QueuePolicy(_first_come, lambda *_: SUCCESS, hints, BackoffPolicy(), self._hear)
-        self.queue = SchedulingQueue(policy)
-        cache, observations = Cache(), Observations()
-        seen = self.queue, self.clock, observations
-        self._handlers: dict[Kind, Handler[Any]] = {
-            PODS: PodHandler(cache, self.queue, WaitingPodTable(), {"kscheduler"}, self.clock, observations),
-            NODES: NodeHandler(cache, *seen),
-            NAMESPACES: NamespaceHandler(cache.counters, *seen),
-        }
-        for kind, resource in STORAGE_RESOURCES.items():
-            self._handlers[kind] = StorageHandler(resource, cache.volumes, *seen)
-        for key in (PARKED, IN_FLIGHT):
-            self.queue.add(PodInfo(make_pod(key.partition("/")[2])), self.clock.time())
+        config, ports = default_configuration("kscheduler"), Ports(observations=_HeardArrivals(self.labels))
+        ready = {"kscheduler": profile(Picky(registered))}
+        assembly = Assembly(config, Registry(), ports, self.clock, build=lambda *_: ready)
+        self.queue, self._handlers = assembly.queue, assembly.handlers
+        self.queue.add(PodInfo(make_pod("parked")), self.clock.time())
         self._park()
+        self.queue.add(PodInfo(make_pod("in-flight")), self.clock.time())
         assert self.queue.pop_nowait(self.clock.time()) is not None
         self.labels.clear()
-
-    def _hear(self, queue: str, label: str, *pods: int) -> None:
-        del queue, pods
-        self.labels.append(label)
 
     def _park(self) -> None:
         queued = self.queue.pop_nowait(self.clock.time())
@@ -94,10 +107,6 @@ class Wired:
         found = self.queue.find(PARKED)
         assert found is not None
         return found[0] != "unschedulable"
-
-
-def _first_come(queued: Any) -> float:
-    return float(queued.timestamp)
 
 
 def stored(kind: Kind, version: str = "1", **fields: Any) -> KubeObject:

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.framework.status import Code
@@ -11,11 +12,8 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod, pod_info
 
 GPU = "example.com/gpu"
@@ -36,8 +34,7 @@ def built(view: Cache, *extenders: Tree) -> Profile:
         "kind": KIND,
         "extenders": [{"urlPrefix": "http://u:p@x.y/z", **e} for e in extenders],
     }
-    configuration = from_tree(tree, "test").configuration
-    (profile,) = build_profiles(configuration, registry(), handle_over(view, ClusterObjects())).values()
+    (profile,) = profiles_over(view, from_tree(tree, "test"), registry()).values()
     return profile
 
 

@@ -2,9 +2,9 @@
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Namespace
+from kscheduler.api.kinds import NAMESPACES
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.pod_match import PodMatch
-from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
@@ -19,7 +19,7 @@ def test_a_namespace_comes_changes_and_goes() -> None:
     cache = around.cache
     cache.add_node(make_node("node-0"))
     cache.add_pod(make_pod("one", namespace="shop", node="node-0"))
-    handler = NamespaceHandler(cache.counters, around.queue, around.clock, around.observations)
+    handler = around.handlers[NAMESPACES]
     selector = parse_label_selector(LabelSelector(match_labels={"team": "x"}))
     of_team_x = PodMatch(frozenset(), selector, (Selector(),))
 

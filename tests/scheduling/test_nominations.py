@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
@@ -16,7 +17,6 @@ from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
@@ -208,8 +208,7 @@ def test_a_plugin_that_fails_to_count_ends_the_cycle() -> None:
 def test_the_default_profile_leaves_room_too() -> None:
     cache = cluster("a", "b")
     expected(cache, "b", requests={"cpu": "3"})
-    handle = Handle(cache, None, None, counters=cache.counters)  # type: ignore[arg-type]  # nothing is bound
-    default = build_profiles(default_configuration().configuration, registry(), handle)["kscheduler"]
+    default = profiles_over(cache, default_configuration(), registry())["kscheduler"]
     assert schedule(default, pod_info(requests={"cpu": "2"}), cache).node_name == "a"
 
 
@@ -223,8 +222,7 @@ def around() -> Around:
 
 @pytest.fixture
 def pods(around: Around) -> PodHandler:
-    names = {"kscheduler"}
-    return PodHandler(around.cache, around.queue, around.waiting, names, around.clock, around.observations)
+    return around.pod_handler
 
 
 def parked(around: Around) -> None:

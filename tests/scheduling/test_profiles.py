@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.config.types import API_VERSION, KIND
@@ -21,25 +22,21 @@ from kscheduler.plugins import in_tree
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles, build_profiles, queue_policy, rules_not_built
+from kscheduler.scheduling.profiles import Profiles, queue_policy, rules_not_built
 from kscheduler.state.cache import Cache
-from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import Tree, pod_info
 from tests.scheduling.test_binding import ScriptedPods
 
 
 def build(profiles: list[Tree] | None, *extra: tuple[str, Any]) -> Profiles:
     """The profiles of a configuration, with further plugins in the registry."""
-    if profiles is None:
-        configuration = default_configuration().configuration
-    else:
-        tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
-        configuration = from_tree(tree, "test").configuration
+    tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": profiles}
+    config = default_configuration() if profiles is None else from_tree(tree, "test")
     registry = in_tree.registry()
     for name, factory in extra:
         registry.register(name, factory)
     writer = BindingWriter(ScriptedPods([], []), VirtualClock(), Observations(), lambda: None)
-    return build_profiles(configuration, registry, Handle(Cache(), writer, WaitingPodTable()))
+    return profiles_over(Cache(), config, registry, Ports(binder=writer))
 
 
 def only(profiles: Profiles) -> Profile:

@@ -8,15 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import load_bytes
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.status import SUCCESS
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.sampling import NodeSampler, in_turn_by_zone, nodes_to_find
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
@@ -149,9 +148,7 @@ percentageOfNodesToScore: 40
 profiles: [{schedulerName: own, percentageOfNodesToScore: 70}, {schedulerName: all, percentageOfNodesToScore: 0},
   {schedulerName: none}]
 """
-    cache = cluster("a")
-    handle = Handle(cache, None, None, counters=cache.counters)  # type: ignore[arg-type]  # nothing is bound
-    profiles = build_profiles(load_bytes(text.encode(), "f").configuration, registry(), handle)
+    profiles = profiles_over(cluster("a"), load_bytes(text.encode(), "f"), registry())
     shares = {name: one.percentage_of_nodes_to_score for name, one in profiles.items()}
     assert shares == {"own": 70, "all": 0, "none": 40}
 

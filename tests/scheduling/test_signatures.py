@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
@@ -16,10 +16,7 @@ from kscheduler.framework.status import SUCCESS, unschedulable
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.classes.signatures import Signatures, signs
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import pod_info
 from tests.scheduling.plugins_for_tests import Looks, TurnsDown
 
@@ -27,8 +24,7 @@ JUDGES = ("pre_enqueue", "pre_filter", "filter", "post_filter")
 
 
 def default_profile(cache: Cache) -> Profile:
-    handle: Handle = handle_over(cache, ClusterObjects())
-    return build_profiles(default_configuration("kscheduler").configuration, registry(), handle)["kscheduler"]
+    return profiles_over(cache, default_configuration("kscheduler"), registry())["kscheduler"]
 
 
 @pytest.fixture

@@ -12,14 +12,14 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.informers import Informer
-from kscheduler.scheduling.failures.failures import Failure, FailureHandler
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.failures.failures import Failure
 from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Drift, Mender, Sides, What
 from kscheduler.scheduling.truth.truth_check import (
     CHECK_SECONDS,
@@ -52,13 +52,13 @@ class World:
 
     def __init__(self) -> None:
         self.cache = Cache()
-        self.around = Around(profile(TurnsDown("F")), self.cache)
-        self.clock, self.queue = self.around.clock, self.around.queue
-        self.pods: Informer[Pod] = Informer(PODS, clock=self.clock)
-        self.nodes: Informer[Node] = Informer(NODES, clock=self.clock)
-        names, observations = {"kscheduler"}, self.around.observations
-        pods = PodHandler(self.cache, self.queue, self.around.waiting, names, self.clock, observations)
-        nodes = NodeHandler(self.cache, self.queue, self.clock, observations)
+        clock = VirtualClock()
+        self.pods: Informer[Pod] = Informer(PODS, clock=clock)
+        self.nodes: Informer[Node] = Informer(NODES, clock=clock)
+        self.around = Around(profile(TurnsDown("F")), self.cache, clock=clock, pod_of=self.pods.store.get)
+        self.clock, self.queue, self.failures = clock, self.around.queue, self.around.failures
+        names = {"kscheduler"}
+        pods, nodes = self.around.pod_handler, self.around.node_handler
         self.pods.add_handler(pods)
         self.nodes.add_handler(nodes)
         sides = Sides(self.pods.store, self.nodes.store, self.cache, self.queue, names)
@@ -66,7 +66,6 @@ class World:
         self.comparer = Comparer(sides, self.clock)
         self.mender = Mender(sides, pods, nodes, self.clock, self._note_unconfirmed)
         self.check = TruthCheck(self.comparer, self.mender, self.clock)
-        self.failures = FailureHandler(self.queue, self.cache.nominator, self.pods.store.get, self.around.told)
 
     def _note_unconfirmed(self) -> None:
         self.unconfirmed += 1

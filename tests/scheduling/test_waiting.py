@@ -14,7 +14,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from tests.builders import make_pod
-from tests.scheduling.around import Around
+from tests.scheduling.around import Around, Told
 from tests.scheduling.eviction_stage import turns
 from tests.scheduling.plugins_for_tests import Answer, AroundBinding, cluster, profile
 from tests.scheduling.test_workers import GatedBind, working
@@ -22,10 +22,11 @@ from tests.scheduling.test_workers import GatedBind, working
 WAIT = PermitResult(Status(Code.WAIT), 600.0)
 
 
-class Announced:
-    """Writes down which pod was said to be where. Implements `Announcer`."""
+class Announced(Told):
+    """Writes down which pod was said to be where."""
 
     def __init__(self, diary: list[str], failure: NotSentError | None = None) -> None:
+        super().__init__()
         self.diary = diary
         self.failure = failure
 
@@ -68,11 +69,17 @@ def open_binder() -> GatedBind:
     return binder
 
 
+def called_back(around: Around) -> PodsInPreBind:
+    """Pods whose PreBind can be called back."""
+    assert around.in_pre_bind is not None
+    return around.in_pre_bind
+
+
 async def diary_of(**answers: Answer | PermitResult) -> list[str]:
     """What happens to one pod whose plugins answer so; Permit is given after a while."""
     diary: list[str] = []
     plugin = AroundBinding("A", diary, answers)
-    around = Around(profile(plugin), cluster("node"), announcer=Announced(diary))
+    around = Around(profile(plugin), cluster("node"), told=Announced(diary))
     async with working(around):
         around.add(make_pod("p"))
         await turns()
@@ -102,7 +109,7 @@ async def test_that_it_cannot_be_told_is_no_reason_not_to_bind() -> None:
     diary: list[str] = []
     announcer = Announced(diary, NotSentError("refused"))
     binder = open_binder()
-    around = Around(profile(binder, AroundBinding("A", diary, {"bind": SKIP})), cluster("node"), announcer=announcer)
+    around = Around(profile(binder, AroundBinding("A", diary, {"bind": SKIP})), cluster("node"), told=announcer)
     async with working(around):
         around.add(make_pod("p"))
         await turns()
@@ -112,10 +119,12 @@ async def test_that_it_cannot_be_told_is_no_reason_not_to_bind() -> None:
 
 async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_back() -> None:
     slow, binder = SlowPreBind(), open_binder()
-    around = Around(profile(slow, binder), cluster("node"))
+    around = Around(profile(slow, binder), cluster("node"), gates="NominatedNodeNameForExpectation=false")
+    assert around.in_pre_bind is None
     async with working(around):
         around.add(make_pod("p"))
         await turns()
+        assert around.told.announced == []
         assert around.workers.binding == 0, "all the same it holds no worker"
         slow.gate.set()
         await turns()
@@ -125,7 +134,7 @@ async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_b
 async def test_a_failed_pre_flight_ends_the_attempt_before_permit_has_decided() -> None:
     diary: list[str] = []
     answers: Mapping[str, Answer | PermitResult] = {"permit": WAIT, "pre_flight": error("no list")}
-    around = Around(profile(AroundBinding("A", diary, answers)), cluster("node"), announcer=Announced(diary))
+    around = Around(profile(AroundBinding("A", diary, answers)), cluster("node"), told=Announced(diary))
     async with working(around):
         around.add(make_pod("p"))
         await turns()
@@ -155,8 +164,8 @@ async def test_a_pod_preempted_while_it_waits_for_permit_backs_off_as_after_an_e
 
 async def test_a_pod_preempted_in_pre_bind_gives_its_node_back_and_backs_off_as_after_an_error() -> None:
     slow, binder = SlowPreBind(), open_binder()
-    pods = PodsInPreBind()
-    around = Around(profile(slow, binder), cluster("node"), in_pre_bind=pods)
+    around = Around(profile(slow, binder), cluster("node"))
+    pods = called_back(around)
     async with working(around):
         around.add(make_pod("p"))
         await turns()
@@ -173,8 +182,8 @@ async def test_a_pod_preempted_in_pre_bind_gives_its_node_back_and_backs_off_as_
 
 async def test_a_pod_can_be_called_back_until_a_worker_is_free_to_bind_it() -> None:
     slow, binder = SlowPreBind(), GatedBind()
-    pods = PodsInPreBind()
-    around = Around(profile(slow, binder), cluster("node"), workers=1, limit=1, in_pre_bind=pods)
+    around = Around(profile(slow, binder), cluster("node"), workers=1, limit=1)
+    pods = called_back(around)
     async with working(around):
         around.add(make_pod("first"), make_pod("second"))
         await turns()

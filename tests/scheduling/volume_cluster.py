@@ -8,35 +8,26 @@ from typing import Any
 import msgspec
 
 from kscheduler.aio import Service, VirtualClock, running
-from kscheduler.api.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
+from kscheduler.api.kinds import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
+from kscheduler.assembly import Assembly, Ports
 from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.client.rest import MERGE
 from kscheduler.client.volume_writes import VolumeWriter
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.handle import Handle
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
-from kscheduler.scheduling.attempt.surroundings import Surroundings
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
-from kscheduler.scheduling.failures.failures import FailureHandler
-from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
-from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.scheduling.profiles import build_profiles, queue_policy
-from kscheduler.scheduling.reports import Reporter
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
-from tests.scheduling.around import Heard, Told
+from tests.scheduling.around import Told
 
 Tree = dict[str, Any]
 PATIENCE_SECONDS = 20
+WATCHED = (PODS, NODES, NAMESPACES, *STORAGE_KINDS)
 
 VOLUMES_PATH = "/api/v1/persistentvolumes"
 CLAIMS_PATH = "/api/v1/namespaces/default/persistentvolumeclaims"
@@ -88,7 +79,7 @@ class Noticed(Told):
 
 
 class VolumeCluster:
-    """The parts of a scheduler that volumes go through, joined as `app` joins them. Time stands still."""
+    """A scheduler that binds pods and volumes on the server. Time stands still."""
 
     def __init__(self, server: EmbeddedAPIServer, client: APIClient, *, workers: int = 4) -> None:
         self.server = server
@@ -96,42 +87,27 @@ class VolumeCluster:
         self.clock = VirtualClock()
         self.changes = Changes()
         self.told = Noticed(self.changes)
-        self.cache = Cache()
-        self.factory = InformerFactory(client, (PODS, NODES, *STORAGE_KINDS))
-        observations = Observations()
+        self.factory = InformerFactory(client, WATCHED)
         limit = AdaptiveLimit(workers, workers)
-        handle = Handle(
-            self.cache,
-            BindingWriter(PodWriter(client), self.clock, observations, limit.refused),
-            WaitingPodTable(),
-            counters=self.cache.counters,
-            volumes=self.cache.volumes,
-            volume_writer=VolumeBindingWriter(VolumeWriter(client)),
-            clock=self.clock,
-        )
-        configuration = default_configuration("kscheduler").configuration
-        profiles = build_profiles(configuration, registry(), handle)
-        self.queue = SchedulingQueue(queue_policy(profiles, configuration, lambda *_: self.workers.wake()))
-        waiting = WaitingPodTable()
-        around = Surroundings(
-            cache=self.cache,
-            queue=self.queue,
-            waiting=waiting,
-            profiles=profiles,
-            failures=FailureHandler(self.queue, self.cache.nominator, self.factory[PODS].store.get, self.told),
-            reporter=Reporter(Heard()),
-            observations=observations,
-            clock=self.clock,
-        )
-        self.workers = Workers(workers, self.queue, Scheduler(around), limit, self.clock)
-        for kind, resource in STORAGE_RESOURCES.items():
-            storage = StorageHandler(resource, self.cache.volumes, self.queue, self.clock, observations)
-            self.factory[kind].add_handler(storage)
-        pods = PodHandler(self.cache, self.queue, waiting, profiles, self.clock, observations)
-        self.factory[PODS].add_handler(pods)
-        self.factory[NODES].add_handler(NodeHandler(self.cache, self.queue, self.clock, observations))
-        for kind in (PODS, NODES, *STORAGE_KINDS):
+        ports = self._ports(limit)
+        assembly = Assembly(default_configuration("kscheduler"), registry(), ports, self.clock)
+        self.cache, self.queue = assembly.cache, assembly.queue
+        self.workers = Workers(workers, self.queue, assembly.scheduler, limit, self.clock)
+        assembly.listen_to(self.factory)
+        for kind in WATCHED:
             self.factory[kind].add_handler(self.changes)
+
+    def _ports(self, limit: AdaptiveLimit) -> Ports:
+        observations, pods = Observations(), PodWriter(self.client)
+        return Ports(
+            binder=BindingWriter(pods, self.clock, observations, limit.refused),
+            evictor=pods,
+            statuses=self.told,
+            volume_writer=VolumeBindingWriter(VolumeWriter(self.client)),
+            pod_of=self.factory[PODS].store.get,
+            on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
+            observations=observations,
+        )
 
     # --- what users do ------------------------------------------------------------------------------------------------
 

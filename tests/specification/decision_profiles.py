@@ -5,15 +5,16 @@ from typing import Any
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import TopologySpreadConstraint
+from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.config.plugin_args import (
     NodeAffinityArgs,
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
 )
-from kscheduler.framework.handle import Handle
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.profiles import Profiles, build_profiles
+from kscheduler.scheduling.profiles import Profiles
+from kscheduler.state.cache import Cache
 from tests.builders import Tree
 from tests.specification import decision_plugins as own
 from tests.specification.naive_decisions import WEIGHTS, Policy
@@ -121,7 +122,7 @@ PROFILES = {"plain": _plain(), "packing": _packing(), "extended": _extended()}
 POLICIES = {name: told.policy for name, told in PROFILES.items()}
 
 
-def built(handle: Handle) -> Profiles:
+def built(cache: Cache, ports: Ports) -> Profiles:
     """All three, over one cluster."""
     plugins = registry()
     own_plugins = [(name, made) for name, (_, made, _) in _SCORES.items()]
@@ -132,4 +133,4 @@ def built(handle: Handle) -> Profiles:
         "kind": "KubeSchedulerConfiguration",
         "profiles": [{"schedulerName": name, **told.tree} for name, told in PROFILES.items()],
     }
-    return build_profiles(from_tree(tree, "test").configuration, plugins, handle)
+    return profiles_over(cache, from_tree(tree, "test"), plugins, ports)

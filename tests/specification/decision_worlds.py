@@ -15,16 +15,14 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
+from kscheduler.assembly import Ports
 from kscheduler.framework.change_log import ChangeLog
-from kscheduler.framework.handle import Handle
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.informers.store import Store
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.whatif.decide import handle_over
-from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree
 from tests.specification.decision_objects import APPS, IMAGE_SIZES, NAMESPACES, NODES, Chance, Land
 from tests.specification.decision_profiles import PROFILES, built
@@ -92,13 +90,11 @@ class DecisionWorld:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def _profiles(self) -> Profiles:
-        handle = handle_over(self.cache, ClusterObjects())
         owners = self._owners
         workloads = StoredWorkloads(
             self._services, owners[ReplicationController], owners[ReplicaSet], owners[StatefulSet]
         )
-        fields = {name: getattr(handle, name) for name in Handle.__dataclass_fields__}
-        return built(Handle(**{**fields, "workloads": workloads, "budgets": StoredBudgets(self._budgets)}))
+        return built(self.cache, Ports(workloads=workloads, budgets=StoredBudgets(self._budgets)))
 
     def _engines(self, draw: Chance) -> dict[str, ClassEngine | None]:
         """One for each profile; in one world of eight the cycle does without."""

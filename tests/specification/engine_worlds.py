@@ -13,13 +13,13 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
 from kscheduler.api.workloads import Service
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import from_tree
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 from tests.specification.engine_plugins import Balks, BalksToo, ByItself, Fragile, Rates
@@ -225,7 +225,7 @@ class World:
     # --- making -------------------------------------------------------------------------------------------------------
 
     def _profile(self, seed: int) -> Profile:
-        handle = handle_over(self.cache, ClusterObjects(services=(SERVICE,)))
+        ports = scenario_ports(ClusterObjects(services=(SERVICE,)))
         plugins = registry()
         if seed % 2:
             tree: Tree = {
@@ -239,7 +239,7 @@ class World:
             plugins.register(ByItself.name, ByItself)
             balking = [{"name": "Balks"}, {"name": "BalksToo"}][:: 1 if seed % 4 else -1] if seed % 16 < 4 else []
             tree = _user_profile(seed % 3 * 20, ["MostAllocated", "LeastAllocated"][seed // 2 % 2], *balking)
-        profile = build_profiles(from_tree(tree, "test").configuration, plugins, handle)[NAME]
+        profile = profiles_over(self.cache, from_tree(tree, "test"), plugins, ports)[NAME]
         return profile if seed % 8 < 2 else replace(profile, post_filter=())  # preemption takes most of the time
 
     def _put_volumes(self) -> None:

@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.whatif.decide import handle_over
+from kscheduler.whatif.decide import scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.builders import Tree, make_node, make_pod
 from tests.specification import cases
@@ -150,8 +150,8 @@ def cluster_of(world: World) -> tuple[Cache, Profile]:
         cache.add_pod(pod)
     for pod in world.nominated:
         cache.nominator.add(PodInfo(pod))
-    handle = handle_over(cache, ClusterObjects(poddisruptionbudgets=world.budgets))
-    return cache, build_profiles(default_configuration("kscheduler").configuration, registry(), handle)["kscheduler"]
+    ports = scenario_ports(ClusterObjects(poddisruptionbudgets=world.budgets))
+    return cache, profiles_over(cache, default_configuration("kscheduler"), registry(), ports)["kscheduler"]
 
 
 @examples

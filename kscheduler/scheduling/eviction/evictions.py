@@ -108,8 +108,8 @@ class _UnderWay:
 
 
 @dataclass(frozen=True, slots=True)
-class EvictionSurroundings:
-    """What preemption works on."""
+class EvictionPorts:
+    """What preemption works on, and who is told."""
 
     victims: Victims
     nominator: Nominator
@@ -123,7 +123,7 @@ class EvictionSurroundings:
 class AsyncEvictions:
     """Implements `framework.preemption.Evictions`. `run` owns the tasks."""
 
-    def __init__(self, around: EvictionSurroundings) -> None:
+    def __init__(self, around: EvictionPorts) -> None:
         self._around = around
         self._tasks = TaskSet("preemption", around.clock)
         self._pauses = TaskSet("preemption-pause", around.clock)

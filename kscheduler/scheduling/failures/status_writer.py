@@ -27,11 +27,11 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
-from kscheduler.client.events import EventRecorder
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.failures.pending_patches import PendingPatches, PodPatch
+from kscheduler.scheduling.reports import EventSink
 
 _log = get_logger(__name__)
 
@@ -74,7 +74,7 @@ class StatusWriter:
     def __init__(
         self,
         patcher: StatusPatcher,
-        recorder: EventRecorder,
+        recorder: EventSink,
         pod_of: Callable[[str], Pod | None],
         *,
         clock: Clock = REAL_CLOCK,

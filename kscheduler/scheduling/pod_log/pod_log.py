@@ -77,7 +77,8 @@ class PodLog:
     """One scheduler's."""
 
     def __init__(self, awaited_events: AwaitedEvents = _nobody_knows) -> None:
-        self._awaited_events = awaited_events
+        self.awaited_events = awaited_events
+        """The queue's word on it, set as soon as there is a queue."""
         self._together = TurnedDownTogether()
         self._victims: dict[str, tuple[str, str, float]] = {}
         """By UID: node, preemptor, when. Of victims that are being deleted."""
@@ -243,7 +244,7 @@ class PodLog:
             fields |= _where(*found, now)
             if found[0] == UNSCHEDULABLE:
                 profile = queued.pod.pod.spec.scheduler_name
-                fields["waits_for"] = list(self._awaited_events(profile, plugins))
+                fields["waits_for"] = list(self.awaited_events(profile, plugins))
         if verdict.like != queued.key:
             fields["like"] = verdict.like
         self._write(level, "pod_not_scheduled", queued.key, queued.pod.uid, fields)

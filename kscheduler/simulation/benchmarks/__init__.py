@@ -3,7 +3,7 @@
     template    objects with placeholders, checked when they are declared
     scenario    what is done to a cluster, in order: typed, validated, made smaller on demand
     catalogue   the scenarios: scheduler_perf's at their 5,000-node sizes, and our own
-    service     queue, cache, handlers, cycle, failures, preemption: the real parts, joined as in `app`
+    service     queue, cache, handlers, cycle, failures, preemption: the service's assembly
     cluster     who stands in for API server, controllers and kubelets; it answers at once
     player      a scenario, played and measured
     apart       each scenario in a process of its own

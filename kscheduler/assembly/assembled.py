@@ -1,0 +1,188 @@
+"""A scheduler: every part built once, in the order in which one needs the other.
+
+    cache, waiting ---------------------+
+    evictions  (hold the cache)         |
+    profiles   (hold both by a Handle) -+-> classes -> queue -> failures, scheduler, handlers
+
+Two arrows point back, and are functions that are called later: evictions activate pods in the queue, and the log asks
+the queue what a parked pod waits for.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any, Final, Protocol
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
+from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
+from kscheduler.assembly.ports import Ports
+from kscheduler.assembly.profiles_over import built_profiles, handle_over
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.types import KubeSchedulerConfiguration
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.registry import Registry
+from kscheduler.informers.informer import Handler, Informer
+from kscheduler.logs import verbose
+from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.surroundings import Surroundings
+from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
+from kscheduler.scheduling.eviction.victims import Victims
+from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
+from kscheduler.scheduling.failures.infeasible import KnownInfeasible
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
+from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
+from kscheduler.scheduling.plugin_reports import PluginReports
+from kscheduler.scheduling.pod_log.lines import WAKING
+from kscheduler.scheduling.profiles import Profiles, queue_policy
+from kscheduler.scheduling.reports import Reporter
+from kscheduler.scheduling.stopwatch import timed_pre_enqueue
+from kscheduler.state.cache import Cache
+from kscheduler.state.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+EXPECTATION: Final = "NominatedNodeNameForExpectation"
+"""The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
+
+BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener], Profiles]
+
+
+class Informers(Protocol):
+    """An informer per kind: `InformerFactory`, or a mapping."""
+
+    def __getitem__(self, kind: Kind, /) -> Informer[Any]:
+        """The informer of a kind. Raises `KeyError`."""
+        ...
+
+
+class Assembly:
+    """Every part of a scheduler, joined; nothing here runs yet."""
+
+    def __init__(
+        self,
+        config: LoadedConfig,
+        registry: Registry,
+        ports: Ports,
+        clock: Clock,
+        *,
+        cache: Cache | None = None,
+        has_classes: bool | None = None,
+        build: BuildProfiles = built_profiles,
+    ) -> None:
+        """Raises `ConfigError` where a profile cannot be built.
+
+        `cache`: one that holds a cluster already. `has_classes`: whether pods that are alike are judged together; by
+        default as the environment says. `build`: for tests that bring ready profiles.
+        """
+        self.ports = ports
+        self.clock = clock
+        self.cache = Cache() if cache is None else cache
+        self.waiting = WaitingPodTable()
+        self.in_pre_bind = PodsInPreBind() if config.gates.enabled(EXPECTATION) else None
+        self.reporter = Reporter(ports.events)
+        self.plugin_reports = self._build_plugin_reports()
+        self.evictions = self._build_evictions()
+        handle = handle_over(
+            self.cache, ports, gates=config.gates, clock=clock, waiting=self.waiting, evictions=self.evictions
+        )
+        self.profiles = build(config, registry, handle, self.plugin_reports)
+        are_on = classes_are_on() if has_classes is None else has_classes
+        self.classes = pod_classes(self.profiles, self.cache.nominator) if are_on else PodClasses()
+        self.queue = self._build_queue(config.configuration)
+        ports.log.awaited_events = self.queue.awaited_events
+        self.failures = FailureHandler(self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log)
+        self.scheduler = Scheduler(self._surroundings())
+        self.pod_handler = self._build_pod_handler()
+        self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
+        self.handlers = self._handlers()
+
+    def listen_to(self, informers: Informers) -> None:
+        """Have the handler of each kind told by its informer. Raises `KeyError` where a kind has none."""
+        for kind, handler in self.handlers.items():
+            informers[kind].add_handler(handler)
+
+    def _build_plugin_reports(self) -> PluginReports:
+        observations, now = self.ports.observations, self.clock.monotonic
+        return PluginReports(observations, now, self.reporter.plugin_failed, self._report_held)
+
+    def _report_held(self, pod: Pod, note: str) -> None:
+        """A pod is kept out of the queue by a failure: no attempt will say so."""
+        self.ports.statuses.report(pod, failed_condition(note), note)
+
+    def _build_evictions(self) -> AsyncEvictions:
+        """Before the profiles, whose plugins hold them; the queue, which comes after those, is asked when needed."""
+        ports = self.ports
+        victims = Victims(
+            pods=ports.evictor,
+            waiting=self.waiting,
+            in_pre_bind=self.in_pre_bind,
+            pod_of=ports.pod_of,
+            reporter=self.reporter,
+            node_of=self.cache.node_of,
+            log=ports.log,
+            clock=self.clock,
+        )
+        return AsyncEvictions(
+            EvictionPorts(
+                victims=victims,
+                nominator=self.cache.nominator,
+                statuses=ports.statuses,
+                activate=lambda keys: self.queue.activate(keys, self.clock.time()),
+                observations=ports.observations,
+                clock=self.clock,
+            )
+        )
+
+    def _build_queue(self, configuration: KubeSchedulerConfiguration) -> SchedulingQueue:
+        observations, on_arrival = self.ports.observations, self.ports.on_arrival
+
+        def on_incoming(queue: str, event: str, pods: int) -> None:
+            observations.queue_incoming_many(queue, event, pods)
+            on_arrival()
+
+        policy = queue_policy(
+            self.profiles,
+            configuration,
+            on_incoming,
+            self.classes.class_of,
+            observations.queueing_hint,
+            self.classes.hints_alike,
+        )
+        observe = observations.extension_point
+        timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
+        on_moved = self.ports.log.moved if verbose(WAKING) else None
+        return SchedulingQueue(replace(policy, pre_enqueue=timed, on_moved=on_moved))
+
+    def _surroundings(self) -> Surroundings:
+        return Surroundings(
+            cache=self.cache,
+            queue=self.queue,
+            waiting=self.waiting,
+            profiles=self.profiles,
+            failures=self.failures,
+            reporter=self.reporter,
+            observations=self.ports.observations,
+            clock=self.clock,
+            announcer=self.ports.statuses if self.in_pre_bind is not None else None,
+            in_pre_bind=self.in_pre_bind,
+            infeasible=KnownInfeasible(self.classes.class_of, lambda: self.cache.generation),
+            log=self.ports.log,
+            keeps_classes=self.classes.are_kept,
+        )
+
+    def _build_pod_handler(self) -> PodHandler:
+        seen = self.clock, self.ports.observations
+        return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log)
+
+    def _handlers(self) -> Mapping[Kind, Handler[Any]]:
+        """Who turns what the watch says into changes of cache and queue, by kind."""
+        seen = self.queue, self.clock, self.ports.observations
+        storage = {
+            kind: StorageHandler(resource, self.cache.volumes, *seen) for kind, resource in STORAGE_RESOURCES.items()
+        }
+        namespaces = NamespaceHandler(self.cache.counters, *seen)
+        return {PODS: self.pod_handler, NODES: self.node_handler, NAMESPACES: namespaces, **storage}

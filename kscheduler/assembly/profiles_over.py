@@ -1,0 +1,71 @@
+"""Profiles over a cache: all that a decision needs, live in the service, over copied state in what-if.
+
+What plugins may use of the world is their Handle. It is made here, so a plugin finds the same in both places; where
+what-if has nothing behind a port, the port leads nowhere.
+"""
+
+from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.assembly.ports import Ports
+from kscheduler.assembly.unconnected import NoEvictions
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.handle import Handle, WaitingPods
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
+from kscheduler.framework.preemption import Evictions
+from kscheduler.framework.registry import Registry
+from kscheduler.scheduling.profiles import Profiles, build_profiles
+from kscheduler.state.cache import Cache
+from kscheduler.state.waiting_pods import WaitingPodTable
+
+
+def profiles_over(
+    cache: Cache,
+    config: LoadedConfig,
+    registry: Registry,
+    ports: Ports | None = None,
+    *,
+    evictions: Evictions | None = None,
+) -> Profiles:
+    """Every profile of the configuration, over a cache where nobody waits and, by default, nobody is evicted.
+
+    Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
+    """
+    handle = handle_over(cache, ports or Ports(), gates=config.gates, evictions=evictions)
+    return built_profiles(config, registry, handle)
+
+
+def built_profiles(
+    config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NOBODY
+) -> Profiles:
+    """The profiles of a configuration over a handle; `listener` hears of plugins that fail or are slow from then on.
+
+    Raises `ConfigError`.
+    """
+    return build_profiles(config.configuration, registry, handle, listener)
+
+
+def handle_over(
+    cache: Cache,
+    ports: Ports,
+    *,
+    gates: FeatureGates = DEFAULT_GATES,
+    clock: Clock = REAL_CLOCK,
+    waiting: WaitingPods | None = None,
+    evictions: Evictions | None = None,
+) -> Handle:
+    """What plugins may use. By default no pod waits for Permit, and nobody is evicted."""
+    return Handle(
+        cache,
+        ports.binder,
+        WaitingPodTable() if waiting is None else waiting,
+        counters=cache.counters,
+        nominator=cache.nominator,
+        volumes=cache.volumes,
+        volume_writer=ports.volume_writer,
+        clock=clock,
+        workloads=ports.workloads,
+        budgets=ports.budgets,
+        evictions=NoEvictions() if evictions is None else evictions,
+        features=gates.enabled_names(),
+        observe_volumes=ports.observations.volume_scheduling,
+    )

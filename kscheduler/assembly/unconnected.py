@@ -1,0 +1,92 @@
+"""Where a port leads nowhere: nothing is written, nobody is told, and there is nothing to read.
+
+Nothing here fails loudly but the binder: a cycle over copied state may choose victims and report failures, and both end
+here. A Binding that nobody sends must not look like one that was.
+"""
+
+from collections.abc import Collection, Hashable
+from typing import Any
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import Condition
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.status import Status, error
+
+
+class NoBinder:
+    """Refuses every Binding. Implements `framework.handle.Writer`."""
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Refuse."""
+        return error(f"nobody binds pods here: {pod.key} stays off {node_name}")
+
+
+class NoEviction:
+    """Finds every victim gone already. Implements `scheduling.eviction.victims.VictimWriter`."""
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Nothing to delete."""
+        del pod, condition
+        return False
+
+
+class NoEvictions:
+    """Says who would have to go, and lets everybody stay. Implements `framework.preemption.Evictions`."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Pass."""
+
+    def is_under_way(self, uid: str) -> bool:
+        """Never."""
+        del uid
+        return False
+
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        """Never."""
+        del node_name, waiting
+        return False
+
+    def nearly_done(self) -> tuple[str, ...]:
+        """Nobody waits."""
+        return ()
+
+
+class NoEvents:
+    """Drops Events. Implements `scheduling.reports.EventSink`."""
+
+    def record(self, regarding: Any, **fields: Any) -> None:
+        """Pass."""
+
+
+class NoStatuses:
+    """Drops conditions and nominations. Implements `assembly.ports.StatusPort`."""
+
+    def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
+        """Pass."""
+
+    def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
+        """Pass."""
+
+    def forget_class(self, name: Hashable) -> None:
+        """Nothing is kept."""
+
+    def withdraw(self, uid: str) -> None:
+        """Nothing is kept."""
+
+    async def settled(self, uid: str) -> None:
+        """Nothing is under way."""
+
+    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
+        """Nothing had to be changed."""
+        del pod, condition, nominated_node_name
+        return False
+
+
+def no_pod(_key: str) -> Pod | None:
+    """There is no pod of this key."""
+    return None
+
+
+def nobody_waits() -> None:
+    """An arrival wakes nobody."""
