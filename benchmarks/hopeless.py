@@ -31,6 +31,8 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.events import EventRecorder
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.attempt.attempt import Scheduler
@@ -144,6 +146,17 @@ class Server:
         return new
 
 
+class _NoPreemption:
+    """No pod is more important than another here."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Never happens."""
+        raise RuntimeError(f"{preemption.preemptor.key} preempts")
+
+    def gave_node_back(self, pod: PodInfo) -> None:
+        """Pass."""
+
+
 class Service:
     """A scheduler of all real parts."""
 
@@ -173,6 +186,7 @@ class Service:
             reporter=Reporter(events),
             observations=self.observations,
             clock=self.clock,
+            evictions=_NoPreemption(),
             infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
         )
         self.scheduler = Scheduler(around)

@@ -2,7 +2,7 @@
 
     informers --handlers--> cache, queue --pop--> workers --decide, bind--> client
                                ^                     |'--failures--> status writer, Events
-                               '--activate-- evictions <--PostFilter
+                               '--activate-- evictions <--preemptions
 
 Parts that come after these (leader election, extenders) are joined here and nowhere else.
 """
@@ -216,6 +216,7 @@ class Parts:
             reporter=self.reporter,
             observations=self.observations,
             clock=self.clock,
+            evictions=self.evictions,
             announcer=self.status_writer if self._expects_nodes else None,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(self._class_of, lambda: self.cache.generation),
@@ -236,6 +237,7 @@ class Parts:
         clock, observations = self.clock, self.observations
         pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, clock, observations, self.pod_log)
         self.informers.informer(PODS).add_handler(pods)
+        self.informers.informer(PODS).add_handler(self.evictions.sightings)
         nodes = NodeHandler(self.cache, self.queue, clock, observations)
         self.informers.informer(NODES).add_handler(nodes)
         self.informers.informer(NAMESPACES).add_handler(

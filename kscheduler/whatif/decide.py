@@ -14,7 +14,6 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.framework.handle import Handle, WaitingPod
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.plugins.in_tree import registry
@@ -159,7 +158,6 @@ def handle_over(view: Cache, objects: ClusterObjects, gates: FeatureGates = DEFA
         volumes=view.volumes,
         workloads=listed_workloads(objects),
         budgets=listed_budgets(objects),
-        evictions=_NobodyIsEvicted(),
         features=gates.enabled_names(),
     )
 
@@ -208,25 +206,4 @@ class _NobodyWaits:
 
     def all(self) -> tuple[WaitingPod, ...]:
         """None at all."""
-        return ()
-
-
-class _NobodyIsEvicted:
-    """What-if tells who would have to go, and lets everybody stay."""
-
-    def begin(self, preemption: Preemption) -> None:
-        """Pass."""
-
-    def is_under_way(self, uid: str) -> bool:
-        """Never."""
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        """Never."""
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> tuple[str, ...]:
-        """Nobody waits."""
         return ()

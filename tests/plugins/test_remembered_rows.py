@@ -1,7 +1,6 @@
 """Preemptors that come one after another find what each would find by itself, whatever happens in between."""
 
 import random
-from collections.abc import Collection
 
 import pytest
 
@@ -11,7 +10,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.node_table import Rows
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption, PreemptionSearch
+from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption.plugin import DefaultPreemption
 from kscheduler.plugins.default_preemption.remembered import RowMemory
@@ -29,24 +28,6 @@ APPS = ("web", "db")
 SLOW: Tree = {"key": "slow", "effect": "NoSchedule"}
 
 
-class Nobody:
-    """Evicts nobody: what comes of a preemption is for the history to say."""
-
-    def begin(self, preemption: Preemption) -> None:
-        del preemption
-
-    def is_under_way(self, uid: str) -> bool:
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> Collection[str]:
-        return ()
-
-
 class Cluster:
     """Nodes of 4 cpu, pods of four priorities on them, and a history made from a seed."""
 
@@ -62,7 +43,6 @@ class Cluster:
             nominator=self.cache.nominator,
             volumes=self.cache.volumes,
             budgets=StoredBudgets(self.budgets),
-            evictions=Nobody(),
         )
         configuration = default_configuration("kscheduler").configuration
         self.profile = build_profiles(configuration, registry(), handle)["kscheduler"]

@@ -10,6 +10,7 @@ from kscheduler.api.meta import Condition
 from kscheduler.client.events import EventRecorder
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
@@ -70,6 +71,22 @@ class Told:
         return [note for _, _, note in self.reports]
 
 
+@dataclass
+class Begun:
+    """Preemptions that are to be carried out, and the pods that gave their node back. Implements `PreemptionRunner`."""
+
+    preemptions: list[Preemption] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
+    on_begin: Callable[[], None] = lambda: None
+
+    def begin(self, preemption: Preemption) -> None:
+        self.on_begin()
+        self.preemptions.append(preemption)
+
+    def gave_node_back(self, pod: PodInfo) -> None:
+        self.given_back.append(pod.key)
+
+
 class Around:
     """A scheduler with one profile. Every plugin of it hears of nodes that come and pods that go."""
 
@@ -88,6 +105,7 @@ class Around:
         self.store: dict[str, Pod] = {}
         self.told = Told()
         self.heard = Heard()
+        self.begun = Begun()
         self.waiting = WaitingPodTable()
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
@@ -103,6 +121,7 @@ class Around:
             reporter=Reporter(self.heard),
             observations=self.observations,
             clock=self.clock,
+            evictions=self.begun,
             announcer=announcer,
             in_pre_bind=in_pre_bind,
             infeasible=KnownInfeasible(self.class_of, lambda: cache.generation),

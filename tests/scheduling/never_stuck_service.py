@@ -119,6 +119,7 @@ class Service:
                 reporter=Reporter(Heard()),
                 observations=self.observations,
                 clock=self.clock,
+                evictions=self.evictions,
                 infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
             )
         )
@@ -159,6 +160,7 @@ class Service:
         seen = self.clock, self.observations
         pods = PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen)
         self.informers[PODS].add_handler(pods)
+        self.informers[PODS].add_handler(self.evictions.sightings)
         self.informers[NODES].add_handler(NodeHandler(self.cache, self.queue, *seen))
         self.informers[NAMESPACES].add_handler(NamespaceHandler(self.cache.counters, self.queue, *seen))
         for kind, resource in STORAGE_RESOURCES.items():
@@ -199,8 +201,11 @@ class Service:
             self.held.append(Held(queued, self.loop.run_until_complete(self._judge(queued)) if judged else None))
 
     async def _judge(self, queued: QueuedPodInfo) -> SchedulingRecord:
-        """With PostFilter, as it belongs to the cycle: victims that it chooses begin to go meanwhile."""
-        return schedule(self.profiles[queued.pod.pod.spec.scheduler_name], queued.pod, self.cache)
+        """With what PostFilter wants done, as the attempt does: victims that it chooses begin to go meanwhile."""
+        record = schedule(self.profiles[queued.pod.pod.spec.scheduler_name], queued.pod, self.cache)
+        if record.preemption is not None:
+            self.evictions.begin(record.preemption)
+        return record
 
     def release(self) -> None:
         """Go on with the pod that was taken out first."""

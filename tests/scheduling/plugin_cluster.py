@@ -29,7 +29,7 @@ from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import make_node
-from tests.scheduling.around import Heard, Told
+from tests.scheduling.around import Begun, Heard, Told
 
 
 class Writer:
@@ -93,6 +93,7 @@ class PluginCluster:
             reporter=reporter,
             observations=self.observations,
             clock=self.clock,
+            evictions=Begun(),
             infeasible=KnownInfeasible(signatures.class_of, lambda: self.cache.generation),
         )
         self.workers = Workers(4, self.queue, Scheduler(around), AdaptiveLimit(4, 4), self.clock)

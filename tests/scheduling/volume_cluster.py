@@ -33,7 +33,7 @@ from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue import SchedulingQueue
 from kscheduler.state.waiting_pods import WaitingPodTable
-from tests.scheduling.around import Heard, Told
+from tests.scheduling.around import Begun, Heard, Told
 
 Tree = dict[str, Any]
 PATIENCE_SECONDS = 20
@@ -122,6 +122,7 @@ class VolumeCluster:
             reporter=Reporter(Heard()),
             observations=observations,
             clock=self.clock,
+            evictions=Begun(),
         )
         self.workers = Workers(workers, self.queue, Scheduler(around), limit, self.clock)
         for kind, resource in STORAGE_RESOURCES.items():

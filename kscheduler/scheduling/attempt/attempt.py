@@ -4,6 +4,7 @@
 What follows talks to the API server: `bind`, for a pod that Permit holds after `await_permit`.
 
     decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
+                         '-> no node: begin the preemption that PostFilter wants, then requeue
     prepare         for a pod that has to wait, in a task of its own:                                  (likewise)
       announce        its status names the node, for whoever adds and removes nodes
       await_permit    the verdict of the plugins that asked to wait
@@ -20,7 +21,7 @@ from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.plugin_answers import checked, checked_nothing, words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
-from kscheduler.framework.pod_info import placed
+from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
@@ -102,6 +103,8 @@ class Scheduler:
         if tells_steps and verbose(MOVES):
             around.log.judged(record)
         if not record.status.is_success:
+            if record.preemption is not None:  # before the pod is requeued: PreEnqueue asks whether it must wait
+                around.evictions.begin(record.preemption)
             around.log.nominated(record)
             self._fail(queued, self._why_nowhere(record), profile, started)
             return None
@@ -366,7 +369,7 @@ class Scheduler:
 
     def give_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         """A bug ended the decision: whatever was set aside is given back, and the pod is tried again later."""
-        self._around.cache.forget_pod(queued.pod.uid)
+        self._forget(queued.pod)
         bug = failure_of_bug(failure)
         if bug.message != queued.last_error:
             _log.error("decision_failed", pod=queued.key, uid=queued.pod.uid, exc_info=failure)
@@ -405,7 +408,11 @@ class Scheduler:
                 listener.failed(plugin.name, "Unreserve", pod, failure, then)
             ended = self._called(attempt, plugin.name, "Unreserve", ended)
         self._measure(attempt, "Unreserve", Code.SUCCESS, began)
+        self._forget(pod)
+
+    def _forget(self, pod: PodInfo) -> None:
         self._around.cache.forget_pod(pod.uid)
+        self._around.evictions.gave_node_back(pod)  # a preemptor may wait for its room
 
     def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         around = self._around

@@ -6,6 +6,8 @@
     U (or Pending)         its message and nomination are remembered, and the next one is asked
     anything else          it ends there, with the error's text (Skip too, Q19)
 
+A success may come with an instruction, whom to evict (`Preemption`). It goes to the record: the cycle starts nothing.
+
 Whatever comes of it, the attempt has failed: the pod is tried again when room has been made. A profile without such
 plugins takes back whatever nomination the pod has. DefaultPreemption is not asked where an extender would have a say.
 """
@@ -14,7 +16,8 @@ from typing import Final, Protocol
 
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
-from kscheduler.framework.plugin_answers import checked
+from kscheduler.framework.plugin_answers import WrongAnswerError, checked
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
@@ -45,6 +48,7 @@ def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     record.post_filter = result.status
     record.post_filter_message = result.status.message
     record.nominated_node_name = result.nominated_node_name
+    record.preemption = result.preemption
     watch.lap("PostFilter", result.status)
 
 
@@ -57,7 +61,9 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
         result = _asked(plugin, profile, record, nodes) if held.is_success else PostFilterResult(held)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
-        if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        if status.is_success:
+            return PostFilterResult(status, result.nominated_node_name, result.preemption)
+        if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return PostFilterResult(status, result.nominated_node_name)
         if not status.is_rejected:
             return PostFilterResult(error(*status.reasons, plugin=plugin.name, fault=status.fault))
@@ -83,4 +89,8 @@ def _checked(answer: object) -> PostFilterResult:
     checked(result.status, Status)
     if result.nominated_node_name is not None:
         checked(result.nominated_node_name, str)
+    if result.preemption is not None:
+        checked(result.preemption, Preemption)
+        if not result.status.is_success:
+            raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
     return result

@@ -120,6 +120,7 @@ class ServiceInProcess:
             reporter=self.reporter,
             observations=self.observations,
             clock=self.clock,
+            evictions=self.evictions,
             announcer=self.status_writer,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(class_of, lambda: self.cache.generation),
@@ -136,3 +137,4 @@ class ServiceInProcess:
             handlers[kind] = StorageHandler(resource, self.cache.volumes, self.queue, *seen)
         for kind, handler in handlers.items():
             self.cluster.informers[kind].add_handler(handler)
+        self.cluster.informers[PODS].add_handler(self.evictions.sightings)
