@@ -15,13 +15,13 @@ plugins takes back whatever nomination the pod has. DefaultPreemption is not ask
 from typing import Final, Protocol
 
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
-from kscheduler.framework.plugin_answers import WrongAnswerError, checked
-from kscheduler.framework.preemption import Preemption
-from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.cycle_calls import call_post_filter
+from kscheduler.scheduling.runtime.points import POST_FILTER
 
 _ASKS_EXTENDERS: Final = "DefaultPreemption"
 """The plugin that shows its candidates to extenders."""
@@ -49,7 +49,7 @@ def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     record.post_filter_message = result.status.message
     record.nominated_node_name = result.nominated_node_name
     record.preemption = result.preemption
-    watch.lap("PostFilter", result.status)
+    watch.lap(POST_FILTER.label, result.status)
 
 
 def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> PostFilterResult:
@@ -58,7 +58,9 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     nominated: str | None = None
     for plugin in profile.post_filter:
         held = preemption_status(record.pod, profile.extenders) if plugin.name == _ASKS_EXTENDERS else SUCCESS
-        result = _asked(plugin, profile, record, nodes) if held.is_success else PostFilterResult(held)
+        result = PostFilterResult(held)
+        if held.is_success:
+            result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success:
@@ -72,25 +74,3 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
         reasons += status.reasons
         first = first or plugin.name
     return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
-
-
-def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
-    try:
-        return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
-    except BaseException as failure:  # noqa: BLE001  a plugin call
-        profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
-        text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
-        return PostFilterResult(error(text, fault=Fault.BUG))
-
-
-def _checked(answer: object) -> PostFilterResult:
-    """The answer, if it is one that can be acted on. Raises `WrongAnswerError`."""
-    result = checked(answer, PostFilterResult)
-    checked(result.status, Status)
-    if result.nominated_node_name is not None:
-        checked(result.nominated_node_name, str)
-    if result.preemption is not None:
-        checked(result.preemption, Preemption)
-        if not result.status.is_success:
-            raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
-    return result
