@@ -27,7 +27,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Handler, Informer
 from kscheduler.logs import verbose
 from kscheduler.scheduling.attempt.attempt import Scheduler
-from kscheduler.scheduling.attempt.surroundings import Surroundings
+from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.failures.failures import FailureHandler, failed_condition
@@ -72,11 +72,13 @@ class Assembly:
         cache: Cache | None = None,
         has_classes: bool | None = None,
         build: BuildProfiles = built_profiles,
+        preemptions: PreemptionRunner | None = None,
     ) -> None:
         """Raises `ConfigError` where a profile cannot be built.
 
         `cache`: one that holds a cluster already. `has_classes`: whether pods that are alike are judged together; by
-        default as the environment says. `build`: for tests that bring ready profiles.
+        default as the environment says. `build`: for tests that bring ready profiles. `preemptions`: who carries out
+        what PostFilter wants done, for tests that only look at it; by default `evictions`.
         """
         self.ports = ports
         self.clock = clock
@@ -95,7 +97,7 @@ class Assembly:
         self.queue = self._build_queue(config.configuration)
         ports.log.awaited_events = self.queue.awaited_events
         self.failures = FailureHandler(self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log)
-        self.scheduler = Scheduler(self._surroundings())
+        self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions))
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
         self.handlers = self._handlers()
@@ -104,6 +106,9 @@ class Assembly:
         """Have the handler of each kind told by its informer. Raises `KeyError` where a kind has none."""
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
+        informers[PODS].add_handler(
+            self.evictions.sightings
+        )  # last: what a preemptor waits for is in the cache by then
 
     def _build_plugin_reports(self) -> PluginReports:
         observations, now = self.ports.observations, self.clock.monotonic
@@ -157,7 +162,7 @@ class Assembly:
         on_moved = self.ports.log.moved if verbose(WAKING) else None
         return SchedulingQueue(replace(policy, pre_enqueue=timed, on_moved=on_moved))
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
         return Surroundings(
             cache=self.cache,
             queue=self.queue,
@@ -167,6 +172,7 @@ class Assembly:
             reporter=self.reporter,
             observations=self.ports.observations,
             clock=self.clock,
+            evictions=preemptions,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             infeasible=KnownInfeasible(self.classes.class_of, lambda: self.cache.generation),

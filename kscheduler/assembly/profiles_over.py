@@ -6,12 +6,11 @@ what-if has nothing behind a port, the port leads nowhere.
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.ports import Ports
-from kscheduler.assembly.unconnected import NoEvictions
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.handle import Handle, WaitingPods
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.preemption import Evictions
+from kscheduler.framework.preemption import NO_EVICTIONS, Evictions
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.state.cache import Cache
@@ -24,7 +23,7 @@ def profiles_over(
     registry: Registry,
     ports: Ports | None = None,
     *,
-    evictions: Evictions | None = None,
+    evictions: Evictions = NO_EVICTIONS,
 ) -> Profiles:
     """Every profile of the configuration, over a cache where nobody waits and, by default, nobody is evicted.
 
@@ -51,7 +50,7 @@ def handle_over(
     gates: FeatureGates = DEFAULT_GATES,
     clock: Clock = REAL_CLOCK,
     waiting: WaitingPods | None = None,
-    evictions: Evictions | None = None,
+    evictions: Evictions = NO_EVICTIONS,
 ) -> Handle:
     """What plugins may use. By default no pod waits for Permit, and nobody is evicted."""
     return Handle(
@@ -65,7 +64,7 @@ def handle_over(
         clock=clock,
         workloads=ports.workloads,
         budgets=ports.budgets,
-        evictions=NoEvictions() if evictions is None else evictions,
+        evictions=evictions,
         features=gates.enabled_names(),
         observe_volumes=ports.observations.volume_scheduling,
     )

@@ -9,8 +9,6 @@ from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import Status, error
 
 
@@ -29,27 +27,6 @@ class NoEviction:
         """Nothing to delete."""
         del pod, condition
         return False
-
-
-class NoEvictions:
-    """Says who would have to go, and lets everybody stay. Implements `framework.preemption.Evictions`."""
-
-    def begin(self, preemption: Preemption) -> None:
-        """Pass."""
-
-    def is_under_way(self, uid: str) -> bool:
-        """Never."""
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        """Never."""
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> tuple[str, ...]:
-        """Nobody waits."""
-        return ()
 
 
 class NoEvents:

@@ -7,15 +7,10 @@ number for each; the plugin tells what a number means. Counting reasons then cos
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import partial
-from typing import Protocol
 
 import numpy as np
 
-from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import Codes, Rows
-from kscheduler.framework.plugin_answers import checked
-from kscheduler.framework.plugin_listener import HearsOfPod
 from kscheduler.framework.status import SUCCESS, Code, Status
 
 NO_NODES_AVAILABLE = "no nodes available to schedule pods"
@@ -42,40 +37,6 @@ class Rejection:
             return
         for code, count in zip(*np.unique(self.codes, return_counts=True), strict=True):
             yield self.status_of(int(code)), int(count)
-
-
-class _Judge(Protocol):
-    """A filter, as far as its codes' meaning goes."""
-
-    name: str
-
-    def status(self, cycle: CycleState, code: int) -> Status:
-        """What a code means."""
-        ...
-
-
-def _meaning(judge: _Judge, state: CycleState, code: int) -> Status:
-    """What a code means; of a plugin that cannot say so, that. The node is turned down all the same."""
-    try:
-        return checked(judge.status(state, code), Status)
-    except BaseException as failure:  # noqa: BLE001  a plugin call, made when nobody expects one
-        hears = state.find(HearsOfPod)
-        if hears is not None:
-            hears.listener.failed(judge.name, "Status", hears.pod, failure)
-        text = f'plugin "{judge.name}" cannot tell what its code {code} means: {type(failure).__name__}: {failure}'
-        kind = Code.UNSCHEDULABLE if code > 0 else Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        return Status(kind, (text,), judge.name)
-
-
-def divided(judge: _Judge, codes: Codes, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
-    """The rows that pass; who turned the others down is added to the rejections."""
-    passing = np.flatnonzero(codes == 0)
-    if len(passing) == len(rows):
-        return rows
-    rejected = np.flatnonzero(codes)
-    meaning = partial(_meaning, judge, state)
-    rejections.append(Rejection(judge.name, rows.take(rejected), codes.take(rejected), meaning))
-    return rows.take(passing)
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import DisruptionBudgets, Evictions
+from kscheduler.framework.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
 from kscheduler.framework.status import Status
 from kscheduler.framework.topology import TopologyCounters
 from kscheduler.framework.volumes import Volumes, VolumeWriter
@@ -116,7 +116,7 @@ class Handle:
     clock: Clock = REAL_CLOCK
     workloads: WorkloadListers = NO_WORKLOADS
     budgets: DisruptionBudgets | None = None
-    evictions: Evictions | None = None
+    evictions: Evictions = NO_EVICTIONS
     features: Collection[str] = frozenset()
     """Feature gates that are on, by name."""
     observe_volumes: VolumeObserver = _observe_nothing

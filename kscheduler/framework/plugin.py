@@ -28,6 +28,7 @@ from kscheduler.framework.events import ClusterEventWithHint
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SKIP, Code, Status
 
@@ -177,11 +178,13 @@ SKIPPED: Final = PreFilterResult(SKIP)
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What PostFilter did about a pod that fits nowhere."""
+    """What PostFilter says about a pod that fits nowhere, and what it wants done."""
 
     status: Status
     nominated_node_name: str | None = None
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    preemption: Preemption | None = None
+    """With Success: whom to evict for it. The plugin itself touches nobody; the attempt begins it after the cycle."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ there must not vanish there. The idea: whoever calls a plugin catches what it ra
 demands, and tells a listener; the service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
 """
 
-from dataclasses import dataclass
 from typing import Final, Protocol
 
 from kscheduler.framework.pod_info import PodInfo
@@ -28,14 +27,6 @@ class PluginListener(Protocol):
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
         """A call has held the event loop for longer than `SLOW_CALL_SECONDS`. `nodes`: how many it was about."""
         ...
-
-
-@dataclass(frozen=True, slots=True)
-class HearsOfPod:
-    """Kept in the state of a cycle that found no node: a plugin may be asked later what its verdicts mean."""
-
-    listener: PluginListener
-    pod: PodInfo
 
 
 class _Nobody:

@@ -1,13 +1,14 @@
-"""What preemption needs of its surroundings: budgets to respect, and somebody who evicts.
+"""What PostFilter may want done, and what it needs to know for that: budgets to respect, evictions under way.
 
 Choosing victims is a function of the cluster view (a plugin does it in PostFilter); taking them away talks to the API
-server and takes its time. So the plugin hands over a `Preemption` and returns at once; the preemptor stays out of the
-queue while it is under way.
+server and takes its time. So the plugin answers with a `Preemption`, the cycle's record carries it, and the attempt
+that ran the cycle begins it; the preemptor stays out of the queue while it is under way. Whoever runs a cycle for the
+sake of a question (what-if, explain) reads the record, and nothing happens.
 """
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.pod_info import PodInfo
@@ -15,7 +16,7 @@ from kscheduler.framework.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """A decision to make room."""
+    """An instruction to make room: these victims leave this node for this pod."""
 
     preemptor: PodInfo
     node_name: str
@@ -48,11 +49,7 @@ class PreemptionSearch:
 
 
 class Evictions(Protocol):
-    """Takes victims away."""
-
-    def begin(self, preemption: Preemption) -> None:
-        """Start it; returns at once. Where nothing is written (what-if), nothing happens."""
-        ...
+    """What a plugin may ask about preemptions that are under way."""
 
     def is_under_way(self, uid: str) -> bool:
         """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
@@ -71,6 +68,28 @@ class Evictions(Protocol):
         Whoever was told to wait and is not among them would be told so again, and asking would change nothing.
         """
         ...
+
+
+class _NoEvictions:
+    """No preemption is ever under way."""
+
+    def is_under_way(self, uid: str) -> bool:
+        """Never."""
+        del uid
+        return False
+
+    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
+        """Never."""
+        del node_name, waiting
+        return False
+
+    def nearly_done(self) -> Collection[str]:
+        """No pod waits."""
+        return ()
+
+
+NO_EVICTIONS: Final[Evictions] = _NoEvictions()
+"""For whoever evicts nobody: what-if, explain, tests."""
 
 
 class DisruptionBudgets(Protocol):

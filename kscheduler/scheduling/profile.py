@@ -1,9 +1,7 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from time import perf_counter
-from typing import Final
 
 from kscheduler.config.types import Extender
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
@@ -23,11 +21,11 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
     ScorePlugin,
 )
-from kscheduler.framework.plugin_answers import checked, words_of
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SUCCESS, Fault, Status, error
-from kscheduler.scheduling.plugin_failure import PluginFailure
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.scheduling.runtime.building import call_events_to_register
+from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
 from kscheduler.state.hints import Registrations
 
 
@@ -76,18 +74,8 @@ class Profile:
         plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
         if first and plugins and plugins[0].name != first:
             plugins = sorted(plugins, key=lambda one: one.name != first)
-        ended = perf_counter()
         for plugin in plugins:
-            try:
-                status = plugin.pre_enqueue(pod)
-                if status is not SUCCESS:
-                    checked(status, Status)
-            except BaseException as failure:  # noqa: BLE001  a plugin call
-                status = error(f'running PreEnqueue plugin "{plugin.name}": {words_of(failure)}', fault=Fault.BUG)
-                self.listener.failed(plugin.name, "PreEnqueue", pod, failure, _KEPT_OUT)
-            began, ended = ended, perf_counter()
-            if ended - began > SLOW_CALL_SECONDS:
-                self.listener.slow(plugin.name, "PreEnqueue", pod, ended - began)
+            status = call_pre_enqueue(plugin, self.listener, pod)
             if not status.is_success:
                 return status.by(plugin.name)
         return SUCCESS
@@ -97,7 +85,6 @@ class Profile:
         return {plugin.name: _events_of(plugin) for plugin in self.instances}
 
 
-_KEPT_OUT: Final = "the pod is kept out of the queue and asked about again within 30 s"
 _NODE_ADD_BIT = ActionType.ADD
 _TAINT_EVENT = ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.UPDATE_NODE_TAINT))
 _EVERY_EVENT = tuple(
@@ -116,18 +103,10 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
     if not hasattr(plugin, "events_to_register"):
         return _EVERY_EVENT
     extensions: EnqueueExtensions = plugin
-    try:
-        answer = checked(extensions.events_to_register(), Iterable)  # type: ignore[type-abstract]
-        events = tuple(checked(one, ClusterEventWithHint) for one in answer)
-    except BaseException as failure:
-        point = "events_to_register"
-        raise PluginFailure(
-            f'running {point} of plugin "{plugin.name}": {words_of(failure)}', plugin.name, point
-        ) from failure
-    return _with_taint_event(events)
+    return _with_taint_event(call_events_to_register(plugin.name, extensions))
 
 
-def _with_taint_event(registered: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:
+def _with_taint_event(registered: Sequence[ClusterEventWithHint]) -> Sequence[ClusterEventWithHint]:
     """Whoever waits for nodes is told of changed taints too (upstream's work-around for #109437, see Q8)."""
     of_nodes = [one.event.action for one in registered if one.event.resource is Resource.NODE]
     waits_for_nodes = any(_NODE_ADD_BIT in action for action in of_nodes)

@@ -1,10 +1,8 @@
 """From the configuration to profiles that can decide: plugins built, expanded to their points, checked."""
 
-import traceback
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from time import perf_counter
 from typing import Any
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
@@ -16,19 +14,21 @@ from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry, implements, is_in_tree
-from kscheduler.framework.standing_gate import StandingGate, knows_whom_it_may_let_in
+from kscheduler.framework.standing_gate import knows_whom_it_may_let_in
 from kscheduler.framework.status import Status, error
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile, WeightedScore
+from kscheduler.scheduling.runtime.building import call_factory
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
+from kscheduler.scheduling.runtime.sort_order import SortOrder
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
-from kscheduler.state.hints import HintTable, ObserveHint, Registrations, unobserved
+from kscheduler.state.hints import HintTable, Registrations
 from kscheduler.state.places import SortKey
 from kscheduler.state.queue import ClassOf, QueuePolicy, no_class
-from kscheduler.state.sort_order import SortOrder
 
 _POINT_OF = {point.key: point for point in Point}
 
@@ -73,7 +73,7 @@ def queue_policy(
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
     first = next(iter(profiles.values()))
     registrations = {name: _registrations(profile) for name, profile in profiles.items()}
-    hints = HintTable(registrations, observe_hint, first.listener)
+    hints = HintTable(registrations, HintCalls(observe_hint, first.listener))
 
     def pre_enqueue(pod: PodInfo, first: str) -> Status:
         profile = profiles.get(pod.pod.spec.scheduler_name)
@@ -87,24 +87,11 @@ def queue_policy(
 
 def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
     return {
-        (profile.name, plugin.name): partial(_may_let_in, plugin, profile.listener)
+        (profile.name, plugin.name): partial(call_may_let_in, plugin, profile.listener)
         for profile in profiles.values()
         for plugin in profile.pre_enqueue
         if knows_whom_it_may_let_in(plugin)
     }
-
-
-def _may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[str] | None:
-    began = perf_counter()
-    try:
-        return tuple(gate.may_let_in())  # a lazy answer, or none at all, has to fail in here
-    except BaseException as failure:  # noqa: BLE001  a plugin call: all of its pods are asked about one by one
-        listener.failed(gate.name, "MayLetIn", None, failure)
-        return None
-    finally:
-        seconds = perf_counter() - began
-        if seconds > SLOW_CALL_SECONDS:
-            listener.slow(gate.name, "MayLetIn", None, seconds)
 
 
 def _order_of(profile: Profile) -> SortKey:
@@ -177,21 +164,15 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
         if name not in registry:
             continue  # expansion says where it is named
         try:
-            plugin = registry.build(name, args.get(name), handle)
-        except ValueError as failure:
-            raise config_error("pluginConfig", f'initializing plugin "{name}": {failure}', where) from failure
-        except BaseException as failure:  # a plugin call: which one failed, and where, is what the user has to know
-            text = f'initializing plugin "{name}": {type(failure).__name__}: {failure}{_raised_at(failure)}'
-            raise config_error("plugins", text, where) from failure
+            plugin = call_factory(registry, name, args.get(name), handle)
+        except PluginFailure as failure:
+            # which plugin it was, and where it failed, is what the user has to know
+            is_about_arguments = isinstance(failure.__cause__, ValueError)
+            field = "pluginConfig" if is_about_arguments else "plugins"
+            raise config_error(field, str(failure), where) from failure.__cause__
         if not is_in_tree(plugin):
             problems = [Problem("plugins", f'plugin "{name}": {text}') for text in contract_problems(plugin, name)]
             if problems:
                 raise ConfigError(problems, where)
         built[name] = plugin
     return built
-
-
-def _raised_at(failure: BaseException) -> str:
-    """The file and line that raised, for a message without a traceback."""
-    frames = traceback.extract_tb(failure.__traceback__)
-    return f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""

@@ -14,6 +14,7 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
 from kscheduler.framework.node_table import Rows, Scores
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import SUCCESS, Code, Status
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)
@@ -59,7 +60,9 @@ class SchedulingRecord:
     post_filter: Status | None = None
     """How PostFilter ended; `None` where it was not asked."""
     nominated_node_name: str | None = None
-    """What PostFilter did: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    """What PostFilter said: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    preemption: Preemption | None = None
+    """What PostFilter wants done to make room. The cycle does nothing about it: the attempt begins it."""
     post_filter_message: str = ""
     """The tail of the message: what PostFilter says when it could not help."""
 

@@ -4,7 +4,7 @@ Most items come in the order in which they go: pods of one priority, by time. Su
 costs the same however many wait; only those that go before somebody who came earlier are kept in a heap.
 
 An order that raises, when it is worked out or when two are compared, changes nothing: whatever was here before the call
-is here after it, and can be found, iterated and removed. (Pods are ordered by keys that never raise, see `sort_order`.)
+is here after it, and can be found, iterated and removed. (Keys of pods never raise: `runtime.sort_order`.)
 """
 
 import heapq

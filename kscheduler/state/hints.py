@@ -7,23 +7,20 @@ looked up once per kind of event, so an event that none of a pod's rejectors reg
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from enum import Enum
-from time import perf_counter
 from typing import Final, Protocol
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint, Resource
-from kscheduler.framework.plugin_answers import checked
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
 _Hints = Mapping[str, Sequence[HintFunction | None]]
 """Plugin name to what it asks about one event; `None` asks nothing and always says Queue."""
-ObserveHint = Callable[[str, str, str, float], None]
-"""Told of each hint: plugin, event label, answer (`Queue`, `QueueSkip`, `Error`), seconds."""
+AskHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
+"""Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod,
+the object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints."""
 
-_POINT: Final = "QueueingHint"
 _HEARS_NOTHING: Final[_Hints] = {}
 _MOST_REGISTERED: Final = 1000
 """Sets of plugins whose events are remembered: those of pods that were turned down."""
@@ -56,8 +53,12 @@ class Waiting(Protocol):
         ...
 
 
-def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:
-    """Nobody measures."""
+def ask_bare(
+    plugin: str, event: str, hint: HintFunction | None, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
+) -> bool:
+    """Unguarded and unmeasured: for hints that are known not to fail."""
+    del plugin, event
+    return hint is None or hint(pod, old, new) is QueueingHint.QUEUE
 
 
 class HintTable:
@@ -66,12 +67,10 @@ class HintTable:
     def __init__(
         self,
         registrations: Mapping[str, Registrations],
-        observe: ObserveHint = unobserved,
-        listener: PluginListener = NOBODY,
+        ask: AskHint = ask_bare,
     ) -> None:
         self._registrations = registrations
-        self._observe = observe
-        self._listener = listener
+        self._ask = ask
         self._interesting: dict[ClusterEvent, bool] = {}
         self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
         self._registered: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
@@ -118,7 +117,8 @@ class HintTable:
         if rejectors.isdisjoint(hints):
             return QueueingStrategy.SKIP
         for plugin in _pending_first(rejectors, waiting.pending_plugins):
-            if any(self._says_queue(plugin, hint, event, waiting.pod, old, new) for hint in hints.get(plugin, ())):
+            asked = hints.get(plugin, ())
+            if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in asked):
                 if plugin in waiting.pending_plugins:
                     return QueueingStrategy.IMMEDIATELY
                 return QueueingStrategy.AFTER_BACKOFF
@@ -130,31 +130,6 @@ class HintTable:
             registered = self._registrations.get(profile, {})
             known = self._hints[profile, event] = _matching(registered, event)
         return known
-
-    def _says_queue(
-        self,
-        plugin: str,
-        hint: HintFunction | None,
-        event: ClusterEvent,
-        pod: PodInfo,
-        old: KubeObject | None,
-        new: KubeObject | None,
-    ) -> bool:
-        if hint is None:
-            self._observe(plugin, event.label, QueueingHint.QUEUE.value, 0.0)
-            return True
-        began = perf_counter()
-        try:
-            answer = checked(hint(pod, old, new), QueueingHint)
-            said = answer.value
-        except BaseException as failure:  # noqa: BLE001  a plugin call: a hint that fails must not strand the pod, so it queues (as upstream)
-            answer, said = QueueingHint.QUEUE, "Error"
-            self._listener.failed(plugin, _POINT, pod, failure)
-        seconds = perf_counter() - began
-        self._observe(plugin, event.label, said, seconds)
-        if seconds > SLOW_CALL_SECONDS:
-            self._listener.slow(plugin, _POINT, pod, seconds)
-        return answer is QueueingHint.QUEUE
 
 
 def _matching(registered: Registrations, event: ClusterEvent) -> _Hints:

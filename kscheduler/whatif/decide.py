@@ -17,9 +17,9 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import prioritize, schedule
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError

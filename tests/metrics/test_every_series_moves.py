@@ -167,13 +167,8 @@ def is_broad(caught: ast.expr | None) -> bool:
 ASKED_AGAIN = {
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
-    "scheduling/attempt/loop_steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
+    "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/attempt/workers.py": "whoever waits for the pod meets the failure again, and counts it",
-    "scheduling/classes/class_engine.py": "the cycle without columns asks the plugin again, and tells",
-    "scheduling/classes/signatures.py": "`signing` has told it",
-    "scheduling/cycle/filters.py": "the pod is judged by itself, which asks the plugin again",
-    "scheduling/cycle/rejection_details.py": "explain alone asks, and shows it",
-    "state/sort_order.py": "the failure is kept, and told when the heap is whole again",
 }
 """Files in which one or more handlers neither count nor raise, and why nothing is lost by that."""
 
@@ -188,6 +183,6 @@ def counts_tells_or_raises(handler: ast.ExceptHandler) -> bool:
 
 def test_every_place_that_catches_any_exception_counts_it() -> None:
     handlers = broad_handlers()
-    assert len(handlers) > 20, "the search itself must find them"
+    assert len(handlers) > 10, "the search itself must find them"
     silent = {where.partition(":")[0] for where, handler in handlers if not counts_tells_or_raises(handler)}
     assert silent == ASKED_AGAIN.keys()

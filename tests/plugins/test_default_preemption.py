@@ -1,4 +1,4 @@
-"""DefaultPreemption: who may preempt, how many nodes are tried out, what is begun, and what a faulty plugin spoils."""
+"""DefaultPreemption: who may preempt, how many nodes are tried out, what it wants done, what a faulty plugin spoils."""
 
 from dataclasses import replace
 from typing import Any
@@ -18,7 +18,7 @@ from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.occupants import OccupantColumns
 from kscheduler.framework.plugin import Plugin, PreFilterResult
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption, PreemptionSearch
+from kscheduler.framework.preemption import PreemptionSearch
 from kscheduler.framework.status import SUCCESS, Code
 from kscheduler.informers.store import Store
 from kscheduler.plugins.default_preemption import DefaultPreemption
@@ -33,20 +33,17 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
+from tests.scheduling.eviction_stage import Stage
 from tests.scheduling.plugins_for_tests import profile
 
 
-class Diary:
-    """Evictions that are written down."""
+class UnderWay:
+    """Preemptions under way, as a test wants them. Implements `Evictions`."""
 
     def __init__(self) -> None:
-        self.begun: list[Preemption] = []
         self.busy: set[str] = set()
         self.clearing: set[tuple[str, str]] = set()
         """Nodes, and the UIDs of those who wait there."""
-
-    def begin(self, preemption: Preemption) -> None:
-        self.begun.append(preemption)
 
     def is_under_way(self, uid: str) -> bool:
         return uid in self.busy
@@ -61,9 +58,9 @@ class Diary:
 class World:
     """A cluster of nodes with 2 cpu, and a profile with NodeResourcesFit and preemption."""
 
-    def __init__(self, *more: Plugin, args: DefaultPreemptionArgs | None = None, evicts: bool = True) -> None:
+    def __init__(self, *more: Plugin, args: DefaultPreemptionArgs | None = None) -> None:
         self.cache = Cache()
-        self.evictions = Diary()
+        self.evictions = UnderWay()
         self.budgets: Store[PodDisruptionBudget] = Store()
         self.handle = Handle(
             self.cache,
@@ -71,7 +68,7 @@ class World:
             None,  # type: ignore[arg-type]
             nominator=self.cache.nominator,
             budgets=StoredBudgets(self.budgets),
-            evictions=self.evictions if evicts else None,
+            evictions=self.evictions,
         )
         self.plugin = DefaultPreemption(args, self.handle)
         self._profile = profile(NodeResourcesFit(None, self.handle), *more)
@@ -127,7 +124,7 @@ def test_a_pod_that_must_never_preempt_does_not() -> None:
     world.node("a", 0, 0)
     record = world.preempt(preemptor(preemptionPolicy="Never"))
     assert record.post_filter_message == "preemption: not eligible due to preemptionPolicy=Never."
-    assert (record.nominated_node_name, world.evictions.begun) == (None, [])
+    assert (record.nominated_node_name, record.preemption) == (None, None)
 
 
 @pytest.mark.parametrize(
@@ -151,7 +148,7 @@ def test_a_preemptor_waits_while_a_victim_leaves_the_node_it_is_nominated_to(
     record = world.preempt(preemptor(status={"nominatedNodeName": "a"}))
     assert record.status.code is Code.UNSCHEDULABLE
     assert (record.post_filter_message != ON_ITS_WAY) is may
-    assert bool(world.evictions.begun) is may
+    assert (record.preemption is not None) is may
 
 
 def test_a_preemptor_waits_while_its_node_is_cleared_for_another_one_beside_it() -> None:
@@ -162,7 +159,7 @@ def test_a_preemptor_waits_while_its_node_is_cleared_for_another_one_beside_it()
     record = world.preempt(pod)
     told = "not eligible due to a pod on the nominated node that is about to be preempted."
     assert record.post_filter_message == f"preemption: {told}"
-    assert (record.nominated_node_name, world.evictions.begun) == (None, [])
+    assert (record.nominated_node_name, record.preemption) == (None, None)
     assert world.preempt(preemptor("other")).nominated_node_name, "whoever is expected nowhere chooses"
 
 
@@ -176,13 +173,20 @@ def test_a_nomination_to_a_node_that_no_preemption_helps_is_no_reason_to_wait() 
         assert record.nominated_node_name == "b"
 
 
-def test_without_anybody_who_evicts_nobody_is_preempted() -> None:
-    world = World(evicts=False)
+# --- what it wants done -----------------------------------------------------------------------------------------------
+
+
+def test_the_cycle_says_whom_to_evict_and_does_nothing_about_it() -> None:
+    """It is called outside of any event loop, so it could not even start a task."""
+    world, stage = World(), Stage()
+    world.plugin = DefaultPreemption(None, replace(world.handle, evictions=stage.evictions))
     world.node("a", 0, 0)
-    assert world.preempt().post_filter_message == "preemption: nobody here can evict pods"
-
-
-# --- what is begun ----------------------------------------------------------------------------------------------------
+    pod = preemptor()
+    record = world.preempt(pod)
+    assert record.preemption is not None
+    assert (record.preemption.preemptor, record.preemption.node_name) == (pod, "a")
+    assert (len(stage.evictions), stage.evictions.is_under_way(pod.uid)) == (0, False)
+    assert world.preempt(pod).preemption == record.preemption, "so it can be asked again"
 
 
 def test_the_victims_are_handed_over_with_those_who_lose_their_nomination() -> None:
@@ -193,10 +197,11 @@ def test_the_victims_are_handed_over_with_those_who_lose_their_nomination() -> N
         waiting = pod_info(name, priority=priority, requests=asks, status={"nominatedNodeName": "a"})
         world.cache.nominator.add(waiting)
     record = world.preempt()
-    (begun,) = world.evictions.begun
-    assert (begun.node_name, begun.plugin, begun.preemptor.name) == ("a", "DefaultPreemption", "new")
-    assert [pod.name for pod in begun.victims] == names(record) == ["a-1"]
-    assert [pod.name for pod in begun.outbid] == ["lower"]
+    wanted = record.preemption
+    assert wanted is not None
+    assert (wanted.node_name, wanted.plugin, wanted.preemptor.name) == ("a", "DefaultPreemption", "new")
+    assert [pod.name for pod in wanted.victims] == names(record) == ["a-1"]
+    assert [pod.name for pod in wanted.outbid] == ["lower"]
     assert (record.nominated_node_name, record.message) == ("a", "0/1 nodes are available: 1 Insufficient cpu.")
 
 
@@ -208,7 +213,7 @@ def test_where_nothing_helps_the_nomination_is_taken_back_and_each_node_has_its_
     record = world.preempt()
     told = "1 No preemption victims found for incoming pod, 1 Preemption is not helpful for scheduling."
     assert record.post_filter_message == f"preemption: 0/2 nodes are available: {told}"
-    assert (record.nominated_node_name, world.evictions.begun) == ("", [])
+    assert (record.nominated_node_name, record.preemption) == ("", None)
 
 
 def test_a_preemptor_stays_out_of_the_queue_while_its_victims_are_taken_away() -> None:
@@ -413,4 +418,4 @@ def test_a_node_where_the_pod_fits_without_a_victim_is_an_error_not_a_preemption
     world.node("a", 0)
     record = world.preempt()
     assert record.post_filter_message == 'preemption: expected at least one victim pod on node "a"'
-    assert world.evictions.begun == []
+    assert record.preemption is None

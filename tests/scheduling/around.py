@@ -11,6 +11,7 @@ from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
@@ -63,6 +64,22 @@ class Told:
         return [note for _, _, note in self.reports]
 
 
+@dataclass
+class Begun:
+    """Preemptions that are to be carried out, and the pods that gave their node back. Implements `PreemptionRunner`."""
+
+    preemptions: list[Preemption] = field(default_factory=list)
+    given_back: list[str] = field(default_factory=list)
+    on_begin: Callable[[], None] = lambda: None
+
+    def begin(self, preemption: Preemption) -> None:
+        self.on_begin()
+        self.preemptions.append(preemption)
+
+    def gave_node_back(self, pod: PodInfo) -> None:
+        self.given_back.append(pod.key)
+
+
 class Around:
     """A scheduler with one ready profile, on four workers unless said otherwise."""
 
@@ -84,12 +101,19 @@ class Around:
         self.store: dict[str, Pod] = {}
         self.told = Told() if told is None else told
         self.heard = Heard()
+        self.begun = Begun()
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
         ready = {profile.name: profile}
         assembly = Assembly(
-            config, Registry(), self._ports(pod_of or self.store.get), self.clock, cache=cache, build=lambda *_: ready
+            config,
+            Registry(),
+            self._ports(pod_of or self.store.get),
+            self.clock,
+            cache=cache,
+            build=lambda *_: ready,
+            preemptions=self.begun,
         )
         self.queue, self.waiting, self.in_pre_bind = assembly.queue, assembly.waiting, assembly.in_pre_bind
         self.failures, self.scheduler = assembly.failures, assembly.scheduler

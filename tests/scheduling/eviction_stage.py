@@ -82,12 +82,36 @@ class Statuses:
         return True
 
 
+class SeenPods(dict[str, Pod]):
+    """What the watch has shown, by key; each change is told as the informer would tell it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.on_change: Callable[[str], None] = lambda _: None
+
+    def __setitem__(self, key: str, pod: Pod) -> None:
+        super().__setitem__(key, pod)
+        self.on_change(key)
+
+    def __delitem__(self, key: str) -> None:
+        super().__delitem__(key)
+        self.on_change(key)
+
+    def pop(self, key: str, default: Any = None) -> Any:
+        """Take a pod out."""
+        found = super().pop(key, default)
+        self.on_change(key)
+        return found
+
+
 class Stage:
     """Evictions at work. Pods are in the store, as the watch would have shown them."""
 
-    def __init__(self) -> None:
-        self.clock = VirtualClock()
-        self.store: dict[str, Pod] = {}
+    def __init__(self, clock: VirtualClock | None = None) -> None:
+        self.clock = clock or VirtualClock()
+        self.looks = 0
+        """How often somebody looked whether a victim is still there."""
+        self.store = SeenPods()
         self.writes = Writes(self.store)
         self.statuses = Statuses()
         self.waiting = WaitingPodTable()
@@ -100,11 +124,16 @@ class Stage:
         """UIDs of pods that were stopped in memory and have not given their node back yet."""
         self.on_activate: Callable[[Collection[str]], None] = lambda _: None
         victims = Victims(
-            self.writes, self.waiting, self.in_pre_bind, self.store.get, Reporter(self.heard), self._node_of
+            self.writes, self.waiting, self.in_pre_bind, self._pod_of, Reporter(self.heard), self._node_of
         )
         self.evictions = AsyncEvictions(
             EvictionPorts(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)
         )
+        self.store.on_change = self.evictions.sightings.look
+
+    def _pod_of(self, key: str) -> Pod | None:
+        self.looks += 1
+        return self.store.get(key)
 
     def _node_of(self, uid: str) -> str:
         """As the cache has it: whoever was not stopped in memory counts on the node."""
@@ -112,6 +141,11 @@ class Stage:
         is_turned_down = held is not None and held.verdict is not None and not held.verdict.is_success
         is_stopped = is_turned_down or (entry is not None and entry.is_cancelled)
         return "" if is_stopped and uid not in self.slow_to_leave else "n"
+
+    def gives_back(self, pod: PodInfo) -> None:
+        """The attempt of a pod that was stopped in memory has ended."""
+        self.slow_to_leave.discard(pod.uid)
+        self.evictions.gave_node_back(pod)
 
     def _activate(self, keys: Collection[str]) -> None:
         self.activated += [key.removeprefix("default/") for key in keys]

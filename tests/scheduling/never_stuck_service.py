@@ -129,8 +129,11 @@ class Service:
             self.held.append(Held(queued, self.loop.run_until_complete(self._judge(queued)) if judged else None))
 
     async def _judge(self, queued: QueuedPodInfo) -> SchedulingRecord:
-        """With PostFilter, as it belongs to the cycle: victims that it chooses begin to go meanwhile."""
-        return schedule(self.profiles[queued.pod.pod.spec.scheduler_name], queued.pod, self.cache)
+        """With what PostFilter wants done, as the attempt does: victims that it chooses begin to go meanwhile."""
+        record = schedule(self.profiles[queued.pod.pod.spec.scheduler_name], queued.pod, self.cache)
+        if record.preemption is not None:
+            self.evictions.begin(record.preemption)
+        return record
 
     def release(self) -> None:
         """Go on with the pod that was taken out first."""

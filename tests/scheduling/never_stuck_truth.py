@@ -22,7 +22,6 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import PODS
 from kscheduler.assembly import profiles_over
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import Code
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import find_feasible, schedule
@@ -39,27 +38,6 @@ _NOBODY = Pod()
 _ASKS_FOR_VICTIMS: Final = os.environ.get("KSCHEDULER_ASKS_FOR_VICTIMS") == "1"
 
 
-class Begun:
-    """Remembers who is to be evicted. Implements `framework.preemption.Evictions`."""
-
-    def __init__(self) -> None:
-        self.victims: tuple[PodInfo, ...] = ()
-
-    def begin(self, preemption: Preemption) -> None:
-        self.victims = tuple(preemption.victims)
-
-    def is_under_way(self, uid: str) -> bool:
-        del uid
-        return False
-
-    def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        del node_name, waiting
-        return False
-
-    def nearly_done(self) -> tuple[str, ...]:
-        return ()
-
-
 class Afresh:
     """The true cluster, built from its objects alone."""
 
@@ -69,14 +47,13 @@ class Afresh:
         self.waiting = [pod for pod in objects.pods if wants_a_node(pod)]
         for pod in self.waiting:
             self.view.nominator.add(PodInfo(pod))
-        self._begun = Begun()
         self._records: dict[str, SchedulingRecord] = {}
 
     @cached_property
     def profiles(self) -> Profiles:
         """Only where somebody waits to be judged."""
         ports = scenario_ports(self._objects)
-        return profiles_over(self.view, CONFIG, registry(), ports, evictions=self._begun)
+        return profiles_over(self.view, CONFIG, registry(), ports)
 
     def judge(self, pod: Pod) -> SchedulingRecord:
         """Where the pod fits; worked out once."""
@@ -98,9 +75,8 @@ class Afresh:
         return keys if fits else []
 
     def _chosen_for(self, pod: PodInfo) -> Sequence[PodInfo]:
-        self._begun.victims = ()
-        schedule(self.profiles[pod.pod.spec.scheduler_name], pod, self.view)
-        return self._begun.victims
+        record = schedule(self.profiles[pod.pod.spec.scheduler_name], pod, self.view)
+        return record.preemption.victims if record.preemption is not None else ()
 
     def _waits_for_room(self, pod: PodInfo) -> bool:
         row = self.view.nodes.row_of(pod.pod.status.nominated_node_name)

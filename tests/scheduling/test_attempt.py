@@ -2,14 +2,21 @@
 
 import asyncio
 from collections.abc import Mapping
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from kscheduler.framework.plugin import PermitResult
-from kscheduler.framework.status import SKIP, Code, Status, error, unschedulable
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.plugin import PermitResult, Plugin, PostFilterResult
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unschedulable
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.state.waiting_pods import HeldPod
-from tests.builders import make_pod
+from tests.builders import make_pod, pod_info
 from tests.scheduling.around import Around
 from tests.scheduling.plugins_for_tests import Answer, AroundBinding, Looks, cluster, profile
 
@@ -54,6 +61,31 @@ async def test_a_pod_that_is_bound_meets_everyone_in_order() -> None:
     assert around.queue.statistics().in_flight == 0
 
 
+class MakesRoom(Plugin):
+    """Nothing fits, and a pod called `small` is in the way."""
+
+    name = "MakesRoom"
+    reasons = {1: "full"}  # noqa: RUF012
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        return np.ones(len(rows), dtype=np.int64)
+
+    def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
+        return PostFilterResult(SUCCESS, "node", Preemption(pod, "node", (pod_info("small"),), self.name))
+
+
+def test_what_post_filter_wants_done_is_begun_before_the_pod_is_requeued() -> None:
+    """PreEnqueue asks whether the pod must wait for its victims: it must know of them."""
+    plugin = MakesRoom()
+    around = Around(replace(profile(plugin), post_filter=(plugin,)), cluster("node"))
+    in_flight: list[bool] = []
+    around.begun.on_begin = lambda: in_flight.append(around.where("default/p") == "")
+    assert decide(around) is None
+    assert [one.preemptor.name for one in around.begun.preemptions] == ["p"]
+    assert in_flight == [True]
+    assert (around.where("default/p"), around.told.nominations) == ("unschedulable", ["node"])
+
+
 @pytest.mark.parametrize(
     ("point", "answer", "note", "place"),
     [
@@ -72,6 +104,7 @@ def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Answer, note:
     around = around_with(diary, B={point: answer})
     assert decide(around) is None
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert around.begun.given_back == ["default/p"], "a preemptor may wait for the room"
     assert around.told.notes == [note]
     assert around.where("default/p") == place
     assert is_given_back(around)
@@ -96,6 +129,7 @@ async def test_a_failed_binding_is_an_error_and_undoes_in_reverse(point: str, an
     assert attempt is not None
     await around.scheduler.bind(attempt)
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
+    assert around.begun.given_back == ["default/p"], "a preemptor may wait for the room"
     assert around.told.notes == [note]
     assert around.where("default/p") == "backoff"
     assert around.heard.notes == [], "never an Event Scheduled for a failed bind"

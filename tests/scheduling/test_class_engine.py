@@ -12,8 +12,9 @@ from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Sou
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
-from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.timing import UNTIMED
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, pod_info
 from tests.scheduling.plugins_for_tests import Looks, cluster, profile

@@ -6,7 +6,8 @@ import pytest
 
 from kscheduler.client.errors import NotSentError
 from kscheduler.framework.status import Code
-from kscheduler.scheduling.eviction.evictions import LONGEST_LAG_SECONDS, PREEMPTIONS_AT_ONCE
+from kscheduler.scheduling.eviction.evictions import PREEMPTIONS_AT_ONCE
+from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
 from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction_stage import FORBIDDEN, MESSAGE, Stage, turns
 
@@ -99,7 +100,6 @@ async def test_what_the_watch_has_shown_is_not_kept() -> None:
     stage.terminating("a")
     stage.evictions.begin(stage.preemption("b", preemptor="two"))
     await turns()
-    await stage.clock.advance(0.2)
     assert stage.evictions._under_way.keys() == {"uid-of-two"}
 
 
@@ -173,8 +173,10 @@ async def test_a_preemptor_kept_out_from_a_new_node_is_woken_though_its_victims_
     assert stage.executions() == {"success": 1}
     assert stage.activated == [], "it would find its victims where they were"
     stage.terminating("a")
+    await turns()
+    assert stage.activated == []
     stage.terminating("b")
-    await stage.clock.advance(1.0)
+    await turns()
     assert stage.activated == ["big"]
 
 
@@ -203,7 +205,7 @@ async def test_a_retry_after_a_failure_that_found_the_gate_shut_is_repeated_when
     await turns()
     assert looked == [False]
     stage.terminating("a")
-    await stage.clock.advance(1.0)
+    await turns()
     assert looked == [False, True]
 
 
@@ -433,6 +435,19 @@ async def test_a_preemptor_does_not_look_before_a_victim_stopped_in_memory_has_g
     assert (stage.activated, stage.must_wait()) == ([], True)
     stage.slow_to_leave.clear()
     assert not stage.must_wait(), "the end of the victim's attempt wakes it"
+
+
+async def test_a_preemptor_kept_out_is_woken_when_a_victim_stopped_in_memory_gives_its_node_back() -> None:
+    """Nothing of it shows on the watch."""
+    stage = Stage()
+    one = held(stage, "held")
+    stage.slow_to_leave = {one.pod.uid}
+    stage.evictions.begin(stage.preemption(one.pod))
+    await turns()
+    assert stage.must_wait(), "a new node came, and comes but once"
+    stage.gives_back(one.pod)
+    await turns()
+    assert (stage.activated, stage.must_wait()) == (["big"], False)
 
 
 async def test_a_victim_that_is_on_no_node_by_its_turn_keeps_its_life() -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kscheduler.framework.pod_info import PodInfo
 from kscheduler.state.waiting_pods import HeldPod
 from tests.scheduling.eviction_stage import FORBIDDEN, Stage, turns
 
@@ -34,9 +35,9 @@ class Story:
         if not self.stage.must_wait():
             self.look()
 
-    def give_back(self, uid: str) -> None:
+    def give_back(self, pod: PodInfo) -> None:
         """The attempt of a pod that was stopped in memory has ended."""
-        self.stage.slow_to_leave.discard(uid)
+        self.stage.gives_back(pod)
         self.room_is_freed()
 
     def show_gone(self, name: str) -> None:
@@ -58,7 +59,7 @@ def victims(story: Story, kinds: list[str]) -> list[str]:
         if kind == "held":
             held = HeldPod(story.stage.pod(name, node=""), "n", {"P": 1e9}, {"P": 1e9})
             story.stage.slow_to_leave.add(held.pod.uid)
-            held.on_verdict(lambda uid=held.pod.uid: story.later.append(lambda: story.give_back(uid)))  # type: ignore[misc]
+            held.on_verdict(lambda pod=held.pod: story.later.append(lambda: story.give_back(pod)))  # type: ignore[misc]
             story.stage.waiting.hold(held)
         else:
             story.stage.pod(name)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client.errors import ClientError, NotSentError
-from kscheduler.scheduling.eviction.evictions import LONGEST_LAG_SECONDS
+from kscheduler.scheduling.eviction.sightings import LONGEST_LAG_SECONDS
 from tests.scheduling import never_stuck_words as words
 from tests.scheduling.eviction_stage import FORBIDDEN, Stage, turns
 from tests.scheduling.never_stuck_service import Service
@@ -172,7 +172,7 @@ async def test_a_neighbour_waits_from_the_decision_until_the_watch_shows_all_vic
     assert is_clearing(stage)
     stage.terminating("b")
     assert not is_clearing(stage)
-    await stage.clock.advance(1.0)
+    await turns()
     assert stage.activated == [], "the deletions wake it"
     assert stage.evictions._on_node == {}
 

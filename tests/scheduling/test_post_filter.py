@@ -11,6 +11,7 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import Plugin, PostFilterResult
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
@@ -100,6 +101,29 @@ def test_what_several_plugins_make_of_it(
 def test_a_profile_without_such_plugins_takes_the_nomination_back() -> None:
     record = decided()
     assert (record.post_filter, record.nominated_node_name) == (None, "")
+
+
+WANTED = Preemption(pod_info("big"), "a", (pod_info("small"),), "A")
+
+
+def test_what_it_wants_done_goes_with_a_success_to_the_record() -> None:
+    silent, wants = says("A", NO), Answers("B", PostFilterResult(SUCCESS, "a", WANTED))
+    assert decided(silent, wants).preemption is WANTED
+    assert decided(silent).preemption is None
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (PostFilterResult(NO, "a", WANTED), "it answered a preemption with status Unschedulable, not Success"),
+        (PostFilterResult(SUCCESS, "a", "small"), "it answered 'small', where a Preemption is due"),  # type: ignore[arg-type]
+    ],
+    ids=["without success", "no preemption"],
+)
+def test_what_cannot_be_done_is_the_plugins_failure(answer: PostFilterResult, told: str) -> None:
+    record = decided(Answers("A", answer), says("B", SUCCESS, "a"))
+    assert record.preemption is None
+    assert record.post_filter_message == f'running PostFilter plugin "A": WrongAnswerError: {told}'
 
 
 @pytest.mark.parametrize("status", [unschedulable("no"), unresolvable("never")], ids=["U", "UU"])

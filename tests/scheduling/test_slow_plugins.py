@@ -14,24 +14,20 @@ from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint, Queueing
 from kscheduler.framework.plugin import Plugin, PostFilterResult, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Status, unschedulable
-from kscheduler.scheduling import profile as profile_module
-from kscheduler.scheduling import profiles as profiles_module
-from kscheduler.scheduling.attempt import permit, pre_binding
-from kscheduler.scheduling.attempt.loop_steps import Steps
-from kscheduler.scheduling.classes import signing
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.plugin_reports import PluginReports
+from kscheduler.scheduling.runtime import guard, queue_calls
+from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.state import hints
 from tests.builders import make_node, make_pod, pod_info
 from tests.scheduling.hostile_plugin import SOUND, VICTIM, Hostile, hostile
 from tests.scheduling.plugin_cluster import PluginCluster
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
 from tests.state.hostile_keys import Complaints
 
-READERS = (profile_module, profiles_module, permit, pre_binding, signing, hints)
+READERS = (guard, queue_calls)
 """Modules that read the clock of the process."""
 
 POINTS = {

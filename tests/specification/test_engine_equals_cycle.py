@@ -10,8 +10,9 @@ from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
-from kscheduler.scheduling.cycle.schedule import UNTIMED, schedule
+from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.timing import UNTIMED
 from tests.specification import cases
 from tests.specification.engine_worlds import World
 

@@ -14,6 +14,7 @@ from kscheduler.framework.events import (
     Resource,
 )
 from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.runtime.queue_calls import HintCalls, unobserved
 from kscheduler.state.hints import HintTable, QueueingStrategy
 from kscheduler.state.pod_changes import pod_update_events
 from kscheduler.state.queue import BACKOFF, GATED, UNSCHEDULABLE, SchedulingQueue
@@ -259,7 +260,7 @@ def test_each_hint_is_measured_with_its_answer() -> None:
         "Skips": (ClusterEventWithHint(NODE_ADD, lambda *_: QueueingHint.SKIP),),
         "Room": (ClusterEventWithHint(NODE_ADD),),
     }
-    table = HintTable({"kscheduler": registrations}, lambda *hint: seen.append(hint[:3]))
+    table = HintTable({"kscheduler": registrations}, HintCalls(lambda *hint: seen.append(hint[:3])))
     for plugin in registrations:
         queued = queued_pod("p")
         queued.unschedulable_plugins = frozenset({plugin})
@@ -281,7 +282,8 @@ TABLE = HintTable(
             "Peer": (ClusterEventWithHint(POD_DELETE),),
         },
         "other": {"Peer": (ClusterEventWithHint(NODE_ADD),)},
-    }
+    },
+    HintCalls(unobserved),
 )
 
 

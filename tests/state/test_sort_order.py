@@ -10,9 +10,10 @@ from hypothesis.stateful import precondition, rule
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.scheduling.runtime import guard
+from kscheduler.scheduling.runtime.sort_order import SortOrder
 from kscheduler.state.heap import KeyedHeap
 from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.sort_order import SortOrder
 from tests.builders import make_pod
 from tests.state.hostile_keys import MOODS, Complaints, HostileSort
 from tests.state.queue_model import policy
@@ -104,10 +105,11 @@ def test_equal_keys_keep_the_order_of_arrival() -> None:
     assert [heap.pop().pod.name for _ in range(4)] == ["c", "a", "b", "d"]  # type: ignore[union-attr]
 
 
-def test_a_slow_key_is_told_with_plugin_pod_and_seconds() -> None:
+def test_a_slow_key_is_told_with_plugin_pod_and_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
     readings = iter([1.0, 1.0 + SLOW_CALL_SECONDS / 2, 2.0, 4.5])
+    monkeypatch.setattr(guard, "perf_counter", lambda: next(readings))
     complaints = Complaints()
-    order = SortOrder(HostileSort(), complaints, lambda: next(readings))
+    order = SortOrder(HostileSort(), complaints)
     order(QueuedPodInfo(PodInfo(make_pod("quick"))))
     order(QueuedPodInfo(PodInfo(make_pod("slow"))))
     assert complaints.slow_calls == [("Hostile", "QueueSort", "default/slow", 2.5, 0)]

@@ -1,6 +1,7 @@
 """The plugin: who may preempt, which nodes are tried out, and what is said of it."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Final
 
 import numpy as np
@@ -55,28 +56,22 @@ class DefaultPreemption(Plugin):
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
         """A preemptor waits until its victims are on their way: it would find them still there, and choose others."""
-        evictions = self._handle.evictions
-        if evictions is not None and evictions.is_under_way(pod.uid):
-            return WAITING
-        return SUCCESS
+        return WAITING if self._handle.evictions.is_under_way(pod.uid) else SUCCESS
 
     def may_let_in(self) -> Collection[str]:
         """Only preemptors whose last victim's turn has come: all others wait, whatever happens to other pods."""
-        evictions = self._handle.evictions
-        return () if evictions is None else evictions.nearly_done()
+        return self._handle.evictions.nearly_done()
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Choose a node and its victims, and have those taken away."""
+        """Choose a node, and the victims there whose going makes room; say so, and touch nobody."""
         result = self._preempt(cycle, pod, nodes, diagnosis)
         status = result.status
         if not status.reasons:
             return result
         told = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
-        return PostFilterResult(told, result.nominated_node_name)
+        return replace(result, status=told)
 
     def _preempt(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        if self._handle.evictions is None:
-            return PostFilterResult(unschedulable("nobody here can evict pods"))
         potential = _potential(nodes, diagnosis)
         refusal = _not_eligible(pod, self._nominated_node(pod), nodes, potential, self._handle.evictions)
         if refusal:
@@ -91,8 +86,8 @@ class DefaultPreemption(Plugin):
         chosen = choose(tried.found, nodes, pod)
         cycle.write(PreemptionSearch(lambda: _told(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
-        self._handle.evictions.begin(Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid))
-        return PostFilterResult(SUCCESS, chosen.node_name)
+        preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
+        return PostFilterResult(SUCCESS, chosen.node_name, preemption)
 
     def _try_out(self, search: VictimSearch, potential: Rows, known: RememberedRows | None) -> Tried:
         """Try nodes out in ring order, until there are enough candidates and one of them breaks no budget.

@@ -4,6 +4,7 @@
 What follows talks to the API server: `bind`, for a pod that Permit holds after `await_permit`.
 
     decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
+                         '-> no node: begin the preemption that PostFilter wants, then requeue
     prepare         for a pod that has to wait, in a task of its own:                                  (likewise)
       announce        its status names the node, for whoever adds and removes nodes
       await_permit    the verdict of the plugins that asked to wait
@@ -12,21 +13,16 @@ What follows talks to the API server: `bind`, for a pod that Permit holds after 
 """
 
 from collections.abc import Mapping
-from functools import partial
 
-from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
-from kscheduler.framework.plugin_answers import checked, checked_nothing, words_of
-from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
-from kscheduler.framework.pod_info import placed
+from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
-from kscheduler.scheduling.attempt.loop_steps import Steps
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -42,6 +38,16 @@ from kscheduler.scheduling.observations import AttemptResult, Histogram
 from kscheduler.scheduling.pod_log.lines import MOVES, OUTCOMES, STEPS
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.attempt_calls import call_bind, call_post_bind, call_reserve, call_unreserve
+from kscheduler.scheduling.runtime.points import (
+    BIND,
+    PERMIT,
+    POST_BIND,
+    PRE_BIND,
+    PRE_BIND_PRE_FLIGHT,
+    RESERVE,
+    UNRESERVE,
+)
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
 from kscheduler.state.waiting_pods import HeldPod
 
@@ -102,6 +108,8 @@ class Scheduler:
         if tells_steps and verbose(MOVES):
             around.log.judged(record)
         if not record.status.is_success:
+            if record.preemption is not None:  # before the pod is requeued: PreEnqueue asks whether it must wait
+                around.evictions.begin(record.preemption)
             around.log.nominated(record)
             self._fail(queued, self._why_nowhere(record), profile, started)
             return None
@@ -109,7 +117,7 @@ class Scheduler:
         try:
             status = self._set_aside(attempt)
         except BaseException:
-            self._give_back(attempt)  # a plugin answered with a wrong type: what others have reserved must not stay so
+            self._give_back(attempt)  # a bug of ours: what plugins have reserved must not stay so
             raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
@@ -153,11 +161,11 @@ class Scheduler:
         pod = attempt.queued.pod
         self._around.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
-        status = self._reserve(attempt, began)
-        began = self._measure(attempt, "Reserve", status.code, began)
+        status = self._reserve(attempt)
+        began = self._measure(attempt, RESERVE.label, status.code, began)
         if status.is_success:
             status = self._permit(attempt)
-            self._measure(attempt, "Permit", status.code if attempt.held is None else Code.WAIT, began)
+            self._measure(attempt, PERMIT.label, status.code if attempt.held is None else Code.WAIT, began)
         if not status.is_success:
             self._give_back(attempt)
         return status
@@ -173,40 +181,24 @@ class Scheduler:
         histogram.observe(now - began)
         return now
 
-    def _called(self, attempt: Attempt, plugin: str, point: str, began: float) -> float:
-        """A plugin was called at `began`, monotonic; the moment at which that ended."""
-        now = self._now()
-        if now - began > SLOW_CALL_SECONDS:
-            attempt.profile.listener.slow(plugin, point, attempt.queued.pod, now - began)
-        return now
-
-    def _reserve(self, attempt: Attempt, began: float) -> Status:
-        pod = attempt.queued.pod
-        for plugin in attempt.profile.reserve:
-            try:
-                status = plugin.reserve(attempt.record.state, pod, attempt.node_name)
-                if status is not SUCCESS:
-                    checked(status, Status)
-            except BaseException as failure:  # noqa: BLE001  a plugin call
-                status = error(words_of(failure), fault=Fault.BUG)
-                attempt.profile.listener.failed(plugin.name, "Reserve", pod, failure)
-            began = self._called(attempt, plugin.name, "Reserve", began)
+    def _reserve(self, attempt: Attempt) -> Status:
+        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+        for plugin in profile.reserve:
+            status = call_reserve(plugin, profile.listener, state, pod, attempt.node_name)
             if not status.is_success:
-                return _no_of("Reserve", plugin.name, status)
+                return status
         return SUCCESS
 
     def _permit(self, attempt: Attempt) -> Status:
         pod = attempt.queued.pod
         profile, state = attempt.profile, attempt.record.state
-        status, plugin, timeouts = permit.ask(profile.permit, state, pod, attempt.node_name, profile.listener)
-        if not status.is_success:
-            return _no_of("Permit", plugin, status)
+        status, timeouts = permit.ask(profile.permit, state, pod, attempt.node_name, profile.listener)
         if timeouts:
             now = self._now()
             deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
             attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
             self._around.waiting.hold(attempt.held)
-        return SUCCESS
+        return status
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
@@ -245,13 +237,15 @@ class Scheduler:
         if held is None:
             return True
         began, log = self._now(), self._around.log
-        log.waiting(held.pod, held.node_name, "Permit", held.pending_plugins, max(held.timeouts.values(), default=0.0))
+        log.waiting(
+            held.pod, held.node_name, PERMIT.label, held.pending_plugins, max(held.timeouts.values(), default=0.0)
+        )
         try:
             verdict = await permit.verdict_of(held, self._around.clock)
         finally:
             self._around.waiting.release(held.pod.uid)
         self._around.observations.permit_wait(verdict.code.label, self._now() - began)
-        log.wait_over(held.pod, held.node_name, "Permit", verdict.code.label, self._now() - began)
+        log.wait_over(held.pod, held.node_name, PERMIT.label, verdict.code.label, self._now() - began)
         if not verdict.is_success:
             self._abandon(attempt, verdict)
         return verdict.is_success
@@ -269,11 +263,11 @@ class Scheduler:
             if self._around.in_pre_bind is not None:
                 attempt.entry = self._around.in_pre_bind.add(pod.uid)
             log, plugins = self._around.log, [plugin.name for group in plan.groups for plugin in group]
-            log.waiting(pod, attempt.node_name, "PreBind", plugins)
+            log.waiting(pod, attempt.node_name, PRE_BIND.label, plugins)
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
             status = await pre_binding.run(plan, state, pod, node_name, attempt.entry, listener)
-            log.wait_over(pod, attempt.node_name, "PreBind", status.code.label, self._now() - began)
-        self._measure(attempt, "PreBind", status.code, began)
+            log.wait_over(pod, attempt.node_name, PRE_BIND.label, status.code.label, self._now() - began)
+        self._measure(attempt, PRE_BIND.label, status.code, began)
         attempt.is_pre_bound = status.is_success
         if not status.is_success:
             self._abandon(attempt, status)
@@ -284,7 +278,7 @@ class Scheduler:
             profile, began = attempt.profile, self._now()
             state, pod = attempt.record.state, attempt.queued.pod
             attempt.plan = pre_binding.plan_of(profile.pre_bind, state, pod, attempt.node_name, profile.listener)
-            self._measure(attempt, "PreBindPreFlight", attempt.plan.code, began)
+            self._measure(attempt, PRE_BIND_PRE_FLIGHT.label, attempt.plan.code, began)
         return attempt.plan
 
     # --- binding ------------------------------------------------------------------------------------------------------
@@ -299,7 +293,7 @@ class Scheduler:
         self._leave_pre_bind(attempt)
         began = self._now()
         status = await self._run_bind(attempt)
-        self._measure(attempt, "Bind", status.code, began)
+        self._measure(attempt, BIND.label, status.code, began)
         attempt.is_bound = status.is_success
         if status.is_success:
             self._bound(attempt)
@@ -311,27 +305,11 @@ class Scheduler:
             self._around.in_pre_bind.remove(attempt.queued.pod.uid)
 
     async def _run_bind(self, attempt: Attempt) -> Status:
-        listener, pod = attempt.profile.listener, attempt.queued.pod
+        state, pod, listener = attempt.record.state, attempt.queued.pod, attempt.profile.listener
         for plugin, is_timed in self._binders[attempt.profile.name]:
-            try:
-                answer = plugin.bind(attempt.record.state, pod, attempt.node_name)
-                if is_timed:
-                    answer = Steps(answer, partial(listener.slow, plugin.name, "Bind", pod), self._now)  # type: ignore[assignment]
-                status = await answer
-                if status is SUCCESS:
-                    return SUCCESS
-                checked(status, Status)
-            except BaseException as failure:
-                if ends_this_task(failure):
-                    raise
-                status = error(words_of(failure))
-                if not isinstance(failure, pre_binding.OUTSIDE):
-                    listener.failed(plugin.name, "Bind", pod, failure)
-            if status.is_success:
-                return SUCCESS
+            status = await call_bind(plugin, listener, state, pod, attempt.node_name, is_timed=is_timed)
             if not status.is_skip:
-                message = f'running Bind plugin "{plugin.name}": {status.message}'
-                return error(message, plugin=plugin.name, fault=status.fault)
+                return status
         return error("no Bind plugin took the pod")
 
     def _bound(self, attempt: Attempt) -> None:
@@ -352,21 +330,17 @@ class Scheduler:
         self._activate(attempt)
 
     def _post_bind(self, attempt: Attempt) -> None:
-        began = ended = self._now()
-        pod, listener = attempt.queued.pod, attempt.profile.listener
-        for plugin in attempt.profile.post_bind:
-            try:
-                checked_nothing(plugin.post_bind(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
-            except BaseException as failure:  # noqa: BLE001  a plugin call; the pod is bound whatever it says
-                listener.failed(plugin.name, "PostBind", pod, failure, "the pod is bound all the same")
-            ended = self._called(attempt, plugin.name, "PostBind", ended)
-        self._measure(attempt, "PostBind", Code.SUCCESS, began)
+        began = self._now()
+        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+        for plugin in profile.post_bind:
+            call_post_bind(plugin, profile.listener, state, pod, attempt.node_name)
+        self._measure(attempt, POST_BIND.label, Code.SUCCESS, began)
 
     # --- failing ------------------------------------------------------------------------------------------------------
 
     def give_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
         """A bug ended the decision: whatever was set aside is given back, and the pod is tried again later."""
-        self._around.cache.forget_pod(queued.pod.uid)
+        self._forget(queued.pod)
         bug = failure_of_bug(failure)
         if bug.message != queued.last_error:
             _log.error("decision_failed", pod=queued.key, uid=queued.pod.uid, exc_info=failure)
@@ -394,28 +368,20 @@ class Scheduler:
         around.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, around.clock.time(), spared)
 
     def _give_back(self, attempt: Attempt) -> None:
-        pod, listener = attempt.queued.pod, attempt.profile.listener
-        began = ended = self._now()
+        profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
+        began = self._now()
         self._leave_pre_bind(attempt)
-        for plugin in reversed(attempt.profile.reserve):
-            try:
-                checked_nothing(plugin.unreserve(attempt.record.state, pod, attempt.node_name))  # type: ignore[func-returns-value]
-            except BaseException as failure:  # noqa: BLE001  a plugin call; the others must still give back
-                then = "what it has set aside for the pod may stay so"
-                listener.failed(plugin.name, "Unreserve", pod, failure, then)
-            ended = self._called(attempt, plugin.name, "Unreserve", ended)
-        self._measure(attempt, "Unreserve", Code.SUCCESS, began)
+        for plugin in reversed(profile.reserve):
+            call_unreserve(plugin, profile.listener, state, pod, attempt.node_name)
+        self._measure(attempt, UNRESERVE.label, Code.SUCCESS, began)
+        self._forget(pod)
+
+    def _forget(self, pod: PodInfo) -> None:
         self._around.cache.forget_pod(pod.uid)
+        self._around.evictions.gave_node_back(pod)  # a preemptor may wait for its room
 
     def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
         around = self._around
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
         around.observations.attempt(result, profile.name, self._now() - started)
         around.failures.handle(queued, failure, around.clock.time())
-
-
-def _no_of(point: str, plugin: str, status: Status) -> Status:
-    """A plugin's rejection as it is, anything else as an error that names point and plugin."""
-    if status.is_rejected:
-        return status.by(plugin)
-    return error(f'running {point} plugin "{plugin}": {status.message}', plugin=plugin, fault=status.fault)

@@ -8,26 +8,17 @@ a group even where it has nothing to do itself (reference 3.6.5). The first fail
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable
 from dataclasses import dataclass
-from functools import partial
-from time import perf_counter
 from typing import Any, Final
 
-from kscheduler.aio.tasks import ends_this_task
-from kscheduler.client.errors import ClientError
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.plugin import Point, PreBindPlugin, PreFlightResult
-from kscheduler.framework.plugin_answers import checked, words_of
-from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
+from kscheduler.framework.plugin import PreBindPlugin
+from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS, Code, Fault, Status, error
-from kscheduler.scheduling.attempt.loop_steps import Steps
+from kscheduler.framework.status import SUCCESS, Code, Status, error
+from kscheduler.scheduling.runtime.attempt_calls import call_pre_bind, call_pre_flight, pre_bind_was_cancelled
 from kscheduler.state.pods_in_pre_bind import PodInPreBind
 
-OUTSIDE: Final = (ClientError, OSError)
-"""What a plugin that writes may raise because the other end is down: no bug. (A timeout is an OSError.)"""
 _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
-_POINT: Final = Point.PRE_BIND.label
-_MISPLACED = "which is unsupported. It is supposed to return Success, Skip, or Error status"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,15 +49,10 @@ def plan_of(
     """Ask every plugin. The first that fails ends it."""
     groups: list[tuple[PreBindPlugin, ...]] = []
     is_open = False
-    began = perf_counter()
     for plugin in plugins:
-        flight = _pre_flight(plugin, state, pod, node_name, listener)
-        ended = perf_counter()
-        if ended - began > SLOW_CALL_SECONDS:
-            listener.slow(plugin.name, "PreBindPreFlight", pod, ended - began)
-        began = ended
+        flight = call_pre_flight(plugin, listener, state, pod, node_name)
         if not (flight.status.is_success or flight.status.is_skip):
-            return PreBindPlan(failure=_misflown(plugin, flight.status))
+            return PreBindPlan(failure=flight.status)
         if flight.status.is_skip:
             is_open = is_open and flight.allow_parallel
             continue
@@ -78,29 +64,6 @@ def plan_of(
     return PreBindPlan(tuple(groups)) if groups else _NOTHING_TO_DO
 
 
-def _pre_flight(
-    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, listener: PluginListener
-) -> PreFlightResult:
-    try:
-        answer = plugin.pre_bind_pre_flight(state, pod, node_name)
-        if isinstance(answer, PreFlightResult):
-            if answer.status is not SKIP and answer.status is not SUCCESS:
-                checked(answer.status, Status)
-            return answer
-        return PreFlightResult(checked(answer, Status))
-    except BaseException as failure:  # noqa: BLE001  a plugin call
-        listener.failed(plugin.name, "PreBindPreFlight", pod, failure)
-        return PreFlightResult(error(words_of(failure), fault=Fault.BUG))
-
-
-def _misflown(plugin: PreBindPlugin, status: Status) -> Status:
-    if status.code is Code.ERROR:
-        message = f'running PreBindPreFlight "{plugin.name}": {status.message}'
-    else:
-        message = f'PreBindPreFlight {plugin.name} returned "{status.code.label}", {_MISPLACED}'
-    return error(message, plugin=plugin.name, fault=status.fault)
-
-
 async def run(
     plan: PreBindPlan,
     state: CycleState,
@@ -110,7 +73,10 @@ async def run(
     listener: PluginListener = NOBODY,
 ) -> Status:
     """Do what is planned. `entry`, where there is one, can cancel it: an error then, that names the cause."""
-    call = partial(_run_one, state=state, pod=pod, node_name=node_name, listener=listener)
+
+    async def call(plugin: PreBindPlugin) -> Status:
+        return await call_pre_bind(plugin, listener, state, pod, node_name)
+
     if not plan.failure.is_success:
         return plan.failure
     for group in plan.groups:
@@ -145,7 +111,7 @@ async def _alone(plugin: PreBindPlugin, call: _Call, entry: PodInPreBind | None)
     except asyncio.CancelledError:
         if task.cancelling() > cancelled_before + is_called_back:
             raise
-        status = _failed(plugin, error((entry.cause if entry is not None else "") or "it was cancelled"))
+        status = pre_bind_was_cancelled(plugin, entry.cause if entry is not None else "")
     finally:
         if entry is not None:
             entry.on_cancel(None)
@@ -174,31 +140,10 @@ async def _together(group: tuple[PreBindPlugin, ...], call: _Call, entry: PodInP
         await _end(tasks)
 
 
-async def _run_one(
-    plugin: PreBindPlugin, state: CycleState, pod: PodInfo, node_name: str, listener: PluginListener
-) -> Status:
-    is_slow = partial(listener.slow, plugin.name, _POINT, pod)
-    try:
-        status = checked(await Steps(plugin.pre_bind(state, pod, node_name), is_slow, perf_counter), Status)
-    except BaseException as failure:
-        if ends_this_task(failure):
-            raise
-        is_cancelled = isinstance(failure, asyncio.CancelledError)
-        status = error("it was cancelled" if is_cancelled else words_of(failure))
-        if not isinstance(failure, OUTSIDE):
-            listener.failed(plugin.name, _POINT, pod, failure)
-    return status if status.is_success else _failed(plugin, status)
-
-
 def _outcome(plugin: PreBindPlugin, task: "asyncio.Task[Status]", entry: PodInPreBind | None) -> Status:
     if not task.cancelled():
         return task.result()
-    cause = entry.cause if entry is not None else ""
-    return _failed(plugin, error(cause or "it was cancelled"))
-
-
-def _failed(plugin: PreBindPlugin, status: Status) -> Status:
-    return error(f'running PreBind plugin "{plugin.name}": {status.message}', plugin=plugin.name, fault=status.fault)
+    return pre_bind_was_cancelled(plugin, entry.cause if entry is not None else "")
 
 
 async def _end(tasks: list["asyncio.Task[Status]"]) -> None:

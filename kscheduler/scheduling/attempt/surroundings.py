@@ -6,6 +6,8 @@ from typing import Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.failures.failures import FailureHandler
@@ -54,6 +56,18 @@ class Announcer(Protocol):
         ...
 
 
+class PreemptionRunner(Protocol):
+    """Carries out what PostFilter wants done: `evictions.AsyncEvictions`."""
+
+    def begin(self, preemption: Preemption) -> None:
+        """Start it; returns at once. From now on its victims count as going."""
+        ...
+
+    def gave_node_back(self, pod: PodInfo) -> None:
+        """An attempt has ended without a binding: the pod counts on no node any more."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Surroundings:
     """What an attempt works on."""
@@ -66,6 +80,7 @@ class Surroundings:
     reporter: Reporter
     observations: Observations
     clock: Clock
+    evictions: PreemptionRunner
     announcer: Announcer | None = None
     """`None` where the feature gate NominatedNodeNameForExpectation is off."""
     in_pre_bind: PodsInPreBind | None = None

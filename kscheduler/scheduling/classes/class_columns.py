@@ -11,7 +11,7 @@ or gives points that no cycle would take (`UnkeepableError`), is not kept: the p
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,10 +20,9 @@ from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import ANSWERING, MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source, reads_pods
-from kscheduler.framework.plugin_answers import checked_column
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.classes.points import raw_points
-from kscheduler.scheduling.plugin_failure import PluginFailure
+from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
+from kscheduler.scheduling.runtime.timing import CallTimer
 
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
@@ -36,22 +35,6 @@ _BYTES_PER_AMOUNT: Final = 100
 
 class UnkeepableError(Exception):
     """What a plugin answers cannot be kept in a column."""
-
-
-class Tally(Protocol):
-    """Hears how often plugins are asked."""
-
-    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked about so many nodes."""
-        ...
-
-    def asks(self) -> None:
-        """What took time so far was none of these calls."""
-        ...
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call of a plugin has ended that is not to be counted: it failed."""
-        ...
 
 
 def is_keepable(plugin: Plugin) -> bool:
@@ -155,7 +138,7 @@ class FilterColumn(_Column):
     def _array(self) -> NDArray[Any] | None:
         return self.codes
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Ask about the rows that have changed. Raises `PluginFailure`."""
         rows = self._stale(nodes)
         if rows is None:
@@ -180,14 +163,8 @@ class FilterColumn(_Column):
                 self.codes[row] = code
         self._seen = self.log.position
 
-    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> NDArray[np.int64] | None:
-        try:
-            codes = self.plugin.filter(self._state, pod, nodes, rows)
-            if codes is not None:
-                codes = checked_column(codes, rows, "codes")
-        except BaseException as failure:
-            raise PluginFailure(str(failure), self.plugin.name, "Filter") from failure
-        tally.evaluated("Filter", self.plugin.name, len(rows))
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> NDArray[np.int64] | None:
+        codes = call_filter(self.plugin, self._state, pod, nodes, rows, tally)
         self._learn(nodes, rows, codes)
         return codes
 
@@ -211,7 +188,7 @@ class ScoreColumn(_Column):
     def _array(self) -> NDArray[Any] | None:
         return self.points
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Ask about the rows that have changed. Raises `PluginFailure` and `UnkeepableError`."""
         rows = self._stale(nodes)
         if rows is None:
@@ -237,9 +214,8 @@ class ScoreColumn(_Column):
         self.version += 1
         self._seen = self.log.position
 
-    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: Tally) -> Scores:
-        points = raw_points(self.plugin, self._state, pod, nodes, rows)
-        tally.evaluated("Score", self.plugin.name, len(rows))
+    def _asked(self, pod: PodInfo, nodes: NodeTable, rows: Rows, tally: CallTimer) -> Scores:
+        points = call_score(self.plugin, self._state, pod, nodes, rows, tally)
         if not (self.normalizes or _within_bounds(points)):
             raise UnkeepableError(self.plugin.name)
         self._learn(nodes, rows, points)

@@ -21,11 +21,9 @@ from kscheduler.framework.plugin import (
     UNSIGNABLE,
     FilterPlugin,
     Plugin,
-    PreFilterResult,
     needs_volumes,
     reads_spec_only,
 )
-from kscheduler.framework.plugin_answers import checked
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import Status
@@ -33,15 +31,17 @@ from kscheduler.scheduling.classes.class_columns import (
     Answers,
     FilterColumn,
     ScoreColumn,
-    Tally,
     UnkeepableError,
     is_keepable,
 )
 from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
-from kscheduler.scheduling.classes.signing import Signer, signer_of
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import PRE_FILTER, PRE_SCORE, SIGNATURES
+from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
+from kscheduler.scheduling.runtime.timing import UNTIMED, CallTimer
 from kscheduler.state.cache import Cache
 
 BUDGET_BYTES: Final = 256 * 2**20
@@ -102,18 +102,17 @@ class ClassEngine:
         """What they may take, as of the last class that was learned."""
         return self._budget_bytes
 
-    def known(self, pod: PodInfo, tally: Tally) -> KnownClass | None:
+    def known(self, pod: PodInfo, tally: CallTimer) -> KnownClass | None:
         """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
         if self._shape != self._shape_of(self._nodes):
             self.forget_all()
-        known: KnownClass | None = None
+        found = or_judged_alone(self._taken_out, pod)
+        if self._times_signing or found is None:
+            tally.asks()  # a slow signature was told of; else the next plugin would be blamed for it
+        if found is None:
+            return None
+        name, known = found
         try:
-            name = self._signatures(pod)
-            if self._times_signing:
-                tally.asks()  # a slow signature was told of; else the next plugin would be blamed for it
-            if UNSIGNABLE in name:
-                return None
-            known = self._classes.pop(name, None)
             if known is None:
                 known = self._learn(pod, name, tally)
             self._bytes -= known.bytes
@@ -121,10 +120,9 @@ class ClassEngine:
             known.asked += 1
             if known.asked == known.counts_at:
                 known.count_bytes()
-        except BaseException as failure:  # noqa: BLE001  a plugin call: the cycle without columns decides what comes of it
+        except (PluginFailure, UnkeepableError) as failure:
             if isinstance(failure, PluginFailure):
-                tally.asked(failure.point, failure.plugin)
-                failure.tell(self._profile.listener, pod)
+                failure.end(tally, self._profile.listener, pod)
             tally.asks()  # the time that went by is not the next plugin's
             if known is not None:
                 _let_go(known)
@@ -139,12 +137,20 @@ class ClassEngine:
         self._bytes = 0
         self._shape = self._shape_of(self._nodes)
 
+    def _taken_out(self, pod: PodInfo) -> tuple[tuple[Hashable, ...], KnownClass | None] | None:
+        """What the pod's class is called, and the class, taken out of those that are kept, if it is known.
+
+        `None` for a pod that is not signed. Called inside `or_judged_alone`.
+        """
+        name = self._signatures(pod)
+        return None if UNSIGNABLE in name else (name, self._classes.pop(name, None))
+
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
         """What the plugins sign, in the order of `_signers`, and last whether there are volumes."""
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
-            signatures = tuple(sign(pod) for sign in self._sign_by_spec)
+            signatures = signatures_of(self._sign_by_spec, pod)
             if template is not None:
                 template.signatures = signatures
         return (
@@ -176,7 +182,7 @@ class ClassEngine:
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
-    def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: Tally) -> KnownClass:
+    def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: CallTimer) -> KnownClass:
         """A class that was not known. Raises `PluginFailure` and `UnkeepableError`."""
         profile = self._profile
         self._budget_bytes = self._room()
@@ -200,30 +206,25 @@ class ClassEngine:
             tells_all=self._tells_all,
         )
 
-    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: Tally) -> Answers:
+    def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: CallTimer) -> Answers:
         """Those that other classes have, or empty ones: who skips, and what was prepared. Raises like `_learn`."""
-        known = self._answers.get((plugin.name, signature))
+        known: Answers | None = SIGNATURES.ask(
+            plugin.name, self._answers.get, (plugin.name, signature)
+        )  # values of plugins compare
         if known is not None:
             return known
         profile, nodes, answers = self._profile, self._nodes, Answers()
         skips_score = False
         if plugin in profile.pre_filter:
-            try:
-                result = checked(plugin.pre_filter(answers.state, pod, nodes), PreFilterResult)
-                checked(result.status, Status)
-            except BaseException as failure:
-                raise PluginFailure(str(failure), plugin.name, "PreFilter") from failure
+            result = call_pre_filter(plugin, answers.state, pod, nodes, UNTIMED)
             if result.node_names is not None:
                 raise UnkeepableError(plugin.name)
             answers.skips_filter = _skips(plugin, result.status)
-            tally.evaluated("PreFilter", plugin.name, nodes=0 if answers.skips_filter else 1)
+            tally.evaluated(PRE_FILTER.label, plugin.name, nodes=0 if answers.skips_filter else 1)
         if plugin in profile.pre_score:
-            try:
-                status = checked(plugin.pre_score(answers.state, pod, nodes, nodes.rows()), Status)
-            except BaseException as failure:
-                raise PluginFailure(str(failure), plugin.name, "PreScore") from failure
+            status = call_pre_score(plugin, answers.state, pod, nodes, nodes.rows(), UNTIMED)
             skips_score = _skips(plugin, status)
-            tally.evaluated("PreScore", plugin.name, nodes=0 if skips_score else 1)
+            tally.evaluated(PRE_SCORE.label, plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
             answers.filter = FilterColumn(plugin, answers.state, nodes)
         if not skips_score and any(one.plugin is plugin for one in profile.score):

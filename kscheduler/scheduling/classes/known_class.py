@@ -19,17 +19,19 @@ import numpy as np
 
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection, divided
+from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, taken, values_at
-from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn, Tally
+from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.classes.normalized_points import NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
+from kscheduler.scheduling.runtime.status_text import divided
+from kscheduler.scheduling.runtime.timing import CallTimer
 
 _OWN_BYTES: Final = 6144
 """What a class takes on a cluster without nodes: its objects, and those of its name and its plugins' states."""
@@ -144,7 +146,7 @@ class _Group:
     columns: list[Column]
     seen: tuple[int, int] = (-1, -1)
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> Changed | None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> Changed | None:
         """Bring the columns up to date. Returns the rows that they were asked about; `None` is all of them.
 
         Raises `PluginFailure` and `UnkeepableError`.
@@ -161,7 +163,7 @@ class _Group:
             return few
         return self.log.since(position)
 
-    def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+    def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Most often a row has changed, to what some other row has been before."""
         amounts = [nodes.amounts_at(row) for row in rows]
         for one in self.columns:
@@ -223,7 +225,7 @@ class KnownClass:
 
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
-    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: Tally) -> None:
+    def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
         """Follow the table. Raises `PluginFailure` and `UnkeepableError`; nothing may be asked of it then."""
         changed = [group.refresh(pod, nodes, tally) for group in self._groups if group.has_moved(nodes)]
         if changed or self._rows is not nodes.rows():

@@ -13,7 +13,7 @@ from kscheduler.framework.node_table import Rows, Scores
 from kscheduler.framework.plugin import normalizes_points_only
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.classes.class_columns import ScoreColumn
-from kscheduler.scheduling.classes.points import final_points
+from kscheduler.scheduling.runtime.cycle_calls import call_normalize
 
 _ONE_ZERO: Scores = np.zeros(1, dtype=np.int64)
 
@@ -40,12 +40,12 @@ class NormalizedPoints:
         column = self.column
         if column.is_zero and self._reads_points_only:
             if self._for_nothing is None:
-                points = final_points(column.plugin, state, pod, feasible[:1], _ONE_ZERO.copy())
+                points = call_normalize(column.plugin, state, pod, feasible[:1], _ONE_ZERO.copy())
                 self._for_nothing = points.item() * self.weight
             return self._for_nothing
         if self._points is None or self._version != column.version or not self._is_of(feasible):
             raw = column.points.take(feasible).astype(np.int64)
-            self._points = final_points(column.plugin, state, pod, feasible, raw) * self.weight
+            self._points = call_normalize(column.plugin, state, pod, feasible, raw) * self.weight
             self._version, self._is_flat = column.version, None
         self._feasible = feasible
         return self._points

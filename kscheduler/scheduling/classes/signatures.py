@@ -12,19 +12,18 @@ as a node is nominated for it. Limit: a label of its own (a StatefulSet's pod-na
 pod a class of its own.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Signature, Source
+from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Source
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.classes.signing import signer_of
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
+from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
 from kscheduler.state.nominator import Nominator
 
-_Signers = Sequence[Callable[[PodInfo], Signature]]
 _JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
 
 
@@ -64,25 +63,22 @@ class Signatures:
         Hints read of a pod what their plugin signs, and what every class has in common.
         """
         known = self._by_name.get(pod.pod.spec.scheduler_name, {})
-        signers = [known.get(name) for name in sorted(plugins)]
-        if None in signers:
+        if not known.keys() >= plugins:
             return None
-        try:
-            parts = [sign(pod) for sign in signers if sign is not None]
-            return None if UNSIGNABLE in parts else self._interned((plugins, _own(pod), *parts))
-        except BaseException:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
-            return None
+        signers = [known[name] for name in sorted(plugins)]
+        return or_judged_alone(self._alike, signers, pod, plugins)
 
     def _class_of(self, pod: PodInfo) -> PodClass | None:
         spec = pod.pod.spec
         profile, signers = self._profiles.get(spec.scheduler_name), self._signers.get(spec.scheduler_name)
         if profile is None or signers is None or _is_held(pod, profile):
             return None
-        try:
-            parts = [sign(pod) for sign in signers]
-            return None if UNSIGNABLE in parts else self._interned((_own(pod), *parts))
-        except BaseException:  # noqa: BLE001  a plugin call: a pod that cannot be read is judged by itself, and says why then
-            return None
+        return or_judged_alone(self._alike, signers, pod)
+
+    def _alike(self, signers: Sequence[Signer], pod: PodInfo, *name: Hashable) -> PodClass | None:
+        """The class of pods that are signed like this one. Called inside `or_judged_alone`."""
+        parts = signatures_of(signers, pod)
+        return None if UNSIGNABLE in parts else self._interned((*name, _own(pod), *parts))
 
     def _interned(self, signature: Hashable) -> PodClass:
         known = self._classes.get(signature)
@@ -105,13 +101,13 @@ def _own(pod: PodInfo) -> Hashable:
     return spec.scheduler_name, pod.priority, spec.preemption_policy, pod.namespace, labels
 
 
-def _signing(profile: Profile) -> Mapping[str, Callable[[PodInfo], Signature]]:
+def _signing(profile: Profile) -> Mapping[str, Signer]:
     """What signs for each plugin whose answers are a matter of that."""
     plugins: Sequence[Any] = profile.instances
     return {plugin.name: signer_of(plugin, profile.listener) for plugin in plugins if signs(plugin)}
 
 
-def _signers(profile: Profile) -> _Signers | None:
+def _signers(profile: Profile) -> Sequence[Signer] | None:
     """What signs for the plugins that judge; `None` where one of them cannot. After the cycle nothing is shared."""
     points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
     judges = {plugin.name: plugin for point in points for plugin in point}

@@ -7,19 +7,18 @@ row that other pods are nominated to is judged with them and without (see `nomin
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection, divided
+from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
-from kscheduler.framework.plugin_answers import checked_column, words_of
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.classes.class_columns import is_matter_of_row
@@ -32,50 +31,15 @@ from kscheduler.scheduling.cycle.nominations import (
     move,
     row_wise_plugins,
 )
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.cycle_calls import call_filter
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.signing import or_judged_alone, signatures_of, signer_of
+from kscheduler.scheduling.runtime.status_text import divided
+from kscheduler.scheduling.runtime.timing import CallTimer, Uncounted
 from kscheduler.state.nominated_columns import Expected
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
-
-
-class Tally(Protocol):
-    """Hears how often plugins are asked."""
-
-    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked about so many nodes."""
-        ...
-
-
-class Timer(Tally, Protocol):
-    """Hears, too, when calls of plugins begin and end that are not to be counted."""
-
-    def asks(self) -> None:
-        """Plugins are about to be asked."""
-        ...
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call has ended."""
-        ...
-
-
-@dataclass(frozen=True, slots=True)
-class _Uncounted:
-    """Nobody counts: dry runs are not evaluations of a node. They take time all the same."""
-
-    timer: Timer
-
-    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked."""
-        self.timer.asked(point, plugin, nodes)
-
-    def asks(self) -> None:
-        """Plugins are about to be asked."""
-        self.timer.asks()
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A call has ended."""
-        self.timer.asked(point, plugin, nodes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +52,7 @@ class Filters:
     """Nominated pods that the pod must leave room for."""
     skipped: Collection[str]
     """Plugins whose PreFilter said that their filter has nothing to judge."""
-    tally: Timer
+    tally: CallTimer
     known: KnownClass | None = None
     """What is known of the pod's class; dry runs do without."""
 
@@ -169,22 +133,13 @@ class Filters:
 
     def _asked(self, nodes: NodeTable, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
         """What one filter has against the rows; `None` if nothing. Raises `PluginFailure`."""
-        try:
-            codes = plugin.filter(state, self.pod, nodes, rows)
-            if codes is not None:
-                codes = checked_column(codes, rows, "codes")
-        except BaseException as error:
-            raise PluginFailure(
-                f'running "{plugin.name}" filter plugin: {words_of(error)}', plugin.name, "Filter"
-            ) from error
-        self.tally.evaluated("Filter", plugin.name, len(rows))
-        return codes
+        return call_filter(plugin, state, self.pod, nodes, rows, self.tally)
 
     # --- dry runs -----------------------------------------------------------------------------------------------------
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """The same filters for PostFilter plugins. `expected_changes` tells where `expected` may be another later."""
-        quiet = Filters(self.profile, self.pod, self.expected, self.skipped, _Uncounted(self.tally))
+        quiet = Filters(self.profile, self.pod, self.expected, self.skipped, Uncounted(self.tally))
         reading_pods = tuple(plugin for plugin in self.profile.filter if reads_pods(plugin))
         counting = counting_plugins(self.profile, self.skipped)
         row_wise = row_wise_plugins(counting)
@@ -204,11 +159,9 @@ class Filters:
         plugins: list[Any] = [plugin for plugin in self.profile.filter if plugin.name not in self.skipped]
         if self.known is None or not all(is_matter_of_row(plugin) for plugin in plugins):
             return None
-        try:
-            signatures = tuple(plugin.sign(self.pod) for plugin in plugins)
-        except BaseException:  # noqa: BLE001  a plugin call: the pod is judged by itself
-            return None
-        if UNSIGNABLE in signatures:
+        signers = [signer_of(plugin, self.profile.listener) for plugin in plugins]
+        signatures = or_judged_alone(signatures_of, signers, self.pod)
+        if signatures is None or UNSIGNABLE in signatures:
             return None
         names = tuple(plugin.name for plugin in plugins)
         return names, signatures, self.pod.namespace, frozenset(self.pod.labels.items())
@@ -219,7 +172,7 @@ class Filters:
         try:
             return Passing(self._passing(plugins, nodes, state, rows, rejections), tuple(rejections))
         except PluginFailure as failure:
-            return Passing(_NO_ROWS, error=self._told(failure))
+            return Passing(_NO_ROWS, error=failure.end(self.tally, self.profile.listener, self.pod))
 
     def _counted(
         self,
@@ -233,7 +186,7 @@ class Filters:
         try:
             count(counting, state, self.pod, other, nodes, row)
         except PluginFailure as failure:
-            return self._told(failure)
+            return failure.end(self.tally, self.profile.listener, self.pod)
         return SUCCESS
 
     def _moved(
@@ -242,14 +195,8 @@ class Filters:
         try:
             move(counting, state, self.pod, moved, nodes)
         except PluginFailure as failure:
-            return self._told(failure)
+            return failure.end(self.tally, self.profile.listener, self.pod)
         return SUCCESS
-
-    def _told(self, failure: PluginFailure) -> Status:
-        """What a failure in a dry run comes to, once it is reported."""
-        self.tally.asked(failure.point, failure.plugin)
-        failure.tell(self.profile.listener, self.pod)
-        return failure.status
 
 
 _Count = Callable[[Collection[PreFilterExtensions], CycleState, PodInfo, PodInfo, NodeTable, int], None]

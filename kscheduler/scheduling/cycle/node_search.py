@@ -14,8 +14,8 @@ from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.status import unresolvable
 from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.sampling import NodeSampler, nodes_to_find
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,10 +20,9 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
-from kscheduler.framework.plugin_answers import words_of
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
+from kscheduler.scheduling.runtime.cycle_calls import call_add_pod, call_move_pods, call_remove_pod
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,12 +76,7 @@ def move(
 ) -> None:
     """Pods come to many rows or leave them, each row by itself. Raises `PluginFailure`."""
     for plugin in counting:
-        try:
-            plugin.move_pods(state, pod, moved, nodes)
-        except BaseException as error:
-            called = "AddPod" if moved.by > 0 else "RemovePod"
-            text = f'running {called} on PreFilter plugin "{plugin.name}": {words_of(error)}'
-            raise PluginFailure(text, plugin.name, called) from error
+        call_move_pods(plugin, state, pod, moved, nodes)
 
 
 def count_in(
@@ -95,11 +89,7 @@ def count_in(
 ) -> None:
     """One pod more on the row. Raises `PluginFailure`."""
     for plugin in counting:
-        try:
-            plugin.add_pod(state, pod, added, nodes, row)
-        except BaseException as error:
-            text = f'running AddPod on PreFilter plugin "{plugin.name}": {words_of(error)}'
-            raise PluginFailure(text, plugin.name, "AddPod") from error
+        call_add_pod(plugin, state, pod, added, nodes, row)
 
 
 def count_out(
@@ -112,8 +102,4 @@ def count_out(
 ) -> None:
     """One pod less on the row. Raises `PluginFailure`."""
     for plugin in counting:
-        try:
-            plugin.remove_pod(state, pod, removed, nodes, row)
-        except BaseException as error:
-            text = f'running RemovePod on PreFilter plugin "{plugin.name}": {words_of(error)}'
-            raise PluginFailure(text, plugin.name, "RemovePod") from error
+        call_remove_pod(plugin, state, pod, removed, nodes, row)

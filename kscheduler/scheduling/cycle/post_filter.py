@@ -6,6 +6,8 @@
     U (or Pending)         its message and nomination are remembered, and the next one is asked
     anything else          it ends there, with the error's text (Skip too, Q19)
 
+A success may come with an instruction, whom to evict (`Preemption`). It goes to the record: the cycle starts nothing.
+
 Whatever comes of it, the attempt has failed: the pod is tried again when room has been made. A profile without such
 plugins takes back whatever nomination the pod has. DefaultPreemption is not asked where an extender would have a say.
 """
@@ -13,12 +15,13 @@ plugins takes back whatever nomination the pod has. DefaultPreemption is not ask
 from typing import Final, Protocol
 
 from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.plugin import PostFilterPlugin, PostFilterResult
-from kscheduler.framework.plugin_answers import checked
-from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
+from kscheduler.framework.plugin import PostFilterResult
+from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.missing_rules import preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.cycle_calls import call_post_filter
+from kscheduler.scheduling.runtime.points import POST_FILTER
 
 _ASKS_EXTENDERS: Final = "DefaultPreemption"
 """The plugin that shows its candidates to extenders."""
@@ -45,7 +48,8 @@ def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     record.post_filter = result.status
     record.post_filter_message = result.status.message
     record.nominated_node_name = result.nominated_node_name
-    watch.lap("PostFilter", result.status)
+    record.preemption = result.preemption
+    watch.lap(POST_FILTER.label, result.status)
 
 
 def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> PostFilterResult:
@@ -54,10 +58,14 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
     nominated: str | None = None
     for plugin in profile.post_filter:
         held = preemption_status(record.pod, profile.extenders) if plugin.name == _ASKS_EXTENDERS else SUCCESS
-        result = _asked(plugin, profile, record, nodes) if held.is_success else PostFilterResult(held)
+        result = PostFilterResult(held)
+        if held.is_success:
+            result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
         watch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
-        if status.is_success or status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+        if status.is_success:
+            return PostFilterResult(status, result.nominated_node_name, result.preemption)
+        if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return PostFilterResult(status, result.nominated_node_name)
         if not status.is_rejected:
             return PostFilterResult(error(*status.reasons, plugin=plugin.name, fault=status.fault))
@@ -66,21 +74,3 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
         reasons += status.reasons
         first = first or plugin.name
     return PostFilterResult(Status(Code.UNSCHEDULABLE, tuple(reasons), first), nominated)
-
-
-def _asked(plugin: PostFilterPlugin, profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> PostFilterResult:
-    try:
-        return _checked(plugin.post_filter(record.state, record.pod, nodes, record.diagnosis))
-    except BaseException as failure:  # noqa: BLE001  a plugin call
-        profile.listener.failed(plugin.name, "PostFilter", record.pod, failure)
-        text = f'running PostFilter plugin "{plugin.name}": {type(failure).__name__}: {failure}'
-        return PostFilterResult(error(text, fault=Fault.BUG))
-
-
-def _checked(answer: object) -> PostFilterResult:
-    """The answer, if it is one that can be acted on. Raises `WrongAnswerError`."""
-    result = checked(answer, PostFilterResult)
-    checked(result.status, Status)
-    if result.nominated_node_name is not None:
-        checked(result.nominated_node_name, str)
-    return result

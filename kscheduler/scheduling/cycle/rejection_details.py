@@ -17,17 +17,18 @@ from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail, DetailsPlugin
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin
-from kscheduler.scheduling.classes.points import raw_points
 from kscheduler.scheduling.cycle.nominations import crowded
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.status_text import DETAILS_FAILED, call_details
+from kscheduler.scheduling.runtime.timing import UNTIMED
 from kscheduler.state.cache import Cache
 
 N = TypeVar("N", FilterPlugin, PreFilterPlugin)
 
-FAILED = "detailsFailed"
-"""The kind of a detail where a plugin's `details` raised: the decision stands, only this is missing."""
+FAILED = DETAILS_FAILED
 NOMINATED = "besideNominated"
 """The kind of a detail where nothing is known but whose nominations are in the way."""
 
@@ -64,7 +65,7 @@ def raw_scores(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> 
         name = weighted.plugin.name
         if name in told:
             try:
-                found[name] = raw_points(weighted.plugin, record.state, record.pod, nodes, record.feasible)
+                found[name] = call_score(weighted.plugin, record.state, record.pod, nodes, record.feasible, UNTIMED)
             except PluginFailure:
                 continue
     return found
@@ -100,10 +101,10 @@ def _turned_down(
 ) -> Rows:
     """Those of the rows that the plugin turns down as they are."""
     try:
-        codes = plugin.filter(state, record.pod, nodes, rows)
-    except BaseException:  # noqa: BLE001  a plugin call: what it said the first time stands
-        return rows
-    return rows[:0] if codes is None else rows[np.asarray(codes) != 0]
+        codes = call_filter(plugin, state, record.pod, nodes, rows, UNTIMED)
+    except PluginFailure:
+        return rows  # what it said the first time stands
+    return rows[:0] if codes is None else rows[codes != 0]
 
 
 def _asked(
@@ -111,11 +112,7 @@ def _asked(
 ) -> tuple[Detail, ...]:
     if not isinstance(plugin, DetailsPlugin) or (not len(rows) and not record.diagnosis.pre_filter.is_rejected):
         return ()
-    try:
-        return tuple(plugin.details(state, record.pod, nodes, rows))
-    except BaseException as error:  # noqa: BLE001  a plugin call
-        text = f"plugin {plugin.name} could not say more: {type(error).__name__}: {error}"
-        return (Detail(FAILED, text, rows, {"error": f"{type(error).__name__}: {error}"}),)
+    return call_details(plugin, state, record.pod, nodes, rows)
 
 
 def _some(keys: tuple[str, ...]) -> str:

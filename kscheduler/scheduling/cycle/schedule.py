@@ -10,79 +10,33 @@ with the highest stable mix of pod UID and node name, so any decision can be mad
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, Protocol
 
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreFilterResult, PreScorePlugin
-from kscheduler.framework.plugin_answers import WrongAnswerError, checked, shown, words_of
-from kscheduler.framework.plugin_listener import HearsOfPod
+from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
+from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.known_class import KnownClass
 from kscheduler.scheduling.classes.leaders import Leaders
-from kscheduler.scheduling.classes.points import final_points, raw_points
 from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
 from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.missing_rules import held_status
-from kscheduler.scheduling.plugin_failure import PluginFailure
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, PluginScores, SchedulingRecord
+from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score, call_score_and_normalize
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import FILTER, PRE_FILTER, PRE_SCORE, SCORE
+from kscheduler.scheduling.runtime.status_text import HearsOfPod
+from kscheduler.scheduling.runtime.timing import UNTIMED, Stopwatch
 from kscheduler.state.cache import Cache
-
-
-class Stopwatch(Protocol):
-    """Measures; never decides."""
-
-    def lap(self, point: str, status: Status) -> None:
-        """An extension point has run."""
-        ...
-
-    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked about so many nodes; about none, if it has skipped the pod."""
-        ...
-
-    def asks(self) -> None:
-        """What took time so far was no plugin's doing."""
-        ...
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call of a plugin has ended that is not to be counted."""
-        ...
-
-    def post_filtered(self, plugin: str) -> None:
-        """A PostFilter plugin has been asked."""
-        ...
-
-
-class NoStopwatch:
-    """Measures nothing: for explain, what-if and tests."""
-
-    def lap(self, point: str, status: Status) -> None:
-        """Pass."""
-
-    def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """Pass."""
-
-    def asks(self) -> None:
-        """Pass."""
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """Pass."""
-
-    def post_filtered(self, plugin: str) -> None:
-        """Pass."""
-
-
-UNTIMED: Final = NoStopwatch()
 
 
 def schedule(
@@ -108,7 +62,7 @@ def schedule(
             leaders = _prioritize_known(profile, record, view.nodes, watch, known)
         record.node_name = view.nodes.name_of(_choose(record, view.nodes, leaders))
     except PluginFailure as failure:
-        record.status = _told(failure, profile, pod, watch)
+        record.status = failure.end(watch, profile.listener, pod)
         record.nominated_node_name = ""
     return record
 
@@ -139,15 +93,8 @@ def _feasible(
     try:
         known = _filter(profile, record, view, watch, sampler or NodeSampler(), engine)
     except PluginFailure as failure:
-        record.status = _told(failure, profile, pod, watch)
+        record.status = failure.end(watch, profile.listener, pod)
     return record, known
-
-
-def _told(failure: PluginFailure, profile: Profile, pod: PodInfo, watch: Stopwatch) -> Status:
-    """What a failure comes to, once it is reported."""
-    watch.asked(failure.point, failure.plugin)
-    failure.tell(profile.listener, pod)
-    return failure.status
 
 
 def prioritize(
@@ -167,10 +114,8 @@ def prioritize(
     for weighted in profile.score if known is None else known.live_score:
         plugin = weighted.plugin
         if plugin.name not in skipped:
-            raw = raw_points(plugin, record.state, record.pod, nodes, rows)
-            points = final_points(plugin, record.state, record.pod, rows, raw) * weighted.weight
-            scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points)
-            watch.evaluated("Score", plugin.name, len(rows))
+            points = call_score_and_normalize(plugin, record.state, record.pod, nodes, rows, watch)
+            scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points * weighted.weight)
     leaders = known.leaders(nodes, record.pod, record.state, rows) if known is not None and not scores else None
     if leaders is not None:
         record.most_points = leaders.points
@@ -181,7 +126,7 @@ def prioritize(
     if known is None or known.tells_all:
         scores |= {} if known is None else known.plugin_scores(record.pod, record.state, rows)
         record.scores = tuple(scores[one.plugin.name] for one in profile.score if one.plugin.name in scores)
-    watch.lap("Score", SUCCESS)
+    watch.lap(SCORE.label, SUCCESS)
     return leaders
 
 
@@ -217,13 +162,13 @@ def _filter(
         known = None
     if known is None:
         record.status = _pre_filter(profile.pre_filter, record, view.nodes, skipped, watch)
-    watch.lap("PreFilter", record.status)
+    watch.lap(PRE_FILTER.label, record.status)
     filters = Filters(profile, record.pod, view.nominated.before(record.pod), skipped, watch, known)
     if record.status.is_success:
         record.feasible = NodeSearch(filters, record, view.nodes).run(sampler)
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
-        watch.lap("Filter", SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
+        watch.lap(FILTER.label, SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
     else:
         record.diagnosis.pre_filter = record.status
     if not record.status.is_success:
@@ -265,39 +210,19 @@ def _pre_filter(
     """Run PreFilter; an unresolvable rejection ends it at once, a resolvable one after all have run (Q18)."""
     remembered = SUCCESS
     for plugin in plugins:
-        try:
-            result = plugin.pre_filter(record.state, record.pod, nodes)
-            if result is not SKIPPED:
-                _check(result)
-        except BaseException as error:
-            raise PluginFailure(
-                f'running PreFilter plugin "{plugin.name}": {words_of(error)}', plugin.name, "PreFilter"
-            ) from error
+        result = call_pre_filter(plugin, record.state, record.pod, nodes, watch)
         status = result.status
-        watch.evaluated("PreFilter", plugin.name, nodes=0 if status.is_skip else 1)
         if status.is_skip:
             skipped.add(plugin.name)
         elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
             return status.by(plugin.name)
         elif status.is_rejected:
             remembered = status.by(plugin.name)
-        elif not status.is_success:
-            raise PluginFailure(f'running PreFilter plugin "{plugin.name}": {status.message}', plugin.name, "PreFilter")
         if result.node_names is not None:
             record.narrow(result.node_names, plugin.name)
             if not record.node_names:
                 return _narrowed_to_nothing(record.narrowed_by)
     return remembered
-
-
-def _check(answer: object) -> None:
-    """Raises `WrongAnswerError` for what PreFilter cannot mean."""
-    if type(answer) is PreFilterResult and answer.status is SUCCESS and answer.node_names is None:
-        return  # nearly all: the rest takes as long again as some plugins do
-    result = checked(answer, PreFilterResult)
-    checked(result.status, Status)
-    if not (result.node_names is None or isinstance(result.node_names, frozenset)):
-        raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
 
 
 def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
@@ -315,20 +240,9 @@ def _pre_score(
 ) -> set[str]:
     skipped: set[str] = set()
     for plugin in plugins:
-        try:
-            status = plugin.pre_score(record.state, record.pod, nodes, record.feasible)
-            if status is not SKIP:
-                checked(status, Status)
-        except BaseException as error:
-            raise PluginFailure(
-                f'running PreScore plugin "{plugin.name}": {words_of(error)}', plugin.name, "PreScore"
-            ) from error
-        watch.evaluated("PreScore", plugin.name, nodes=0 if status.is_skip else 1)
-        if status.is_skip:
+        if call_pre_score(plugin, record.state, record.pod, nodes, record.feasible, watch).is_skip:
             skipped.add(plugin.name)
-        elif not status.is_success:
-            raise PluginFailure(f'running PreScore plugin "{plugin.name}": {status.message}', plugin.name, "PreScore")
-    watch.lap("PreScore", SUCCESS)
+    watch.lap(PRE_SCORE.label, SUCCESS)
     return skipped
 
 

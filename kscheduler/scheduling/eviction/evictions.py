@@ -39,6 +39,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
 from kscheduler.state.nominator import Nominator
@@ -52,10 +53,6 @@ DRAIN_SECONDS: Final = 5.0
 PREEMPTIONS_AT_ONCE: Final = 8
 """Preemptions whose requests are on the wire at the same time: hundreds of them would keep the connections from the
 binds, and wait for one themselves until they time out."""
-LONGEST_LAG_SECONDS: Final = 120.0
-"""After so long a preemptor looks again even if the watch has not shown its victims going: a version that cannot be
-decoded is never shown. A watch that has fallen silent is found out and replaced well before."""
-_LOOK_SECONDS: Final = 0.1
 _MOST_REMEMBERED: Final = 1000
 
 
@@ -121,7 +118,7 @@ class EvictionPorts:
 
 
 class AsyncEvictions:
-    """Implements `framework.preemption.Evictions`. `run` owns the tasks."""
+    """Implements `framework.preemption.Evictions` and the attempt's `PreemptionRunner`. `run` owns the tasks."""
 
     def __init__(self, around: EvictionPorts) -> None:
         self._around = around
@@ -129,6 +126,8 @@ class AsyncEvictions:
         self._pauses = TaskSet("preemption-pause", around.clock)
         self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
         self._is_stopping = False
+        self.sightings = Sightings(around.clock)
+        """To be told of all that the watch shows of pods."""
         self._under_way: dict[str, _UnderWay] = {}
         """By the preemptor's UID."""
         self._open: dict[str, _UnderWay] = {}
@@ -219,6 +218,10 @@ class AsyncEvictions:
                 return True
         return bool(entry.stopped) and any(victims.takes_room(one) for one in entry.stopped)
 
+    def gave_node_back(self, pod: PodInfo) -> None:
+        """A pod that was stopped before it was bound counts on no node any more."""
+        self.sightings.look(pod.key)
+
     # --- one preemption -----------------------------------------------------------------------------------------------
 
     async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> None:
@@ -250,10 +253,8 @@ class AsyncEvictions:
 
     async def _wake_when_seen(self, preemptor: PodInfo, entry: _UnderWay) -> None:
         """Nobody repeats the event that the preemptor was kept out from."""
-        clock = self._around.clock
-        ends = clock.monotonic() + LONGEST_LAG_SECONDS
-        while self._is_unseen(entry) and clock.monotonic() < ends:
-            await clock.sleep(_LOOK_SECONDS)
+        keys = {one.key for one in (*entry.awaited, *entry.stopped)}
+        await self.sightings.until(lambda: not self._is_unseen(entry), keys)
         self._forget(entry)
         if entry.kept_out:
             self._around.activate((preemptor.key,))

@@ -1,0 +1,133 @@
+"""The plugins around the one node that was chosen, called: Reserve, Permit, PreBind, Bind, PostBind, Unreserve.
+
+What they answer is a Status that can be acted on as it is: a rejection in the plugin's own words, anything else that is
+no success as an Error that names point and plugin. None of these raises, but for the end of the task that awaits it.
+"""
+
+from typing import Final
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.plugin import (
+    BindPlugin,
+    PermitPlugin,
+    PermitResult,
+    PostBindPlugin,
+    PreBindPlugin,
+    PreFlightResult,
+    ReservePlugin,
+)
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Code, Status, error
+from kscheduler.scheduling.runtime.guard import PluginCall, PluginFailure
+from kscheduler.scheduling.runtime.points import (
+    BIND,
+    PERMIT,
+    POST_BIND,
+    PRE_BIND,
+    PRE_BIND_PRE_FLIGHT,
+    RESERVE,
+    UNRESERVE,
+)
+
+_MISPLACED: Final = "which is unsupported. It is supposed to return Success, Skip, or Error status"
+
+
+def call_reserve(
+    plugin: ReservePlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> Status:
+    """Success, a rejection or an Error."""
+    try:
+        status = RESERVE.ask_and_tell(plugin.name, listener, pod, plugin.reserve, state, pod, node_name)
+    except PluginFailure as failure:
+        return failure.status.by(plugin.name)
+    return status if status.is_success else _no_of(RESERVE, plugin.name, status)
+
+
+def call_unreserve(
+    plugin: ReservePlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> None:
+    """Have it give back what it has set aside. A failure is reported; the others give back all the same."""
+    try:
+        UNRESERVE.ask_and_tell(plugin.name, listener, pod, plugin.unreserve, state, pod, node_name)
+    except PluginFailure:
+        return
+
+
+def call_permit(
+    plugin: PermitPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> PermitResult:
+    """Success, Wait, a rejection or an Error."""
+    try:
+        result = PERMIT.ask_and_tell(plugin.name, listener, pod, plugin.permit, state, pod, node_name)
+    except PluginFailure as failure:
+        return PermitResult(failure.status.by(plugin.name))
+    if result.status.is_success or result.status.code is Code.WAIT:
+        return result
+    return PermitResult(_no_of(PERMIT, plugin.name, result.status))
+
+
+def call_pre_flight(
+    plugin: PreBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> PreFlightResult:
+    """Success where its PreBind has something to do, Skip where not, or an Error."""
+    call = PRE_BIND_PRE_FLIGHT
+    try:
+        result = call.ask_and_tell(plugin.name, listener, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
+    except PluginFailure as failure:
+        return PreFlightResult(failure.status.by(plugin.name))
+    status = result.status
+    if status.is_success or status.is_skip:
+        return result
+    if status.code is Code.ERROR:
+        return PreFlightResult(_error_of(call, plugin.name, status))
+    message = f'{call.label} {plugin.name} returned "{status.code.label}", {_MISPLACED}'
+    return PreFlightResult(error(message, plugin=plugin.name, fault=status.fault))
+
+
+async def call_pre_bind(
+    plugin: PreBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> Status:
+    """Success or an Error."""
+    try:
+        status = await PRE_BIND.run(plugin.name, listener, pod, plugin.pre_bind, state, pod, node_name)
+    except PluginFailure as failure:
+        return failure.status.by(plugin.name)
+    return status if status.is_success else _error_of(PRE_BIND, plugin.name, status)
+
+
+def pre_bind_was_cancelled(plugin: PreBindPlugin, cause: str) -> Status:
+    """The Error of a PreBind that was called back; without a cause nobody knows by whom."""
+    return _error_of(PRE_BIND, plugin.name, error(cause or "it was cancelled"))
+
+
+async def call_bind(
+    plugin: BindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str, *, is_timed: bool
+) -> Status:
+    """Success, Skip (not its pod) or an Error. `is_timed`: whether its steps are; in-tree ones only wait."""
+    try:
+        status = await BIND.run(plugin.name, listener, pod, plugin.bind, state, pod, node_name, is_timed=is_timed)
+    except PluginFailure as failure:
+        return failure.status.by(plugin.name)
+    return status if status.is_success or status.is_skip else _error_of(BIND, plugin.name, status)
+
+
+def call_post_bind(
+    plugin: PostBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
+) -> None:
+    """Tell it of a bound pod. A failure is reported; the pod stays bound."""
+    try:
+        POST_BIND.ask_and_tell(plugin.name, listener, pod, plugin.post_bind, state, pod, node_name)
+    except PluginFailure:
+        return
+
+
+def _no_of(call: PluginCall[Status] | PluginCall[PermitResult], plugin: str, status: Status) -> Status:
+    """A plugin's rejection as it is, anything else as an Error."""
+    return status.by(plugin) if status.is_rejected else _error_of(call, plugin, status)
+
+
+def _error_of(
+    call: PluginCall[Status] | PluginCall[PermitResult] | PluginCall[PreFlightResult], plugin: str, status: Status
+) -> Status:
+    return error(call.text_of(plugin, status.message), plugin=plugin, fault=status.fault)

@@ -1,0 +1,154 @@
+"""The plugins of a cycle, called: PreFilter with its extensions, Filter, PostFilter, PreScore, Score, normalising.
+
+All but PostFilter raise `PluginFailure`, unreported: a failure on the node that the pod is nominated to, or one in the
+columns of a class, is followed by another look, and only the cycle knows which is the last (`PluginFailure.end`). With
+a timer, a call is measured here once the plugin has answered.
+"""
+
+from typing import cast
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.moved_pods import MovedPods
+from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    FilterPlugin,
+    NormalizingPlugin,
+    PostFilterPlugin,
+    PostFilterResult,
+    PreFilterExtensions,
+    PreFilterPlugin,
+    PreFilterResult,
+    PreScorePlugin,
+    RowWiseExtensions,
+    ScorePlugin,
+)
+from kscheduler.framework.plugin_answers import WrongAnswerError
+from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.status import Status
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import (
+    ADD_POD,
+    FILTER,
+    NORMALIZE_SCORE,
+    POST_FILTER,
+    PRE_FILTER,
+    PRE_SCORE,
+    REMOVE_POD,
+    SCORE,
+    SCORE_IN_BOUNDS,
+)
+from kscheduler.scheduling.runtime.timing import CallTimer
+
+# --- PreFilter --------------------------------------------------------------------------------------------------------
+
+
+def call_pre_filter(
+    plugin: PreFilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, timer: CallTimer
+) -> PreFilterResult:
+    """Success, Skip or a rejection, and perhaps the only nodes that can fit. Raises `PluginFailure`."""
+    result = PRE_FILTER.ask(plugin.name, plugin.pre_filter, state, pod, nodes)
+    status = result.status
+    timer.evaluated(PRE_FILTER.label, plugin.name, 0 if status.is_skip else 1)
+    if not (status.is_success or status.is_skip or status.is_rejected):
+        raise PRE_FILTER.failed(plugin.name, status.message)
+    return result
+
+
+def call_add_pod(
+    plugin: PreFilterExtensions, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int
+) -> None:
+    """One pod more on the row. Raises `PluginFailure`."""
+    ADD_POD.ask(plugin.name, plugin.add_pod, state, pod, added, nodes, row)
+
+
+def call_remove_pod(
+    plugin: PreFilterExtensions, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int
+) -> None:
+    """One pod less on the row. Raises `PluginFailure`."""
+    REMOVE_POD.ask(plugin.name, plugin.remove_pod, state, pod, removed, nodes, row)
+
+
+def call_move_pods(
+    plugin: RowWiseExtensions, state: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable
+) -> None:
+    """Pods come to many rows or leave them, each row by itself. Raises `PluginFailure`."""
+    (ADD_POD if moved.by > 0 else REMOVE_POD).ask(plugin.name, plugin.move_pods, state, pod, moved, nodes)
+
+
+# --- Filter, PostFilter -----------------------------------------------------------------------------------------------
+
+
+def call_filter(
+    plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
+) -> Codes | None:
+    """One code per row, 0 for those that pass; `None` where all pass. Raises `PluginFailure`."""
+    codes = FILTER.ask(plugin.name, plugin.filter, state, pod, nodes, rows)
+    timer.evaluated(FILTER.label, plugin.name, len(rows))
+    return codes
+
+
+def call_post_filter(
+    plugin: PostFilterPlugin,
+    listener: PluginListener,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeTable,
+    diagnosis: Diagnosis,
+) -> PostFilterResult:
+    """What the plugin has done for a pod that fits nowhere; where it fails, an Error that names it."""
+    try:
+        return POST_FILTER.ask(plugin.name, plugin.post_filter, state, pod, nodes, diagnosis)
+    except PluginFailure as failure:
+        failure.tell(listener, pod)
+        return PostFilterResult(failure.status)
+
+
+# --- PreScore, Score --------------------------------------------------------------------------------------------------
+
+
+def call_pre_score(
+    plugin: PreScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
+) -> Status:
+    """Success or Skip. Raises `PluginFailure`."""
+    status = PRE_SCORE.ask(plugin.name, plugin.pre_score, state, pod, nodes, rows)
+    timer.evaluated(PRE_SCORE.label, plugin.name, 0 if status.is_skip else 1)
+    if not (status.is_success or status.is_skip):
+        raise PRE_SCORE.failed(plugin.name, status.message)
+    return status
+
+
+def call_score(
+    plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
+) -> Scores:
+    """Raw points, one per row. Raises `PluginFailure`."""
+    points = SCORE.ask(plugin.name, plugin.score, state, pod, nodes, rows)
+    timer.evaluated(SCORE.label, plugin.name, len(rows))
+    return points
+
+
+def call_score_and_normalize(
+    plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
+) -> Scores:
+    """Points within 0..100, one per row. Raises `PluginFailure`."""
+    raw = SCORE.ask(plugin.name, plugin.score, state, pod, nodes, rows)
+    points = call_normalize(plugin, state, pod, rows, raw)
+    timer.evaluated(SCORE.label, plugin.name, len(rows))
+    return points
+
+
+def call_normalize(plugin: ScorePlugin, state: CycleState, pod: PodInfo, rows: Rows, raw: Scores) -> Scores:
+    """Raw points normalised, if the plugin does that, and within 0..100, one per row. Raises `PluginFailure`."""
+    points = raw
+    if hasattr(plugin, "normalize"):
+        points = NORMALIZE_SCORE.ask(plugin.name, cast("NormalizingPlugin", plugin).normalize, state, pod, rows, raw)
+    least, most = int(points.min()), int(points.max())
+    if least < MIN_NODE_SCORE or most > MAX_NODE_SCORE:
+        wrong = least if least < MIN_NODE_SCORE else most
+        wanted = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        text = f"returns an invalid score {wrong}, it should in the range of {wanted}"
+        raise SCORE_IN_BOUNDS.failed(plugin.name, text) from WrongAnswerError(f"{wrong} points")
+    return points

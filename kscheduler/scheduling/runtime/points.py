@@ -1,0 +1,235 @@
+"""The table of everything that plugins are called for: how the answer is checked, and what follows when one fails.
+
+Texts are kube-scheduler's where it has one. `Fate` tells what becomes of the pod.
+"""
+
+import asyncio
+import math
+import traceback
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kscheduler.framework.details import Detail
+from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
+from kscheduler.framework.node_table import Codes, Scores
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    SKIPPED,
+    PermitResult,
+    Plugin,
+    Point,
+    PostFilterResult,
+    PreFilterResult,
+    PreFlightResult,
+    Signature,
+)
+from kscheduler.framework.plugin_answers import (
+    WrongAnswerError,
+    checked,
+    checked_column,
+    checked_nothing,
+    shown,
+    words_of,
+)
+from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status
+from kscheduler.scheduling.runtime.guard import Fate, PluginCall
+
+Arguments = tuple[Any, ...]
+
+
+def as_it_is(answer: Any, arguments: Arguments) -> Any:
+    """Any answer will do."""
+    del arguments
+    return answer
+
+
+def _status(answer: Any, arguments: Arguments) -> Status:
+    del arguments
+    return checked(answer, Status)
+
+
+def _nothing(answer: Any, arguments: Arguments) -> None:
+    del arguments
+    checked_nothing(answer)
+
+
+def _pre_filter_result(answer: Any, arguments: Arguments) -> PreFilterResult:
+    del arguments
+    if type(answer) is PreFilterResult and answer.status is SUCCESS and answer.node_names is None:
+        return answer  # nearly all: the rest takes as long again as some plugins do
+    result = checked(answer, PreFilterResult)
+    checked(result.status, Status)
+    if not (result.node_names is None or isinstance(result.node_names, frozenset)):
+        raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
+    return result
+
+
+def _codes(answer: Any, arguments: Arguments) -> Codes:
+    return checked_column(answer, arguments[-1], "codes")  # the last argument is the rows
+
+
+def _points(answer: Any, arguments: Arguments) -> Scores:
+    return checked_column(answer, arguments[-1], "points")  # the rows, or their raw points
+
+
+def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
+    del arguments
+    result = checked(answer, PostFilterResult)
+    checked(result.status, Status)
+    if result.nominated_node_name is not None:
+        checked(result.nominated_node_name, str)
+    if result.preemption is not None:
+        checked(result.preemption, Preemption)
+        if not result.status.is_success:
+            raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
+    return result
+
+
+def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
+    del arguments
+    result = checked(answer, PermitResult)
+    seconds: object = result.timeout_seconds
+    if not isinstance(seconds, int | float) or math.isnan(seconds):
+        raise WrongAnswerError(f"it answered timeout_seconds {shown(seconds)}, where seconds are due")
+    checked(result.status, Status)
+    return result
+
+
+def _pre_flight_result(answer: Any, arguments: Arguments) -> PreFlightResult:
+    del arguments
+    if not isinstance(answer, PreFlightResult):
+        return PreFlightResult(checked(answer, Status))
+    if answer.status is not SKIP and answer.status is not SUCCESS:
+        checked(answer.status, Status)
+    return answer
+
+
+def _signature(answer: Any, arguments: Arguments) -> Signature:
+    del arguments
+    hash(answer)
+    signature: Signature = answer
+    return signature
+
+
+def _keys(answer: Any, arguments: Arguments) -> tuple[str, ...]:
+    del arguments
+    return tuple(answer)  # a lazy answer, or none at all, has to fail in here
+
+
+def _details(answer: Any, arguments: Arguments) -> tuple[Detail, ...]:
+    del arguments
+    return tuple(answer)
+
+
+def _events(answer: Any, arguments: Arguments) -> tuple[ClusterEventWithHint, ...]:
+    del arguments
+    return tuple(checked(event, ClusterEventWithHint) for event in checked(answer, Iterable))  # type: ignore[type-abstract]
+
+
+def _hint(answer: Any, arguments: Arguments) -> QueueingHint:
+    del arguments
+    return checked(answer, QueueingHint)
+
+
+def _sort_key(answer: Any, arguments: Arguments) -> Any:
+    """The key, if it can be compared with its like. Raises what its own comparison raises, or `WrongAnswerError`."""
+    del arguments
+    try:
+        is_before_itself = bool(answer < answer)
+    except TypeError as failure:
+        raise WrongAnswerError(f"it answered {shown(answer)}, which does not compare with its like") from failure
+    if is_before_itself or _holds_nan(answer):
+        raise WrongAnswerError(f"it answered {shown(answer)}, which is neither before nor after its like")
+    return answer
+
+
+def _holds_nan(key: Any) -> bool:
+    if isinstance(key, tuple | list):
+        return any(map(_holds_nan, key))
+    return isinstance(key, float) and key != key
+
+
+def kind_and_text(failure: BaseException) -> str:
+    """`ValueError: boom`."""
+    return f"{type(failure).__name__}: {failure}"
+
+
+def _where_it_raised(failure: BaseException) -> str:
+    """An exception with its file and line, for a message without a traceback; bad arguments in the plugin's words."""
+    if isinstance(failure, ValueError):
+        return str(failure)
+    frames = traceback.extract_tb(failure.__traceback__)
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{kind_and_text(failure)}{place}"
+
+
+def _or_cancelled(failure: BaseException) -> str:
+    # the runtime awaits PreBind beside others, so a cancellation is an outcome and no exception of the plugin's
+    return "it was cancelled" if isinstance(failure, asyncio.CancelledError) else words_of(failure)
+
+
+# --- when the service starts ------------------------------------------------------------------------------------------
+
+FACTORY: Final = PluginCall[Plugin](
+    "Factory", as_it_is, Fate.NO_START, text='initializing plugin "{plugin}": {words}', words=_where_it_raised
+)
+EVENTS_TO_REGISTER: Final = PluginCall(
+    "events_to_register", _events, Fate.NO_START, text='running {point} of plugin "{plugin}": {words}'
+)
+
+# --- while a pod waits in the queue -----------------------------------------------------------------------------------
+
+PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, Fate.KEPT_OUT, usual=SUCCESS)
+MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, Fate.ASKED_ONE_BY_ONE)
+QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, Fate.SORTED_BEHIND)
+QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, as_it_is, Fate.SORTED_BEHIND)
+"""Keys may be of the plugin's own classes: whether one is before another is its code, too."""
+QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, Fate.QUEUED)
+SIGN: Final = PluginCall("Sign", _signature, Fate.JUDGED_ALONE)
+SIGNATURES: Final = PluginCall[Any]("Sign", as_it_is, Fate.JUDGED_ALONE)
+"""Of all plugins together, and of looking them up: their values compare and hash as plugins have written it."""
+
+# --- a cycle ----------------------------------------------------------------------------------------------------------
+
+PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, Fate.ATTEMPT_FAILS, usual=SKIPPED)
+_ON_PRE_FILTER: Final = 'running {point} on PreFilter plugin "{plugin}": {words}'
+ADD_POD: Final = PluginCall[None]("AddPod", as_it_is, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+REMOVE_POD: Final = PluginCall[None]("RemovePod", as_it_is, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+FILTER: Final = PluginCall[Codes | None](
+    Point.FILTER.label, _codes, Fate.ATTEMPT_FAILS, usual=PASS_ALL, text='running "{plugin}" filter plugin: {words}'
+)
+POST_FILTER: Final = PluginCall(
+    Point.POST_FILTER.label, _post_filter_result, Fate.STAYS_TURNED_DOWN, words=kind_and_text
+)
+PRE_SCORE: Final = PluginCall(Point.PRE_SCORE.label, _status, Fate.ATTEMPT_FAILS, usual=SKIP)
+_SCORES: Final = 'plugin "{plugin}" failed with: {words}'
+SCORE: Final = PluginCall(Point.SCORE.label, _points, Fate.ATTEMPT_FAILS, text=f"running Score plugins: {_SCORES}")
+SCORE_IN_BOUNDS: Final = PluginCall[Scores](
+    Point.SCORE.label,
+    as_it_is,
+    Fate.ATTEMPT_FAILS,
+    text='applying score defaultWeights on Score plugins: plugin "{plugin}" {words}',
+)
+NORMALIZE_SCORE: Final = PluginCall(
+    "NormalizeScore", _points, Fate.ATTEMPT_FAILS, text=f"running Normalize on Score plugins: {_SCORES}"
+)
+
+# --- the attempt, once a node is chosen -------------------------------------------------------------------------------
+
+RESERVE: Final = PluginCall(Point.RESERVE.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS)
+UNRESERVE: Final = PluginCall("Unreserve", _nothing, Fate.OTHERS_GIVE_BACK, usual=None)
+PERMIT: Final = PluginCall(Point.PERMIT.label, _permit_result, Fate.ATTEMPT_FAILS)
+PRE_BIND_PRE_FLIGHT: Final = PluginCall(
+    "PreBindPreFlight", _pre_flight_result, Fate.ATTEMPT_FAILS, text='running {point} "{plugin}": {words}'
+)
+PRE_BIND: Final = PluginCall(
+    Point.PRE_BIND.label, _status, Fate.ATTEMPT_FAILS, words=_or_cancelled, usual=SUCCESS, fault=Fault.PASSING
+)
+BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
+POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
+
+# --- texts, when somebody asks for them -------------------------------------------------------------------------------
+
+STATUS: Final = PluginCall("Status", _status, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
+DETAILS: Final = PluginCall("Details", _details, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
