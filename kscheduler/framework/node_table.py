@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
+from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.amount_numbers import AmountNumbers
 from kscheduler.framework.change_log import ChangeLog
@@ -63,7 +64,7 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
-_ASKED_ABOUT_SOON = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+_ASKED_ABOUT_SOON = (HOSTNAME, ZONE)
 """Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
 
 

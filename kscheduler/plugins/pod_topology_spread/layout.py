@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from kscheduler.api.well_known import HOSTNAME
 from kscheduler.bounded.within_budget import WithinBudget
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
@@ -31,7 +32,6 @@ from kscheduler.plugins.pod_topology_spread.domains import (
 )
 from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColumn, KeyColumns
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048
 """Of a layout besides its arrays."""
