@@ -25,8 +25,8 @@ from kscheduler.api.kinds import (
     Kind,
 )
 from kscheduler.api.meta import KubeObject
-from kscheduler.simulation.benchmarks.cluster import ZONE
-from kscheduler.simulation.benchmarks.objects import EBS, HOST, PREFERRED, REQUIRED
+from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.simulation.benchmarks.objects import EBS, PREFERRED, REQUIRED
 from kscheduler.simulation.benchmarks.service import SCHEDULER_NAME
 
 Object = dict[str, Any]
@@ -83,7 +83,7 @@ class NodeState:
         gives = {"cpu": "8", "memory": f"{32 * 2**20 - 977 * self.serial % 65536}Ki", "pods": "110"}
         gives |= {GPU: "4"} if self.has_gpu else {}
         labels = {
-            HOST: self.name,
+            HOSTNAME: self.name,
             ZONE: f"zone-{self.serial % _ZONES}",
             "node.example.com/instance-id": f"i-{self.serial:017x}",
             "node.example.com/pool": "gpu" if self.has_gpu else f"pool-{self.serial % 4}",
@@ -155,7 +155,7 @@ def release(app: int, number: int) -> PodTemplate:
     name, hashed = f"app-{app}", f"{number:08x}"
     labels = {"app": name, "version": f"1.{number}", "pod-template-hash": hashed}
     selector = {"matchLabels": {"app": name, "pod-template-hash": hashed}}
-    term = {"topologyKey": HOST, "labelSelector": selector}
+    term = {"topologyKey": HOSTNAME, "labelSelector": selector}
     specs: tuple[Object, ...] = (
         {},
         {
@@ -168,7 +168,7 @@ def release(app: int, number: int) -> PodTemplate:
         {
             "topologySpreadConstraints": [
                 {
-                    "topologyKey": HOST,
+                    "topologyKey": HOSTNAME,
                     "maxSkew": 2,
                     "whenUnsatisfiable": "ScheduleAnyway",
                     "labelSelector": selector,

@@ -13,8 +13,8 @@ from math import ceil
 from types import MappingProxyType
 from typing import Any, Final
 
-from kscheduler.simulation.benchmarks.cluster import ZONE
-from kscheduler.simulation.benchmarks.objects import HOST, PREFERRED, REQUIRED, app_term, spread, weighted
+from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.simulation.benchmarks.objects import PREFERRED, REQUIRED, app_term, spread, weighted
 
 Object = dict[str, Any]
 
@@ -28,7 +28,7 @@ def node(number: int) -> Object:
     """A node with 32 CPUs, 128 GiB and room for 110 pods, in one of three zones."""
     name = f"node-{number:05}"
     capacity = {"cpu": "32", "memory": "128Gi", "ephemeral-storage": "200Gi", "pods": str(PODS_PER_NODE)}
-    labels = {HOST: name, ZONE: ZONES[number % len(ZONES)]}
+    labels = {HOSTNAME: name, ZONE: ZONES[number % len(ZONES)]}
     status = {"capacity": capacity, "allocatable": capacity, "conditions": [{"type": "Ready", "status": "True"}]}
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": labels}, "status": status}
 
@@ -61,12 +61,12 @@ def spread_over_zones(number: int, app: str) -> Object:  # noqa: ARG001 one sign
 
 def spread_over_zones_and_hosts(number: int, app: str) -> Object:  # noqa: ARG001 one signature for all
     """Over zones it must be even, over hosts it should."""
-    soft = spread(HOST, 1, "ScheduleAnyway", {"app": app})
+    soft = spread(HOSTNAME, 1, "ScheduleAnyway", {"app": app})
     return {"topologySpreadConstraints": [spread(ZONE, 1, "DoNotSchedule", {"app": app}), soft]}
 
 
 def one_per_host(number: int, app: str) -> Object:  # noqa: ARG001 one signature for all
-    return {"affinity": {"podAntiAffinity": {REQUIRED: [app_term(HOST, app)]}}}
+    return {"affinity": {"podAntiAffinity": {REQUIRED: [app_term(HOSTNAME, app)]}}}
 
 
 def _in_zones(*zones: str) -> Object:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
@@ -19,7 +20,7 @@ class Options:
     context: str = ""
     """Of the kubeconfig; empty: its current-context."""
     bind_address: str = "0.0.0.0"
-    port: int = 10259
+    port: int = SCHEDULER_PORT
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""
     clock: Clock = field(default=REAL_CLOCK)

@@ -4,11 +4,12 @@ import argparse
 import sys
 from typing import Any
 
-from kscheduler.cli.flags import DEFAULT_NAME, add_feature_gates, feature_gates
+from kscheduler.cli.flags import add_feature_gates, feature_gates
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError, shown
 from kscheduler.config.loader import LoadedConfig, dump_default, load_file
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.whatif.profile_check import profile_problems
 
@@ -34,7 +35,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "--scheduler-name",
         action=StoreText,
         metavar="NAME",
-        default=DEFAULT_NAME,
+        default=OWN_SCHEDULER_NAME,
         help="of the profile and of the Lease (default %(default)s)",
     )
     add_feature_gates(default)

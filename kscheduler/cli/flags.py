@@ -17,17 +17,16 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, load_file
 from kscheduler.config.overrides import with_settings
-from kscheduler.config.types import ClientConnectionConfiguration
+from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
 
-DEFAULT_PORT: Final = 10259
-DEFAULT_NAME: Final = "kscheduler"
 LOOPBACK: Final = "127.0.0.1"
 
 _WORDS: Mapping[str, bool] = {
@@ -200,7 +199,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         action=StoreText,
         metavar="NAME",
         default=argparse.SUPPRESS,
-        help=f"without --config: pods whose spec.schedulerName is this are scheduled (default {DEFAULT_NAME})",
+        help=f"without --config: pods whose spec.schedulerName is this are scheduled (default {OWN_SCHEDULER_NAME})",
     )
     parser.add_argument(
         "--master", action=StoreText, metavar="URL", default="", help="API server without credentials, as kubectl proxy"
@@ -216,7 +215,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     served = parser.add_argument_group("HTTP server")
     served.add_argument("--bind-address", type=address, metavar="IP", default="0.0.0.0", help="default %(default)s")
     served.add_argument(
-        "--port", type=port, default=argparse.SUPPRESS, help=f"0 for a free one (default {DEFAULT_PORT})"
+        "--port", type=port, default=argparse.SUPPRESS, help=f"0 for a free one (default {SCHEDULER_PORT})"
     )
     served.add_argument(
         "--secure-port",
@@ -273,7 +272,7 @@ def resolve(args: argparse.Namespace) -> Resolved:
         loaded = load_file(args.config, gates)
         settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
     else:
-        loaded = default_configuration(given.get("scheduler_name", DEFAULT_NAME), gates)
+        loaded = default_configuration(given.get("scheduler_name", OWN_SCHEDULER_NAME), gates)
         settings = _settings(given, LEADER_ELECTION + DEPRECATED)
     bind_address, number = _address(given)
     resolved = with_settings(loaded, settings, COMMAND_LINE)
@@ -310,7 +309,7 @@ def _address(given: Mapping[str, Any]) -> tuple[str, int]:
     bind_address: str = given["bind_address"]
     own, secure = given.get("port"), given.get("secure_port")
     if own is None and secure is None:
-        return bind_address, DEFAULT_PORT
+        return bind_address, SCHEDULER_PORT
     if own is not None and secure is not None and own != secure:
         raise config_error("", f"--port {own} and --secure-port {secure} mean the same: give one", COMMAND_LINE)
     if own is None and secure == 0:

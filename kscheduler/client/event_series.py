@@ -8,9 +8,10 @@ regarding instead of the note; our own condition patches would then end a series
 `LARGEST` series are remembered, the least recently seen is dropped first (its next occurrence is new).
 """
 
-from collections import OrderedDict
 from collections.abc import Iterator
 from dataclasses import dataclass
+
+from kscheduler.bounded.recently_used import RecentlyUsed
 
 FINISH_SECONDS = 360.0
 REFRESH_SECONDS = 1800.0
@@ -53,8 +54,7 @@ class SeriesBook:
     """The series that have not ended."""
 
     def __init__(self, largest: int = LARGEST) -> None:
-        self._series: OrderedDict[SeriesKey, Series] = OrderedDict()
-        self._largest = largest
+        self._series: RecentlyUsed[SeriesKey, Series] = RecentlyUsed(largest)
 
     def __len__(self) -> int:
         return len(self._series)
@@ -66,16 +66,14 @@ class SeriesBook:
             return None, False
         series.count += 1
         series.last_seen, series.last_seen_at = now, wall
-        self._series.move_to_end(key)
+        self._series.use(key)
         due = series.count == 2 or now - series.patched_at >= REFRESH_SECONDS
         return series, due
 
     def begin(self, key: SeriesKey, series: Series) -> Series | None:
         """Add a new Event. Returns the series dropped to make room, if its last count was not sent."""
         replaced = self._series.pop(key, None)
-        self._series[key] = series
-        if replaced is None and len(self._series) > self._largest:
-            _, replaced = self._series.popitem(last=False)
+        replaced = self._series.put(key, series) or replaced
         return replaced if replaced is not None and replaced.is_behind else None
 
     def finish(self, now: float) -> Iterator[Series]:

@@ -10,6 +10,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.config.durations import seconds
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import (
@@ -26,7 +27,6 @@ from kscheduler.config.plugin_args import (
     VolumeBindingArgs,
 )
 from kscheduler.config.types import (
-    DEFAULT_SCHEDULER_NAME,
     ClientConnectionConfiguration,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,

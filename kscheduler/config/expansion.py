@@ -8,6 +8,7 @@ above knows, so it is asked through `implements`.
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.types import Plugin, Plugins, PluginSet
 from kscheduler.config.upstream.other_projects import advice
@@ -34,7 +35,6 @@ POINTS: Mapping[str, str] = {
 """Extension points as files spell them, with the field of `Plugins`; in the order in which errors are found."""
 
 SCORED_POINTS = ("score", "placementScore")
-MAX_NODE_SCORE = 100
 MAX_TOTAL_SCORE = 2**63 - 1
 
 

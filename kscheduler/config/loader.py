@@ -19,6 +19,7 @@ from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
 from kscheduler.config.types import (
     API_VERSION,
     KIND,
+    OWN_SCHEDULER_NAME,
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
@@ -52,7 +53,9 @@ class LoadedConfig:
         return path in self.given
 
 
-def default_configuration(scheduler_name: str = "kscheduler", gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+def default_configuration(
+    scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES
+) -> LoadedConfig:
     """What holds without a file. Profile and Lease carry `scheduler_name`, so that it is safe beside kube-scheduler."""
     bare = KubeSchedulerConfiguration(
         profiles=(KubeSchedulerProfile(scheduler_name=scheduler_name),),
@@ -196,7 +199,7 @@ def _as_yaml(tree: dict[str, Any]) -> str:
     return yaml.safe_dump(tree, sort_keys=True, allow_unicode=True, width=120)
 
 
-def dump_default(scheduler_name: str = "kscheduler", gates: FeatureGates = DEFAULT_GATES) -> str:
+def dump_default(scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES) -> str:
     """What holds without a file, as a file to start from.
 
     Without the client's rate: kube-scheduler's 50 a second, written down, would be honoured, and unset it adapts.

@@ -4,7 +4,7 @@ A field's default here is what kube-scheduler 1.36 assumes where a file leaves i
 fields or gates and are filled in by `defaults`. A `LoadedConfig` has been through all of that.
 """
 
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 
@@ -13,7 +13,8 @@ from kscheduler.config.plugin_args import Int32, Int64, Settings
 
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
-DEFAULT_SCHEDULER_NAME = "default-scheduler"
+OWN_SCHEDULER_NAME: Final = "kscheduler"
+"""Without a configuration file: beside kube-scheduler nobody's pods are taken."""
 
 Args = TypeVar("Args", bound=Settings)
 

@@ -19,12 +19,12 @@ from kscheduler.explain.as_if import locally_defaulted, question_about_new
 from kscheduler.explain.question import OVER, Question, question_about
 from kscheduler.explain.serving import Serving
 from kscheduler.explain.situation import standing_of
+from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.whatif.manifests import DefaultPod, Manifests
 from kscheduler.whatif.new_pods import NewPod
 from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
-_PAGE = 500
 _RETRIES = 2
 """A person waits for the answer: a server that does not answer three times is named, not waited for."""
 _REFUSED_AS_WRITTEN: Final = (400, 422)
@@ -124,7 +124,7 @@ async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObj
 
 async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
     decoder: ListDecoder[Any] = ListDecoder(kind)
-    params = {"limit": str(_PAGE)}
+    params = {"limit": str(PAGE_SIZE)}
     if kind.field_selector:
         params["fieldSelector"] = kind.field_selector
     objects: list[KubeObject] = []

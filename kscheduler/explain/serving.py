@@ -6,8 +6,7 @@ import msgspec
 
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig, default_configuration
-
-DEFAULT_NAME = "kscheduler"
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,4 +44,4 @@ def serving(
     told_by = (
         "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
     )
-    return Serving(default_configuration(DEFAULT_NAME, gates), told_by)
+    return Serving(default_configuration(OWN_SCHEDULER_NAME, gates), told_by)

@@ -9,6 +9,7 @@ from typing import Final
 
 from kscheduler.api.core import Affinity, Pod, PodAffinity, PodAffinityTerm
 from kscheduler.api.selectors import Selector, parse_label_selector
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pod_match import PodMatch
 
 _NO_AFFINITY = PodAffinity()
@@ -43,8 +44,8 @@ NO_TERMS = AffinityTerms()
 
 
 _MOST_KNOWN: Final = 1024
-"""Two kilobytes each; beyond, all begins anew."""
-_known: dict[tuple[int, str], tuple[Affinity, AffinityTerms]] = {}
+"""Two kilobytes each."""
+_known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsed(_MOST_KNOWN)
 """By identity of the affinity and by namespace: informers make equal affinities one value, which a Deployment's pods
 share. It can never be stale: an affinity never changes, and while it is held here nothing else has its identity.
 """
@@ -58,8 +59,6 @@ def affinity_terms(pod: Pod) -> AffinityTerms:
     which = id(affinity), pod.metadata.namespace
     known = _known.get(which)
     if known is None:
-        if len(_known) >= _MOST_KNOWN:
-            _known.clear()
         known = _known[which] = affinity, _terms(affinity, pod.metadata.namespace)
     return known[1]
 

@@ -30,6 +30,6 @@ class AmountNumbers:
         number = self._known.get(amounts)
         if number is None:
             if len(self._known) >= _KEPT:
-                self._known.clear()
+                self._known.clear()  # not one by one: amounts are new more often than not, and that has to cost little
             number = self._known[amounts] = next(_NUMBERS)
         return number

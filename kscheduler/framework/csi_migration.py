@@ -16,6 +16,7 @@ import msgspec
 
 from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Volume
 from kscheduler.api.storage import PersistentVolume, PersistentVolumeSpec, VolumeNodeAffinity
+from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
 
 AWS_EBS, GCE_PD, AZURE_DISK = "kubernetes.io/aws-ebs", "kubernetes.io/gce-pd", "kubernetes.io/azure-disk"
 CINDER, PORTWORX = "kubernetes.io/cinder", "kubernetes.io/portworx-volume"
@@ -31,8 +32,6 @@ DRIVERS = {
 NOT_COUNTED = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
 """Plugins with a translation whose volumes no limit counts: not as in-tree ones, and not as migrated ones."""
 
-ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-BETA_ZONE, BETA_REGION = "failure-domain.beta.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/region"
 ZONE_DELIMITER = "__"
 
 _TOPOLOGY_KEYS = {

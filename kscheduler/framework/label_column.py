@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.selectors import Operator, Requirement
+from kscheduler.bounded.recently_used import RecentlyUsed
 
 Mask = NDArray[np.bool_]
 
@@ -26,7 +27,7 @@ class LabelColumn:
         """Per row the index into `values`; 0 is "no such label"."""
         self.values: list[str | None] = [None]
         self._id_of: dict[str | None, int] = {None: 0}
-        self._tables: dict[Requirement, Mask] = {}
+        self._tables: RecentlyUsed[Requirement, Mask] = RecentlyUsed(_KEPT_TABLES)
 
     @classmethod
     def of(cls, values: Sequence[str | None]) -> "LabelColumn":
@@ -70,13 +71,10 @@ class LabelColumn:
 
     def _table(self, requirement: Requirement) -> Mask:
         """Per value whether it satisfies the requirement, extended as new values turn up."""
-        table = self._tables.pop(requirement, None)
+        table = self._tables.use(requirement)
         known = 0 if table is None else len(table)
         if known < len(self.values):
             more = np.fromiter((requirement.matches_value(value) for value in self.values[known:]), dtype=np.bool_)
-            table = more if table is None else np.concatenate([table, more])
+            table = self._tables[requirement] = more if table is None else np.concatenate([table, more])
         assert table is not None  # noqa: S101  values has at least the missing one
-        self._tables[requirement] = table
-        if len(self._tables) > _KEPT_TABLES:
-            del self._tables[next(iter(self._tables))]
         return table

@@ -21,6 +21,8 @@ from numpy.typing import NDArray
 from kscheduler.api.core import Node, Taint
 from kscheduler.api.quantity import MAX_INT64
 from kscheduler.api.selectors import NodeTerm, Requirement
+from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.amount_numbers import AmountNumbers
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.interned import Interned
@@ -62,7 +64,7 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
-_ASKED_ABOUT_SOON = ("kubernetes.io/hostname", "topology.kubernetes.io/zone")
+_ASKED_ABOUT_SOON = (HOSTNAME, ZONE)
 """Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
 
 
@@ -119,7 +121,8 @@ class NodeTable:
         self._least_resources = self._sweep_resources_at = _LEAST_RESOURCES
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
-        self._labels = {key: LabelColumn(self.capacity) for key in _ASKED_ABOUT_SOON}
+        self._labels: RecentlyUsed[str, LabelColumn] = RecentlyUsed(_KEPT_LABEL_COLUMNS)
+        self._labels.update((key, LabelColumn(self.capacity)) for key in _ASKED_ABOUT_SOON)
         self._rows: Rows | None = None
         self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
@@ -354,8 +357,6 @@ class NodeTable:
     def _label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
-            if len(self._labels) >= _KEPT_LABEL_COLUMNS:
-                del self._labels[next(iter(self._labels))]
             labels = [() if one is None or one.node is None else one.node.metadata.labels for one in self.infos]
             column = self._labels[key] = LabelColumn.of([one.get(key) if one else None for one in labels])
         return column

@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.framework.node_table import Scores
-
-_MAX = 100
 
 
 def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
@@ -14,6 +13,6 @@ def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
     """
     largest = int(scores.max(initial=0))
     if largest == 0:
-        return np.full_like(scores, _MAX) if reverse else scores
-    scaled = scores * _MAX // largest
-    return _MAX - scaled if reverse else scaled
+        return np.full_like(scores, MAX_NODE_SCORE) if reverse else scores
+    scaled = scores * MAX_NODE_SCORE // largest
+    return MAX_NODE_SCORE - scaled if reverse else scaled

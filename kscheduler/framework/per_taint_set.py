@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.core import Taint, Toleration
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.interned import Interned
 from kscheduler.framework.node_table import NodeTable
 
@@ -40,7 +41,7 @@ class PerTaintSet:
     def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
         self._function = function
         self._of: Interned[Taints] | None = None
-        self._tables: dict[Tolerations, _Table] = {}
+        self._tables: RecentlyUsed[Tolerations, _Table] = RecentlyUsed(KEPT_TABLES)
 
     def table(self, nodes: NodeTable, tolerations: Tolerations) -> NDArray[np.int64]:
         """One number per entry of `nodes.taint_sets`. Shared, and kept up to date in place: do not write, nor keep."""
@@ -51,8 +52,6 @@ class PerTaintSet:
         table = self._tables.get(tolerations)
         if table is None:
             table = self._tables[tolerations] = _Table(self._numbers(tolerations, sets, 0), sets.changes.position)
-            if len(self._tables) > KEPT_TABLES:
-                del self._tables[next(iter(self._tables))]
         elif table.seen != sets.changes.position or len(table.numbers) != len(sets):
             self._follow(table, tolerations, sets)
         return table.numbers

@@ -22,6 +22,7 @@ from enum import Enum
 from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
+from kscheduler.api import well_known
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import ClusterEventWithHint
@@ -32,8 +33,8 @@ from kscheduler.framework.preemption import Preemption
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SKIP, Code, Status
 
-MAX_NODE_SCORE: Final = 100
-MIN_NODE_SCORE: Final = 0
+MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE
+MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 PASS_ALL: Final = None
 """What a filter returns when it has no objection to any row."""

@@ -16,6 +16,7 @@ from typing import Final
 
 from kscheduler.api.core import Container, ContainerStatus, Pod, ResourceList, ResourceRequirements
 from kscheduler.api.quantity import MAX_INT64, nano_value
+from kscheduler.bounded.recently_used import RecentlyUsed
 
 Requests = Mapping[str, int]
 """Resource name to amount: cpu in thousandths, everything else in units."""
@@ -75,8 +76,8 @@ class _Sums:
 
 
 _KEPT_SUMS: Final = 2048
-"""Half a kilobyte each, and the containers that it holds; beyond, all begins anew."""
-_sums: dict[tuple[int, int], _Sums] = {}
+"""Half a kilobyte each, and the containers that it holds."""
+_sums: RecentlyUsed[tuple[int, int], _Sums] = RecentlyUsed(_KEPT_SUMS)
 """By the identity of both: informers make the containers of like pods one value."""
 
 
@@ -92,8 +93,6 @@ def _sums_of_like(pod: Pod) -> _Sums | None:
     if sums is None:
         accounted = _rounded(_pod_nanos(pod, use_status=True))
         sums = _Sums(spec.containers, status.container_statuses, accounted, _nonzero(pod))
-        if len(_sums) >= _KEPT_SUMS:
-            _sums.clear()
         _sums[key] = sums
     return sums
 

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.quantity import MAX_INT64
+from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.framework.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows, Scores
 from kscheduler.framework.requests import is_scalar
 from kscheduler.framework.row_index import compact, side_by_side
@@ -26,7 +27,6 @@ Amounts = NDArray[np.int64]
 Demand = tuple[str, int, int]
 """A resource, how much of it the pod requests, and the weight of its points."""
 
-_MAX: Final = 100
 _EXACT_AS_FLOAT: Final = 2**46
 """Below this, a hundred times the amount is an integer that float64 holds exactly."""
 _EXACT_AS_INT64: Final = 2**56
@@ -103,10 +103,10 @@ def percent(part: Amounts, whole: Amounts) -> Amounts:
     divisor = np.maximum(whole, 1)
     largest = int(divisor.max()) if divisor.size else 1
     if largest < _EXACT_AS_FLOAT:
-        return (part * float(_MAX) / divisor).astype(np.int64)
+        return (part * float(MAX_NODE_SCORE) / divisor).astype(np.int64)
     if largest < _EXACT_AS_INT64:
-        return part * _MAX // divisor
-    exact: Amounts = (part.astype(object) * _MAX // divisor.astype(object)).astype(np.int64)
+        return part * MAX_NODE_SCORE // divisor
+    exact: Amounts = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
     return exact
 
 
@@ -143,7 +143,7 @@ def points_by_utilization(shape: Sequence[tuple[int, int]]) -> Scores:
     division cut towards zero as in Go, falling lines included.
     """
     corners = [(utilization, score * 10) for utilization, score in shape]
-    return np.array([_on_line(corners, utilization) for utilization in range(_MAX + 1)], dtype=np.int64)
+    return np.array([_on_line(corners, utilization) for utilization in range(MAX_NODE_SCORE + 1)], dtype=np.int64)
 
 
 def _on_line(corners: Sequence[tuple[int, int]], utilization: int) -> int:

@@ -27,6 +27,7 @@ from kscheduler.aio import Clock, Slicer, finishes_within
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NetworkError
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.informer import Informer
+from kscheduler.informers.progress import PAGE_SIZE
 from kscheduler.logs import get_logger
 
 _log = get_logger(__name__)
@@ -39,7 +40,6 @@ REACH_SECONDS: Final = 150.0
 """Bookmarks come about once a minute and carry the version that the watch has reached."""
 LOOK_SECONDS: Final = 5.0
 GRACE_SECONDS: Final = 30.0
-PAGE_SIZE: Final = 500
 MOST_LINES: Final = 20
 
 

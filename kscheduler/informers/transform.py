@@ -29,6 +29,7 @@ from kscheduler.api.core import (
     Volume,
 )
 from kscheduler.api.meta import Condition, KubeObject, OwnerReference
+from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.informers.shared import Shared, SharedText
 
 Transform = Callable[[Any], None]
@@ -37,7 +38,6 @@ Transform = Callable[[Any], None]
 _same_text: Final = SharedText().of
 """Interns names and labels of all kinds: returns the shared equal string, kept while an object uses it."""
 
-LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 LARGEST_ANNOTATION = 4096
 """Longer annotation values (in characters) are dropped."""
 

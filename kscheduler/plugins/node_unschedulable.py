@@ -7,6 +7,7 @@ import numpy as np
 
 from kscheduler.api.core import Node, Pod, Taint
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
@@ -17,7 +18,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.tolerations import NO_SCHEDULE, any_tolerates
 from kscheduler.framework.wording import taint_facts, taint_text
 
-_CORDONED = Taint("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+_CORDONED = Taint(UNSCHEDULABLE, "", NO_SCHEDULE)
 """What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""
 
 

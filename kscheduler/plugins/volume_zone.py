@@ -18,7 +18,8 @@ from kscheduler.api.storage import (
     PersistentVolumeClaim,
     StorageClass,
 )
-from kscheduler.framework.csi_migration import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_DELIMITER
+from kscheduler.api.well_known import BETA_REGION, BETA_ZONE, REGION, ZONE
+from kscheduler.framework.csi_migration import ZONE_DELIMITER
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource

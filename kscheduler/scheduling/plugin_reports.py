@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from kscheduler.api.core import Pod
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.logs import get_logger
@@ -64,7 +65,7 @@ class PluginReports:
         self._now = now
         self._record_event = record_event
         self._tell_held = tell_held
-        self._kinds: dict[tuple[object, ...], _Kind] = {}
+        self._kinds: RecentlyUsed[tuple[object, ...], _Kind] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
@@ -117,10 +118,8 @@ class PluginReports:
 
     def _due(self, *name: object, seconds: float = 0.0) -> _Kind | None:
         """The kind, if a line is due; the happening is counted otherwise."""
-        kind = self._kinds.get(name)
+        kind = self._kinds.use(name)
         if kind is None:
-            if len(self._kinds) >= _MOST_KINDS:
-                self._kinds.clear()
             kind = self._kinds[name] = _Kind()
         if kind.lines.admits(self._now()):
             return kind

@@ -7,6 +7,7 @@ from typing import cast
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
 from kscheduler.scheduling.observations import LabelValues, Series
@@ -38,7 +39,7 @@ class Server:
         self._runner = web.AppRunner(application(endpoints, self._places), shutdown_timeout=_STOP_SECONDS)
         self._listener: asyncio.Server | None = None
 
-    async def start(self, host: str = "0.0.0.0", port: int = 10259) -> None:
+    async def start(self, host: str = "0.0.0.0", port: int = SCHEDULER_PORT) -> None:
         """Listen; `port` 0 takes a free one. Raises OSError when the address cannot be had."""
         await self._runner.setup()
         make_handler = self._runner.server

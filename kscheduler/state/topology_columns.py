@@ -66,7 +66,7 @@ class RecentColumns(Generic[T]):
         most = max(1, self._budget_bytes // (_ENTRY_BYTES * len(column) + _OWN_BYTES))
         if most_columns is not None:
             most = min(most, most_columns)
-        while len(self._columns) >= most:
+        while len(self._columns) >= most:  # by hand: all columns grow with the table, and with them what they weigh
             self.drop(next(iter(self._columns)))
         self._columns[owner] = column
         self._sums[id(column)] = {}

@@ -9,6 +9,7 @@ further; it is made when the label is first asked about, as the columns of node 
 from collections.abc import Iterable, Iterator, Mapping
 
 from kscheduler.api.selectors import Operator, Requirement
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.pod_match import PodMatch
 
@@ -109,7 +110,7 @@ class _Namespace:
 
     def __init__(self) -> None:
         self.groups: dict[_Key, PodGroup] = {}
-        self.postings: dict[str, _Posting] = {}
+        self.postings: RecentlyUsed[str, _Posting] = RecentlyUsed(_KEPT_POSTINGS)
         """By label key, and then by value."""
 
     def group_of(self, pod: PodInfo) -> PodGroup:
@@ -133,16 +134,13 @@ class _Namespace:
 
     def having(self, requirement: Requirement) -> Iterator[PodGroup]:
         """The groups whose label has one of the values that an In requirement lists."""
-        posting = self.postings.pop(requirement.key, None)
+        posting = self.postings.use(requirement.key)
         if posting is None:
-            posting = self._posted(requirement.key)
-        self.postings[requirement.key] = posting  # the one used last stands last
+            posting = self.postings[requirement.key] = self._posted(requirement.key)
         for value in requirement.values:
             yield from posting.get(value, {}).values()
 
     def _posted(self, label: str) -> _Posting:
-        if len(self.postings) >= _KEPT_POSTINGS:
-            del self.postings[next(iter(self.postings))]
         posting: _Posting = {}
         for key, group in self.groups.items():
             _post(posting, label, key, group)
@@ -167,7 +165,7 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
         return known[1]
     flat = tuple([part for item in sorted(labels.items()) for part in item])
     if len(_flat) >= _KEPT_FLAT:
-        _flat.clear()
+        _flat.clear()  # not one by one: each pod with labels of its own comes by here once
     _flat[id(labels)] = labels, flat
     return flat
 

@@ -5,18 +5,28 @@ Here for both who make such pods: `explain -f`, for one that does not exist yet,
 
 from typing import Any, Final
 
+from kscheduler.api.well_known import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
+
 Tree = dict[str, Any]
 
 _DAEMON_TOLERATIONS: Final = (
-    ("node.kubernetes.io/not-ready", "NoExecute"),
-    ("node.kubernetes.io/unreachable", "NoExecute"),
-    ("node.kubernetes.io/disk-pressure", "NoSchedule"),
-    ("node.kubernetes.io/memory-pressure", "NoSchedule"),
-    ("node.kubernetes.io/pid-pressure", "NoSchedule"),
-    ("node.kubernetes.io/unschedulable", "NoSchedule"),
+    (NOT_READY, "NoExecute"),
+    (UNREACHABLE, "NoExecute"),
+    (DISK_PRESSURE, "NoSchedule"),
+    (MEMORY_PRESSURE, "NoSchedule"),
+    (PID_PRESSURE, "NoSchedule"),
+    (UNSCHEDULABLE, "NoSchedule"),
 )
 """What a node may suffer from without losing its daemons."""
-_HOST_NETWORK: Final = ("node.kubernetes.io/network-unavailable", "NoSchedule")
+_HOST_NETWORK: Final = (NETWORK_UNAVAILABLE, "NoSchedule")
 """For daemons on the host's network, which may be what brings the network up."""
 
 

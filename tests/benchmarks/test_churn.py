@@ -15,6 +15,7 @@ from benchmarks.churn import Interval, verdict
 from benchmarks.churn_play import Churn
 from benchmarks.churn_world import Size
 from kscheduler.aio.clock import VirtualClock
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client import event_series
 from kscheduler.framework import affinity_terms, amount_numbers, per_taint_set, requests
 from kscheduler.informers import shared
@@ -29,7 +30,7 @@ PODS_PER_SECOND = 2.0
 REMEMBERED_BY_CLASS = {"decode._fields()", "template._decoder()", "feature_gates.gates_of()"}
 """Calls that are remembered without a limit: there are as many as classes, or as versions of Kubernetes."""
 BOUNDS = (
-    (affinity_terms, "_MOST_KNOWN"),
+    (affinity_terms._known, "most"),
     (amount_numbers, "_KEPT"),
     (attached_volumes, "_MOST_UNASKED"),
     (class_columns, "_KEPT_AMOUNTS"),
@@ -39,7 +40,7 @@ BOUNDS = (
     (per_taint_set, "KEPT_TABLES"),
     (pod_templates, "_KEPT_DRAWERS"),
     (remembered, "_MOST_SEEN"),
-    (requests, "_KEPT_SUMS"),
+    (requests._sums, "most"),
     (shared, "_LEAST_SWEPT"),
     (topology, "_LEAST_QUESTIONS"),
     (topology_groups, "_KEPT_FLAT"),
@@ -49,9 +50,11 @@ BOUNDS = (
 
 @pytest.fixture
 def _small_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module, name in BOUNDS:
-        assert getattr(module, name) >= 32
-        monkeypatch.setattr(module, name, 32)
+    for holder, name in BOUNDS:
+        assert getattr(holder, name) >= 32
+        monkeypatch.setattr(holder, name, 32)
+        if isinstance(holder, RecentlyUsed):
+            holder.clear()  # other tests have filled it
     monkeypatch.setattr(class_engine, "_LEAST_BYTES", 100_000)
     monkeypatch.setattr(class_engine, "_BYTES_PER_NODE", 2048)
     monkeypatch.setattr(class_engine, "_BYTES_PER_POD", 128)

@@ -10,11 +10,11 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Kind
+from kscheduler.api.well_known import ZONE
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.requests import CPU, MEMORY
 from kscheduler.simulation.benchmarks import objects
 from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
-from kscheduler.simulation.benchmarks.cluster import ZONE
 from kscheduler.simulation.benchmarks.figures import Figures, as_json
 from kscheduler.simulation.benchmarks.own_scenarios import running_pods
 from kscheduler.simulation.benchmarks.player import Player, play

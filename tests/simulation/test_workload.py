@@ -8,6 +8,7 @@ import pytest
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import nano_value
+from kscheduler.api.well_known import ZONE
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.workload import INTENT, Object
@@ -80,7 +81,7 @@ def test_nodes_are_mixed_and_keep_something_for_themselves() -> None:
 
 
 def test_zones_are_even() -> None:
-    zones = Counter(node["metadata"]["labels"][workload.ZONE] for node in workload.nodes(99, zones=3))
+    zones = Counter(node["metadata"]["labels"][ZONE] for node in workload.nodes(99, zones=3))
     assert set(zones.values()) == {33}
 
 

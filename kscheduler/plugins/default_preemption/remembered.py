@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.policy import PodDisruptionBudget
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.occupants import Items
@@ -134,7 +135,7 @@ class RowMemory:
     def __init__(self) -> None:
         self._nodes: NodeTable | None = None
         self._shape = 0, 0
-        self._seen: dict[Hashable, None] = {}
+        self._seen: RecentlyUsed[Hashable, bool] = RecentlyUsed(_MOST_SEEN)
         self._classes: dict[Hashable, RememberedRows] = {}
 
     def __len__(self) -> int:
@@ -163,14 +164,12 @@ class RowMemory:
         return known
 
     def _make_room(self, most: int) -> None:
-        """The class of now stays, whatever it takes."""
+        """The class of now stays, whatever it takes. By hand: what is known of a class grows after it was put here."""
         victims = sum(map(len, self._classes.values()))
         while len(self._classes) > 1 and (len(self._classes) > min(most, _MOST_CLASSES) or victims > _MOST_VICTIMS):
             victims -= len(self._classes.pop(next(iter(self._classes))))
 
     def _is_seen(self, name: Hashable) -> bool:
         is_seen = name in self._seen
-        self._seen[name] = None
-        if len(self._seen) > _MOST_SEEN:
-            del self._seen[next(iter(self._seen))]
+        self._seen[name] = True
         return is_seen

@@ -11,6 +11,7 @@ from typing import Final
 
 import numpy as np
 
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.node_table import NodeTable
 
 _MOST_KEYS: Final = 64
@@ -20,15 +21,13 @@ class OwnDomains:
     """What is known of the keys that were asked about lately."""
 
     def __init__(self) -> None:
-        self._known: dict[str, tuple[NodeTable, int, bool]] = {}
+        self._known: RecentlyUsed[str, tuple[NodeTable, int, bool]] = RecentlyUsed(_MOST_KEYS)
 
     def has(self, nodes: NodeTable, key: str) -> bool:
         """Whether each live node has a value of this label that no other live node has."""
         known = self._known.get(key)
         if known is not None and known[0] is nodes and known[1] == nodes.node_columns_version:
             return known[2]
-        if len(self._known) >= _MOST_KEYS:
-            self._known.clear()
         answer = _is_one_node_each(nodes, key)
         self._known[key] = nodes, nodes.node_columns_version, answer
         return answer

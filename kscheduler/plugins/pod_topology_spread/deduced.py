@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.listers import WorkloadListers
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.spread_constraint import SpreadConstraint, counted_by
@@ -28,7 +29,7 @@ class DeducedConstraints:
 
     def __init__(self, defaults: Sequence[SpreadConstraint]) -> None:
         self._defaults = defaults
-        self._known: dict[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = {}
+        self._known: RecentlyUsed[tuple[str, tuple[int, ...], int], tuple[Selecting, ByAction]] = RecentlyUsed(_KEPT)
         self._sweep_at = _LEAST_SWEPT
 
     def of(self, pod: PodInfo, workloads: WorkloadListers) -> ByAction:
@@ -37,15 +38,13 @@ class DeducedConstraints:
         if not found.services and found.controller is None:
             return _NONE
         key = pod.namespace, tuple(map(id, found.services)), id(found.controller)
-        known = self._known.pop(key, None)
+        known = self._known.use(key)
         if known is None or not known[0].is_made_of(found):  # an id may be another object's by now
-            known = found, self._made(found, pod.namespace)
-        self._known[key] = known
+            known = self._known[key] = found, self._made(found, pod.namespace)
         if len(self._known) > self._sweep_at:
-            self._known = {key: one for key, one in self._known.items() if one[0].is_of_now(workloads)}
+            for stale in [key for key, one in self._known.items() if not one[0].is_of_now(workloads)]:
+                del self._known[stale]
             self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._known))
-        if len(self._known) > _KEPT:
-            del self._known[next(iter(self._known))]
         return known[1]
 
     def _made(self, found: Selecting, namespace: str) -> ByAction:

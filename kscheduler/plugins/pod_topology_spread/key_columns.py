@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.bounded.within_budget import WithinBudget
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.plugins.pod_topology_spread.domains import DomainNumbers, existing_domains
@@ -19,6 +20,7 @@ _ALL: Final = slice(None)
 _MOST_KEYS: Final = 64
 _MOST_FEASIBLE: Final = 32
 _BUDGET_BYTES: Final = 16 * 2**20
+_BYTES_PER_FEASIBLE_ROW: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +50,18 @@ class Feasible:
     """
 
     def __init__(self) -> None:
-        self._known: dict[Hashable, tuple[Rows, object]] = {}
+        self._known: WithinBudget[Hashable, tuple[Rows, object]] = WithinBudget(_BUDGET_BYTES, _MOST_FEASIBLE)
 
     def find(self, rows: Rows) -> object | None:
         """What was kept for the same rows."""
-        rows_then, told = self._known.get(_mark(rows), (None, None))
+        rows_then, told = self._known.get(_mark(rows)) or (None, None)
         if rows_then is rows or (rows_then is not None and bool((rows_then == rows).all())):
             return told
         return None
 
     def keep(self, rows: Rows, told: object) -> None:
         """Keep it; what was kept first makes room. The rows must not change."""
-        if len(self._known) >= min(_MOST_FEASIBLE, max(1, _BUDGET_BYTES // (32 * len(rows) + 1))):
-            del self._known[next(iter(self._known))]
-        self._known[_mark(rows)] = rows, told
+        self._known.put(_mark(rows), (rows, told), _BYTES_PER_FEASIBLE_ROW * len(rows))
 
     def forget(self) -> None:
         """Give all of it back: whoever still holds this one holds nothing."""

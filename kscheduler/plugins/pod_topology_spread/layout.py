@@ -15,6 +15,8 @@ from typing import Final
 
 import numpy as np
 
+from kscheduler.api.well_known import HOSTNAME
+from kscheduler.bounded.within_budget import WithinBudget
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
@@ -30,7 +32,6 @@ from kscheduler.plugins.pod_topology_spread.domains import (
 )
 from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColumn, KeyColumns
 
-HOSTNAME: Final = "kubernetes.io/hostname"
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048
 """Of a layout besides its arrays."""
@@ -103,10 +104,9 @@ class Layouts:
     def __init__(self, *, compares: bool = False) -> None:
         self._compares = compares
         """Whether tolerations may compare numbers."""
-        self._layouts: dict[Hashable, Layout] = {}
+        self._layouts: WithinBudget[Hashable, Layout] = WithinBudget(_BUDGET_BYTES, _MOST)
         """All of one state of the nodes."""
         self._version = -1
-        self._bytes = 0
         self._columns = KeyColumns()
 
     def of(
@@ -126,17 +126,12 @@ class Layouts:
             return self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
         if nodes.node_columns_version != self._version:  # none of them is ever used again
             self._layouts.clear()
-            self._version, self._bytes = nodes.node_columns_version, 0
+            self._version = nodes.node_columns_version
         key = id(constraints), needs_all_keys, *_places(constraints, pod)
-        layout = self._layouts.pop(key, None)
-        if layout is not None:
-            self._bytes -= layout.bytes
+        layout = self._layouts.take(key)
         if layout is None or layout.nodes is not nodes or layout.version != nodes.node_columns_version:
             layout = self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
-        self._layouts[key] = layout
-        self._bytes += layout.bytes
-        while len(self._layouts) > 1 and (self._bytes > _BUDGET_BYTES or len(self._layouts) > _MOST):
-            self._bytes -= self._layouts.pop(next(iter(self._layouts))).bytes
+        self._layouts.put(key, layout, layout.bytes)
         return layout
 
     def _made(

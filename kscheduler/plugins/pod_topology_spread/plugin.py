@@ -5,6 +5,7 @@ from typing import ClassVar, Final
 
 from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.details import Detail
@@ -27,16 +28,14 @@ from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.details import spread_details
 from kscheduler.plugins.pod_topology_spread.filtering import MISSING_LABEL, TOO_UNEVEN, HardSpread, hard_spread
-from kscheduler.plugins.pod_topology_spread.layout import HOSTNAME, Layout, Layouts
+from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.plugins.pod_topology_spread.scoring import SoftSpread, soft_spread
 
 Constraints = tuple[SpreadConstraint, ...]
 
 SYSTEM_CONSTRAINTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
-    TopologySpreadConstraint(
-        max_skew=5, topology_key="topology.kubernetes.io/zone", when_unsatisfiable=SCHEDULE_ANYWAY
-    ),
+    TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY),
 )
 """What pods without constraints get that a service or a controller selects, unless the profile says otherwise."""
 

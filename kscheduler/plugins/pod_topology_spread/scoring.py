@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.node_table import Rows, Scores
 from kscheduler.framework.spread_constraint import SpreadConstraint
@@ -33,7 +34,6 @@ from kscheduler.plugins.pod_topology_spread.domains import (
 from kscheduler.plugins.pod_topology_spread.go_log import go_log
 from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
 
-_MOST: Final = 100
 _ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
 _MOST_COUNTED: Final = 63
 """Up to so many pods on a node, scores are looked up by their number."""
@@ -203,4 +203,4 @@ def normalized(raw: Scores, scored: Mask | None) -> Scores:
 
 def _points(raw: Scores, largest: int, smallest: int) -> Scores:
     """By one divisor numpy divides integers faster than it converts them."""
-    return np.full_like(raw, _MOST) if largest <= 0 else _MOST * (largest + smallest - raw) // largest
+    return np.full_like(raw, MAX_NODE_SCORE) if largest <= 0 else MAX_NODE_SCORE * (largest + smallest - raw) // largest

@@ -162,6 +162,7 @@ class ClassEngine:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
+        # By hand: what a class that goes has shared with others counts as theirs from then on, and the budget moves.
         while self._classes and self._bytes + known.bytes > self._budget_bytes:
             oldest = self._classes.pop(next(iter(self._classes)))
             self._bytes -= oldest.bytes

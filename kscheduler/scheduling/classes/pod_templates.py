@@ -17,6 +17,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.api.core import Pod, PodSpec, Volume
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pod_info import PodInfo
 
 _KEPT_DRAWERS: Final = 1024
@@ -38,7 +39,7 @@ class PodTemplates:
     """The templates seen lately."""
 
     def __init__(self) -> None:
-        self._drawers: dict[Hashable, list[PodTemplate]] = {}
+        self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsed(_KEPT_DRAWERS)
 
     def __len__(self) -> int:
         return sum(map(len, self._drawers.values()))
@@ -48,12 +49,9 @@ class PodTemplates:
         label = _label(pod.pod)
         if label is None:
             return None
-        drawer = self._drawers.pop(label, None)
+        drawer = self._drawers.use(label)
         if drawer is None:
-            drawer = []
-            if len(self._drawers) >= _KEPT_DRAWERS:
-                del self._drawers[next(iter(self._drawers))]
-        self._drawers[label] = drawer
+            drawer = self._drawers[label] = []
         spec = _without_claims(pod.pod.spec)
         for template in drawer:
             if template.spec == spec:

@@ -13,10 +13,10 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from kscheduler.api.well_known import REGION, ZONE
 from kscheduler.framework.node_table import NodeTable, Rows
 
 FEWEST_TO_FIND: Final = 100
-_REGION, _ZONE = "topology.kubernetes.io/region", "topology.kubernetes.io/zone"
 
 
 def nodes_to_find(percentage: int, count: int) -> int:
@@ -54,8 +54,8 @@ class NodeSampler:
 
 def in_turn_by_zone(nodes: NodeTable, rows: Rows) -> Rows:
     """One row of each zone, then the next of each, until none is left."""
-    regions, _ = nodes.label_values(_REGION, rows)
-    zones, values = nodes.label_values(_ZONE, rows)
+    regions, _ = nodes.label_values(REGION, rows)
+    zones, values = nodes.label_values(ZONE, rows)
     zone = regions.astype(np.int64) * len(values) + zones
     return rows[np.lexsort((zone, _place_within(zone)))]
 

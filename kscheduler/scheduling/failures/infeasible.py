@@ -9,6 +9,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import replace
 from typing import Final
 
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 
@@ -31,7 +32,7 @@ class KnownInfeasible:
         """`generation`: a number that moves whenever anything that a verdict may depend on has changed."""
         self._class_of = class_of
         self._generation = generation
-        self._known: dict[Hashable, Failure] = {}
+        self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsed(MOST_KNOWN)
         self._known_at = 0
 
     def verdict(self, pod: PodInfo) -> Failure | None:
@@ -55,7 +56,7 @@ class KnownInfeasible:
         if name is None:
             return failure
         generation = self._generation()
-        if self._known_at != generation or len(self._known) >= MOST_KNOWN:
+        if self._known_at != generation:
             self._known.clear()
             self._known_at = generation
         shared = self._known[name] = replace(failure, holds_for=name, like=pod.key)

@@ -21,6 +21,7 @@ from typing import Final
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.scheduling.failures.patch_rate import PatchRate
 
 NEWS_PER_SECOND: Final = 500.0
@@ -95,7 +96,7 @@ class PendingPatches:
         self._round: _Round | None = None
         self._is_turn_of_class = False
         self._serial = 0
-        self._last_serial: OrderedDict[str, int] = OrderedDict()
+        self._last_serial: RecentlyUsed[str, int] = RecentlyUsed(REMEMBERED)
         self.unchanged = 0
         """Words that needed no request."""
 
@@ -130,8 +131,6 @@ class PendingPatches:
         patch.serial = self._serial
         if self.classes:
             self._last_serial[patch.uid] = patch.serial
-            if len(self._last_serial) > REMEMBERED:
-                self._last_serial.popitem(last=False)
         self._put(patch)
 
     def put_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:

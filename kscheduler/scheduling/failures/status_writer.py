@@ -15,7 +15,6 @@ What is dropped is counted and logged. Limit: what waits when the process is kil
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -26,6 +25,7 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -92,7 +92,7 @@ class StatusWriter:
         self._is_busy = is_busy
         self._on_call = on_call
         self._patches = PendingPatches(self._newest, clock.monotonic())
-        self._answers: OrderedDict[str, Pod] = OrderedDict()
+        self._answers: RecentlyUsed[str, Pod] = RecentlyUsed(_REMEMBERED_ANSWERS)
         self._requests = TaskSet("status", clock)
         self._changed = asyncio.Event()
         self._answered = asyncio.Event()
@@ -290,8 +290,6 @@ class StatusWriter:
 
     def _remember(self, answer: Pod) -> None:
         self._answers[answer.key] = answer
-        if len(self._answers) > _REMEMBERED_ANSWERS:
-            self._answers.popitem(last=False)
 
 
 def _is_outage(failure: ClientError) -> bool:

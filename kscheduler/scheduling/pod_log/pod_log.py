@@ -8,6 +8,7 @@ from collections.abc import Callable, Collection, Hashable, Sequence
 from typing import Any, Final, Protocol
 
 from kscheduler.api.core import Pod
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework import events
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption, PreemptionSearch
@@ -80,9 +81,9 @@ class PodLog:
         self.awaited_events = awaited_events
         """The queue's word on it, set as soon as there is a queue."""
         self._together = TurnedDownTogether()
-        self._victims: dict[str, tuple[str, str, float]] = {}
+        self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
         """By UID: node, preemptor, when. Of victims that are being deleted."""
-        self._stopped: dict[str, None] = {}
+        self._stopped: RecentlyUsed[str, bool] = RecentlyUsed(MOST_REMEMBERED)
         """UIDs of victims that were stopped in memory: their attempts fail because of that."""
 
     # --- coming and going ---------------------------------------------------------------------------------------------
@@ -197,7 +198,7 @@ class PodLog:
         is_news: bool = True,
     ) -> None:
         """An attempt came to nothing and the pod is where `found` says. `is_news`: it did not fail so before."""
-        was_stopped = self._stopped.pop(queued.pod.uid, "") is None
+        was_stopped = self._stopped.pop(queued.pod.uid, False)
         is_expected = was_stopped or verdict.fault is Fault.GONE
         if verdict.is_error and is_news and not is_expected:
             fields = _where(*found, now) if found is not None else {}
@@ -265,11 +266,11 @@ class PodLog:
 
     def preempted(self, victim: PodInfo, preemption: Preemption, now: float, *, in_memory: bool = False) -> None:
         """A victim has to go: it is being deleted, or was stopped before it was bound. `now` is wall-clock seconds."""
-        remembered: dict[str, Any] = self._stopped if in_memory else self._victims
-        if len(remembered) >= MOST_REMEMBERED:
-            remembered.pop(next(iter(remembered)))
         preemptor = preemption.preemptor
-        remembered[victim.uid] = None if in_memory else (preemption.node_name, preemptor.key, now)
+        if in_memory:
+            self._stopped[victim.uid] = True
+        else:
+            self._victims[victim.uid] = preemption.node_name, preemptor.key, now
         if verbose(OUTCOMES):
             fields = {"node": preemption.node_name, "preemptor": preemptor.key, "preemptor_uid": preemptor.uid}
             how = "called back before it was bound" if in_memory else "deletion requested"

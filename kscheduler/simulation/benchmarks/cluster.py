@@ -26,12 +26,12 @@ from kscheduler.api.storage import (
     PersistentVolumeStatus,
     VolumeNodeAffinity,
 )
+from kscheduler.api.well_known import ZONE
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer
 from kscheduler.simulation.benchmarks.template import ScenarioError
 
-ZONE: Final = "topology.kubernetes.io/zone"
 _SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
 _replace = msgspec.structs.replace
 

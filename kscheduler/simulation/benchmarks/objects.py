@@ -14,11 +14,10 @@ from kscheduler.api.kinds import (
     SERVICES,
 )
 from kscheduler.api.storage import BIND_COMPLETED, MIGRATED_PLUGINS
-from kscheduler.simulation.benchmarks.cluster import ZONE
+from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.simulation.benchmarks.service import SCHEDULER_NAME
 from kscheduler.simulation.benchmarks.template import Object, Template, template
 
-HOST: Final = "kubernetes.io/hostname"
 REQUIRED: Final = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED: Final = "preferredDuringSchedulingIgnoredDuringExecution"
 SMALL: Final[Object] = {"cpu": "100m", "memory": "500Mi"}
@@ -130,7 +129,9 @@ GATED_AFFINE_POD: Final = pod(
     labels={"app": "scheduler-perf"},
     schedulingGates=[{"name": "scheduling-gate-1"}],
     affinity={
-        "podAffinity": {REQUIRED: [{"topologyKey": HOST, "labelSelector": {"matchLabels": {"app": "scheduler-perf"}}}]}
+        "podAffinity": {
+            REQUIRED: [{"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "scheduler-perf"}}}]
+        }
     },
 )
 NODE_AFFINITY_POD: Final = pod(
@@ -147,29 +148,33 @@ NODE_AFFINITY_POD: Final = pod(
     },
 )
 AFFINITY_POD: Final = affine("affinity-pod-", "blue", "podAffinity", REQUIRED, [term(ZONE, "blue")])
-ANTI_AFFINITY_POD: Final = affine("anti-affinity-pod-", "green", "podAntiAffinity", REQUIRED, [term(HOST, "green")])
+ANTI_AFFINITY_POD: Final = affine("anti-affinity-pod-", "green", "podAntiAffinity", REQUIRED, [term(HOSTNAME, "green")])
 GREEN_POD: Final = pod("anti-affinity-matching-pod-", labels={"color": "green"})
 PREFERRED_AFFINITY_POD: Final = affine(
-    "preferred-affinity-pod-", "red", "podAffinity", PREFERRED, [weighted(term(HOST, "red"))]
+    "preferred-affinity-pod-", "red", "podAffinity", PREFERRED, [weighted(term(HOSTNAME, "red"))]
 )
 PREFERRED_ANTI_AFFINITY_POD: Final = affine(
-    "preferred-anti-affinity-pod-", "yellow", "podAntiAffinity", PREFERRED, [weighted(term(HOST, "yellow"))]
+    "preferred-anti-affinity-pod-", "yellow", "podAntiAffinity", PREFERRED, [weighted(term(HOSTNAME, "yellow"))]
 )
 NS_AFFINITY_POD: Final = affine(
     "affinity-pod-", "blue", "podAffinity", REQUIRED, [term(ZONE, "blue", namespaceSelector=_TEAM)]
 )
 NS_ANTI_AFFINITY_POD: Final = affine(
-    "anti-affinity-pod-", "green", "podAntiAffinity", REQUIRED, [term(HOST, "green", namespaceSelector=_TEAM)]
+    "anti-affinity-pod-", "green", "podAntiAffinity", REQUIRED, [term(HOSTNAME, "green", namespaceSelector=_TEAM)]
 )
 NS_PREFERRED_AFFINITY_POD: Final = affine(
-    "preferred-affinity-pod-", "red", "podAffinity", PREFERRED, [weighted(term(HOST, "red", namespaceSelector=_TEAM))]
+    "preferred-affinity-pod-",
+    "red",
+    "podAffinity",
+    PREFERRED,
+    [weighted(term(HOSTNAME, "red", namespaceSelector=_TEAM))],
 )
 NS_PREFERRED_ANTI_AFFINITY_POD: Final = affine(
     "anti-affinity-pod-",
     "green",
     "podAntiAffinity",
     PREFERRED,
-    [weighted(term(HOST, "green", namespaceSelector=_TEAM))],
+    [weighted(term(HOSTNAME, "green", namespaceSelector=_TEAM))],
 )
 _BLUE: Final[Object] = {"color": "blue"}
 SPREAD_POD: Final = pod(
@@ -183,7 +188,7 @@ INCLUSION_POLICY_POD: Final = pod(
     "spreading-pod-with-node-inclusion-policy-",
     SMALL,
     {"foo": "bar"},
-    topologySpreadConstraints=[spread(HOST, 1, "DoNotSchedule", {"foo": "bar"}, **_POLICIES)],
+    topologySpreadConstraints=[spread(HOSTNAME, 1, "DoNotSchedule", {"foo": "bar"}, **_POLICIES)],
 )
 DAEMON_POD: Final = pod(
     "daemonset-",

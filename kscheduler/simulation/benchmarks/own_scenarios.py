@@ -15,8 +15,8 @@ from kscheduler.api.kinds import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
 )
+from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.simulation.benchmarks import objects
-from kscheduler.simulation.benchmarks.cluster import ZONE
 from kscheduler.simulation.benchmarks.scenario import (
     CreateNamespaces,
     CreateNodes,
@@ -162,11 +162,11 @@ _SOCIABLE_POD: Final = objects.pod(
     {"app": "new", "pod-template-hash": "5d8f"},
     affinity={
         "podAffinity": {objects.PREFERRED: [objects.weighted(objects.app_term(ZONE, "app-1", namespaceSelector={}))]},
-        "podAntiAffinity": {objects.PREFERRED: [objects.weighted(objects.app_term(objects.HOST, "new"))]},
+        "podAntiAffinity": {objects.PREFERRED: [objects.weighted(objects.app_term(HOSTNAME, "new"))]},
     },
     topologySpreadConstraints=[
         objects.spread(ZONE, 1, "DoNotSchedule", {"app": "new"}),
-        objects.spread(objects.HOST, 5, "DoNotSchedule", {"app": "new"}),
+        objects.spread(HOSTNAME, 5, "DoNotSchedule", {"app": "new"}),
     ],
 )
 

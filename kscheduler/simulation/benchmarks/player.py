@@ -20,8 +20,9 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, PODS
 from kscheduler.api.meta import KubeObject
+from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.simulation.benchmarks.cluster import ZONE, StandIn
+from kscheduler.simulation.benchmarks.cluster import StandIn
 from kscheduler.simulation.benchmarks.disturbance import Churning, Disturbance, deleting
 from kscheduler.simulation.benchmarks.figures import Figures
 from kscheduler.simulation.benchmarks.meter import Meter, resident_mebibytes
@@ -126,7 +127,7 @@ class Player:
             node = self._make(operation.template, index, "")
             name = node.metadata.name
             zone = {ZONE: operation.zones[index % len(operation.zones)]} if operation.zones else {}
-            node.metadata.labels = {**node.metadata.labels, "kubernetes.io/hostname": name, **zone}
+            node.metadata.labels = {**node.metadata.labels, HOSTNAME: name, **zone}
             self.cluster.create(operation.template.kind, node)
             self._nodes.append(name)
             if operation.csi_node is not None:

@@ -11,6 +11,8 @@ from typing import Any, TextIO
 
 import yaml
 
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import running_controllers
@@ -30,7 +32,7 @@ _STANDARD_CLASS = {
     "volumeBindingMode": "WaitForFirstConsumer",
 }
 """The default class, as local clusters have one."""
-BOTH_NAMES = ("default-scheduler", "kscheduler")
+BOTH_NAMES = (DEFAULT_SCHEDULER_NAME, OWN_SCHEDULER_NAME)
 """What `kubectl create deployment` writes into pods, and what kscheduler is called without a configuration."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
@@ -179,6 +181,6 @@ def _nobody_schedules(kubeconfig: Path) -> str:
     run = f"kscheduler run --kubeconfig {shlex.quote(str(kubeconfig))}"
     return (
         "nobody schedules here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"
-        f"  {run} --scheduler-name default-scheduler\n"
+        f"  {run} --scheduler-name {DEFAULT_SCHEDULER_NAME}\n"
         f"  {run}    # only pods with schedulerName: kscheduler\n"
     )

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.well_known import ZONE
 from kscheduler.simulation.hollow.node_fit import fits, needs_other_rules
 from kscheduler.simulation.hollow.node_room import NodeRoom
 
@@ -137,7 +138,7 @@ def _load(room: NodeRoom) -> NodeLoad:
     return NodeLoad(
         name=room.node.metadata.name,
         instance_type=labels.get("node.kubernetes.io/instance-type", ""),
-        zone=labels.get("topology.kubernetes.io/zone", ""),
+        zone=labels.get(ZONE, ""),
         pods=len(room),
         cpu=room.share("cpu"),
         memory=room.share("memory"),

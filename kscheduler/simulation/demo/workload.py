@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Literal
 
+from kscheduler.api.well_known import HOSTNAME, REGION, ZONE
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.upstream.release import RELEASE
 
 Object = dict[str, Any]
@@ -23,7 +25,6 @@ Intent = Literal["bound", "never", "rule"]
 INTENT = "simulation.kscheduler.io/intent"
 """Annotation of generated pods; its value is an `Intent`."""
 GPU = "nvidia.com/gpu"
-ZONE = "topology.kubernetes.io/zone"
 ARCH = "kubernetes.io/arch"
 
 _RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
@@ -75,11 +76,11 @@ def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:
 def _node(name: str, index: int, zone: str, rng: Random) -> Object:
     shape = PATTERN[index % len(PATTERN)]
     labels = {
-        "kubernetes.io/hostname": name,
+        HOSTNAME: name,
         "kubernetes.io/os": "linux",
         ARCH: shape.arch,
         "node.kubernetes.io/instance-type": shape.instance_type,
-        "topology.kubernetes.io/region": "region-1",
+        REGION: "region-1",
         ZONE: zone,
         "disktype": shape.disk,
     }
@@ -227,7 +228,7 @@ def _spread() -> Object:
 
 
 def _apart() -> Object:
-    term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"app": "apart"}}}
+    term = {"topologyKey": HOSTNAME, "labelSelector": {"matchLabels": {"app": "apart"}}}
     return {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
 
 
@@ -258,7 +259,9 @@ SHAPES = (
 """All kinds of pods; shares are of a thousand."""
 
 
-def pods(count: int, seed: int = 0, *, namespace: str = "default", scheduler_name: str = "kscheduler") -> list[Object]:
+def pods(
+    count: int, seed: int = 0, *, namespace: str = "default", scheduler_name: str = OWN_SCHEDULER_NAME
+) -> list[Object]:
     """`count` pods in shuffled order. From 20 pods on every kind is there, the hopeless ones too."""
     rng = Random(f"pods/{seed}")
     kinds = [shape for shape, number in _counts(count).items() for _ in range(number)]

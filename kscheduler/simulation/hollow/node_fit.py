@@ -10,12 +10,13 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from kscheduler.api.core import Pod, Taint
+from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.simulation.hollow.node_room import NodeRoom
 from kscheduler.simulation.objects.node_match import selects, untolerated
 
 HARD_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
 """Taints with these effects keep a scheduler from placing a pod."""
-_CORDON = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
+_CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.api import quantity
+from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME, NOT_READY, UNREACHABLE
 from kscheduler.simulation.kinds.api_errors import Object
 
 GATED_MESSAGE = "Scheduling is blocked due to non-empty scheduling gates"
@@ -55,7 +56,7 @@ def default_pod_spec(spec: Object) -> None:
     spec.setdefault("terminationGracePeriodSeconds", 30)
     spec.setdefault("dnsPolicy", "ClusterFirst")
     spec.setdefault("securityContext", {})
-    spec.setdefault("schedulerName", "default-scheduler")
+    spec.setdefault("schedulerName", DEFAULT_SCHEDULER_NAME)
     spec.setdefault("enableServiceLinks", True)
     if "serviceAccountName" in spec:
         spec.setdefault("serviceAccount", spec["serviceAccountName"])
@@ -103,7 +104,7 @@ def _default_pod_level_requests(spec: Object) -> None:
 def add_default_tolerations(spec: Object) -> None:
     """Tolerate an unready or unreachable node for 300 s, unless the pod says something about that taint."""
     tolerations = spec.setdefault("tolerations", [])
-    for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"):
+    for key in (NOT_READY, UNREACHABLE):
         if not any(_speaks_of(toleration, key) for toleration in tolerations):
             tolerations.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}

@@ -4,8 +4,7 @@ What has become pointless is passed over: an object that is gone, or that is the
 an Event where the plan provides one, and raised after the rest of the plan, so that the object is tried again later.
 """
 
-from collections import OrderedDict
-
+from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.simulation.controllers.engine.plan import Action, Create, Delete, News, Plan, Update
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.kinds.durations import timestamp
@@ -24,7 +23,7 @@ class Performer:
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
-        self._events: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._events: RecentlyUsed[tuple[str, ...], Key] = RecentlyUsed(_REMEMBERED_EVENTS)
         self._last_event = 0
 
     def perform(self, plan: Plan) -> None:
@@ -97,7 +96,7 @@ class Performer:
             if record is not None:
                 more = {"count": int(record.value.get("count") or 1) + 1, "lastTimestamp": now}
                 self._registry.replace(EVENTS, record, {**record.value, **more}, NO_OPTIONS)
-                self._events.move_to_end(identity)
+                self._events.use(identity)
                 return
             event = self._event(news, message, now)
             stored = self._registry.create(EVENTS, event["metadata"]["namespace"], event)
@@ -105,8 +104,6 @@ class Performer:
             return
         metadata = stored.value["metadata"]
         self._events[identity] = (metadata["namespace"], metadata["name"])
-        if len(self._events) > _REMEMBERED_EVENTS:
-            self._events.popitem(last=False)
 
     def _event(self, news: News, message: str, now: str) -> Object:
         about = news.about

@@ -9,10 +9,6 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.objects import node_match
 
-UNSCHEDULABLE = "node.kubernetes.io/unschedulable"
-NOT_READY = "node.kubernetes.io/not-ready"
-UNREACHABLE = "node.kubernetes.io/unreachable"
-
 
 class NodeReader:
     """Stored nodes as typed ones, each version decoded once."""

@@ -11,6 +11,7 @@ A key with a namespace is a claim, one without is a volume.
 
 from collections.abc import Iterator, Mapping
 
+from kscheduler.api.storage import BIND_COMPLETED, BOUND_BY_CONTROLLER, NO_PROVISIONER, SELECTED_NODE
 from kscheduler.simulation.controllers.engine.plan import Concerned, News, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of
@@ -79,7 +80,7 @@ class VolumeBinder:
             plan.add(Update(CLAIMS, claim))
         reserved = next((one for one in view.all(VOLUMES) if facts.refers_to(one, claim)), None)
         storage = facts.storage_class(view, claim)
-        is_placed = facts.SELECTED_NODE in facts.annotations_of(claim)
+        is_placed = SELECTED_NODE in facts.annotations_of(claim)
         if reserved is not None:
             self._bind(plan, claim, reserved)
         elif facts.waits_for_pod(storage) and not is_placed:
@@ -91,7 +92,7 @@ class VolumeBinder:
 
     def _see_named(self, plan: Plan, view: View, claim: Object, volume: Object | None) -> None:
         """A claim that names a volume: bound, or wanting just this one."""
-        is_bound = facts.BIND_COMPLETED in facts.annotations_of(claim)
+        is_bound = BIND_COMPLETED in facts.annotations_of(claim)
         if volume is None:
             if is_bound:
                 self._lose(plan, claim, "ClaimLost", _LOST)
@@ -116,7 +117,7 @@ class VolumeBinder:
             plan.add(News(claim, _COMPONENT, "ProvisioningFailed", text, is_warning=True))
             return
         driver = storage["provisioner"]
-        if driver == facts.NO_PROVISIONER:
+        if driver == NO_PROVISIONER:
             return
         annotations = facts.annotations_of(claim)
         marked = {**annotations, facts.PROVISIONER: driver, facts.PROVISIONER_BETA: driver}
@@ -135,14 +136,14 @@ class VolumeBinder:
         if reference is None or not reference.get("uid"):
             metadata = {**volume["metadata"]}
             if reference is None:
-                metadata["annotations"] = {**facts.annotations_of(volume), facts.BOUND_BY_CONTROLLER: "yes"}
+                metadata["annotations"] = {**facts.annotations_of(volume), BOUND_BY_CONTROLLER: "yes"}
             spec = {**volume["spec"], "claimRef": facts.reference_to(claim)}
             volume = {**volume, "metadata": metadata, "spec": spec}
             plan.add(Update(VOLUMES, volume))
         plan.set_status(VOLUMES, volume, {**(volume.get("status") or {}), "phase": "Bound"})
-        annotations = {**facts.annotations_of(claim), facts.BIND_COMPLETED: "yes"}
+        annotations = {**facts.annotations_of(claim), BIND_COMPLETED: "yes"}
         if not claim["spec"].get("volumeName"):
-            annotations[facts.BOUND_BY_CONTROLLER] = "yes"
+            annotations[BOUND_BY_CONTROLLER] = "yes"
         metadata = {**claim["metadata"], "annotations": annotations}
         bound = {**claim, "metadata": metadata}
         bound["spec"] = {**claim["spec"], "volumeName": volume["metadata"]["name"]}
@@ -174,7 +175,7 @@ class VolumeBinder:
         if facts.PROVISIONED_BY in annotations and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             self._set_phase(plan, volume, "Released")
             return
-        kept = {key: text for key, text in annotations.items() if key != facts.BOUND_BY_CONTROLLER}
+        kept = {key: text for key, text in annotations.items() if key != BOUND_BY_CONTROLLER}
         spec = dict(volume["spec"])
         if kept != annotations:
             del spec["claimRef"]

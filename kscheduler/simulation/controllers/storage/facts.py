@@ -4,21 +4,16 @@ from collections.abc import Iterable
 
 from kscheduler.api import quantity
 from kscheduler.api.codec import convert
-from kscheduler.api.storage import StorageClass, default_class
+from kscheduler.api.storage import BETA_STORAGE_CLASS, StorageClass, default_class
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import labels_of
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import STORAGE_CLASSES
 from kscheduler.simulation.kinds.selectors import labels_match
 
-BIND_COMPLETED = "pv.kubernetes.io/bind-completed"
-BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 PROVISIONED_BY = "pv.kubernetes.io/provisioned-by"
-SELECTED_NODE = "volume.kubernetes.io/selected-node"
 PROVISIONER = "volume.kubernetes.io/storage-provisioner"
 PROVISIONER_BETA = "volume.beta.kubernetes.io/storage-provisioner"
-NO_PROVISIONER = "kubernetes.io/no-provisioner"
-_CLASS_BETA = "volume.beta.kubernetes.io/storage-class"
 
 
 def annotations_of(value: Object) -> dict[str, str]:
@@ -29,7 +24,7 @@ def annotations_of(value: Object) -> dict[str, str]:
 
 def class_of(value: Object) -> str | None:
     """Name of a claim's or volume's class; empty is none on purpose, None says nothing."""
-    name = annotations_of(value).get(_CLASS_BETA, (value.get("spec") or {}).get("storageClassName"))
+    name = annotations_of(value).get(BETA_STORAGE_CLASS, (value.get("spec") or {}).get("storageClassName"))
     return None if name is None else str(name)
 
 

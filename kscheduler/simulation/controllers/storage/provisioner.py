@@ -7,6 +7,8 @@ provisioners of its own turns it off (`--controllers=*,-hollow-provisioner`).
 
 from collections.abc import Mapping
 
+from kscheduler.api.storage import SELECTED_NODE
+from kscheduler.api.well_known import ZONE
 from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Delete, News, Plan
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, labels_of
@@ -14,8 +16,6 @@ from kscheduler.simulation.controllers.storage import facts
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import CLAIMS, NODES, VOLUMES, Resource
 from kscheduler.simulation.objects.store import Key
-
-ZONE = "topology.kubernetes.io/zone"
 
 
 class HollowProvisioner:
@@ -39,10 +39,10 @@ class HollowProvisioner:
         driver, storage = annotations.get(facts.PROVISIONER), facts.storage_class(view, claim)
         if claim["spec"].get("volumeName") or not driver or storage is None:
             return Plan()
-        if facts.waits_for_pod(storage) and facts.SELECTED_NODE not in annotations:
+        if facts.waits_for_pod(storage) and SELECTED_NODE not in annotations:
             return Plan()
         name = f"pvc-{claim['metadata']['uid']}"
-        volume = _volume(name, claim, storage, driver, _zone(view, annotations.get(facts.SELECTED_NODE, "")))
+        volume = _volume(name, claim, storage, driver, _zone(view, annotations.get(SELECTED_NODE, "")))
         text = f"Successfully provisioned volume {name}"
         return Plan([Create(VOLUMES, volume, News(claim, driver, "ProvisioningSucceeded", text))])
 

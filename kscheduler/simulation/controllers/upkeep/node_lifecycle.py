@@ -13,9 +13,17 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
+from kscheduler.api.well_known import (
+    DISK_PRESSURE,
+    MEMORY_PRESSURE,
+    NETWORK_UNAVAILABLE,
+    NOT_READY,
+    PID_PRESSURE,
+    UNREACHABLE,
+    UNSCHEDULABLE,
+)
 from kscheduler.simulation.controllers.engine.plan import Concerned, News, Plan, Update
 from kscheduler.simulation.controllers.engine.view import View
-from kscheduler.simulation.controllers.reading import fit
 from kscheduler.simulation.controllers.reading.conditions import find
 from kscheduler.simulation.controllers.reading.owners import itself
 from kscheduler.simulation.controllers.reading.pods import is_ready
@@ -30,15 +38,15 @@ _LEASE_NAMESPACE = "kube-node-lease"
 _OBSERVED = ("Ready", "MemoryPressure", "DiskPressure", "PIDPressure")
 _SILENT = "Kubelet stopped posting node status."
 _BY_CONDITION = {
-    ("Ready", "False"): fit.NOT_READY,
-    ("Ready", "Unknown"): fit.UNREACHABLE,
-    ("MemoryPressure", "True"): "node.kubernetes.io/memory-pressure",
-    ("DiskPressure", "True"): "node.kubernetes.io/disk-pressure",
-    ("PIDPressure", "True"): "node.kubernetes.io/pid-pressure",
-    ("NetworkUnavailable", "True"): "node.kubernetes.io/network-unavailable",
+    ("Ready", "False"): NOT_READY,
+    ("Ready", "Unknown"): UNREACHABLE,
+    ("MemoryPressure", "True"): MEMORY_PRESSURE,
+    ("DiskPressure", "True"): DISK_PRESSURE,
+    ("PIDPressure", "True"): PID_PRESSURE,
+    ("NetworkUnavailable", "True"): NETWORK_UNAVAILABLE,
 }
-_OURS = frozenset({*_BY_CONDITION.values(), fit.UNSCHEDULABLE})
-_DRIVE_OUT = frozenset({fit.NOT_READY, fit.UNREACHABLE})
+_OURS = frozenset({*_BY_CONDITION.values(), UNSCHEDULABLE})
+_DRIVE_OUT = frozenset({NOT_READY, UNREACHABLE})
 
 
 class NodeLifecycleController:
@@ -132,7 +140,7 @@ def _wanted_taints(spec: Object, conditions: list[Object]) -> Iterator[tuple[str
             if key in _DRIVE_OUT:
                 yield key, "NoExecute"
     if spec.get("unschedulable"):
-        yield fit.UNSCHEDULABLE, "NoSchedule"
+        yield UNSCHEDULABLE, "NoSchedule"
 
 
 def _is_ours(taint: Object) -> bool:

@@ -4,6 +4,7 @@
 grows by one with every template, and a template that comes back takes its old ReplicaSet to the newest number.
 """
 
+from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.simulation.controllers.reading.owners import reference_to
 from kscheduler.simulation.controllers.reading.pods import created
 from kscheduler.simulation.controllers.reading.templates import HASH_LABEL, hash_of, with_label, without_hash
@@ -15,7 +16,7 @@ DESIRED = "deployment.kubernetes.io/desired-replicas"
 MOST = "deployment.kubernetes.io/max-replicas"
 _NOT_COPIED = frozenset(
     {
-        "kubectl.kubernetes.io/last-applied-configuration",
+        LAST_APPLIED,
         "deprecated.deployment.rollback.to",
         REVISION,
         HISTORY,
