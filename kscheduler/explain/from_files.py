@@ -49,7 +49,7 @@ def questions_from(path: str, selection: Asked, served: Serving, default_pod: De
 def _in_cluster(
     found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question]:
-    found.pass_over_others()
+    found.note_others()
     objects, notes = found.cluster(), tuple(found.notes)
     if selection.manifest:
         news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
