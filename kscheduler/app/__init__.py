@@ -1,6 +1,6 @@
-"""The composition root: `parts` builds, `surface` shows, `service` starts and stops.
+"""The composition root: `parts` builds, `surface` serves HTTP, `service` starts and stops.
 
-A program of yours that brings its own plugins calls `run(Options(...))`.
+A program with its own plugins calls `run(Options(...))`.
 """
 
 from kscheduler.app.options import Options

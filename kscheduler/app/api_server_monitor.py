@@ -1,8 +1,8 @@
-"""Looks once a second how the API server is, says so in the log, and asks it something when nobody else does.
+"""Logs once a second what is wrong with the API server, and probes it when there are no other requests.
 
-`client.reachability` and `informers.resource_troubles` know what there is to say; here are the clock, the log and the
-question: `GET /readyz`, which every identity may ask (`system:public-info-viewer`), which looks at etcd too, and whose
-refusal is an answer as well. It goes over the Events' connections, so that binds that hang do not hold it up.
+`client.reachability` and `informers.resource_troubles` decide what to log; here are the clock, the log and the probe:
+`GET /readyz`, which every identity may send (`system:public-info-viewer`), which checks etcd too, and whose refusal is
+an answer as well. It uses the Events' connections, so that hanging binds do not delay it.
 """
 
 from typing import Final
@@ -18,18 +18,18 @@ from kscheduler.logs import get_logger
 
 _log = get_logger("api-server")
 
-LOOK_SECONDS: Final = 1.0
+CHECK_SECONDS: Final = 1.0
 PROBE_PATH: Final = "/readyz"
 PROBE_SECONDS: Final = 5.0
 
 
 class APIServerMonitor:
-    """The service that watches over the talk with the API server."""
+    """The service that monitors the API server."""
 
     def __init__(
         self, reachability: APIServerReachability, client: APIClient, informers: InformerFactory, clock: Clock
     ) -> None:
-        """`client` must report to `reachability`: its answers are what the probe is for."""
+        """`client` must report to `reachability`, which needs the probe's outcome."""
         self._reachability = reachability
         self._client = client
         self._informers = informers
@@ -39,16 +39,16 @@ class APIServerMonitor:
         self._probed_at = float("-inf")
 
     async def run(self) -> None:
-        """Look until cancelled."""
+        """Monitor until cancelled."""
         try:
             while True:
-                self.look()
-                await self._clock.sleep(LOOK_SECONDS)
+                self.check()
+                await self._clock.sleep(CHECK_SECONDS)
         finally:
             await self._probes.cancel_all()
 
-    def look(self) -> None:
-        """Say what there is to say, and ask if it is time."""
+    def check(self) -> None:
+        """Log what is due, and probe if it is time."""
         now = self._clock.monotonic()
         for line in self._reachability.lines(now):
             _write(line)
@@ -65,7 +65,7 @@ class APIServerMonitor:
         try:
             await self._client.get(PROBE_PATH, retries=0, timeout_seconds=PROBE_SECONDS, accept="*/*")
         except ClientError:
-            return  # the client has told it already
+            return  # the client has reported it to `reachability`
 
 
 def _write(line: Line) -> None:

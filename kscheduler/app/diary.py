@@ -1,13 +1,13 @@
-"""What the service writes about itself: a line when it has begun, one a minute while something happens, one at its end.
+"""Log lines about the service itself: at the start, once a minute while there is activity, and at the end.
 
-    scheduling   version, the API server's version, profiles, how much was synced and how long that took
-    summary      once a minute if anything happened since the last one: pods bound, turned down, failed, preempted, and
-                 how many wait where; a quiet service says nothing, except once an hour that it is there
-    stopped      why, how long the end took, how long it ran
+    scheduling   version, the API server's version, profiles, the number of synced objects and the time it took
+    summary      once a minute if there was activity since the last summary: pods bound, turned down, failed, preempted,
+                 and the numbers of waiting pods; a quiet service logs a summary once an hour
+    stopped      the reason, the duration of the shutdown, the uptime
 
-Limits: the numbers of a summary are counted from the metrics since the line before it. While something happens that is
-a minute; after a quiet time it is as long as that was, an hour at most: `seconds` tells. A reset of the metrics begins
-anew.
+Limits: a summary's numbers are differences of metrics since the line before. While there is activity that is a minute;
+after a quiet time it is longer, an hour at most, as the field `seconds` says. A reset of the metrics restarts the
+count.
 """
 
 import asyncio
@@ -29,29 +29,29 @@ _log = get_logger("kscheduler")
 SUMMARY_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 3600.0
 VERSION_SECONDS: Final = 5.0
-"""How long the API server may take to tell its version; nothing waits for it."""
+"""Timeout for the API server's version; nothing waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """What happened since the start."""
+    """Counts since the start."""
 
     bound: int
     unschedulable: int
     errors: int
     preempted: int
 
-    def since(self, before: "Counts") -> "Counts":
-        """The difference; all of it after a reset."""
-        pairs = [(getattr(self, name), getattr(before, name)) for name in self.__slots__]
-        return Counts(*(now - then if now >= then else now for now, then in pairs))
+    def since(self, earlier: "Counts") -> "Counts":
+        """The difference; a count that is lower than before was reset, and counts in full."""
+        pairs = [(getattr(self, name), getattr(earlier, name)) for name in self.__slots__]
+        return Counts(*(new - old if new >= old else new for new, old in pairs))
 
     def __bool__(self) -> bool:
         return bool(self.bound or self.unschedulable or self.errors or self.preempted)
 
 
 def counts_of(observations: Observations) -> Counts:
-    """From the metrics, over all profiles."""
+    """Counts from the metrics, summed over all profiles."""
     by_result: dict[str, int] = {}
     for (result, *_), number in observations.schedule_attempts.items():
         by_result[result] = by_result.get(result, 0) + number
@@ -64,28 +64,28 @@ def counts_of(observations: Observations) -> Counts:
 
 
 class Diary:
-    """One service's."""
+    """Writes the lines of a service."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._clock: Clock = parts.clock
         self._began = parts.clock.monotonic()
         self.server_version = ""
-        """As the API server tells it; empty before."""
+        """The API server's version; empty until known."""
         self._stopping_at: float | None = None
         self._last = Counts(0, 0, 0, 0)
         self._last_waiting: dict[str, int] = {}
-        self._told_at = self._began
+        self._logged_at = self._began
 
     async def ask_for_version(self) -> None:
-        """Find out what the API server is; runs until cancelled, as services do."""
+        """Read the API server's version, then wait until cancelled, as services must."""
         self.server_version = await _version_of(self._parts.client)
         await asyncio.get_running_loop().create_future()
 
     def scheduling(self) -> None:
-        """Everything is synced, and the first pod may be tried."""
+        """Log that everything is synced and scheduling begins."""
         statistics = self._parts.assembly.cache.statistics()
-        self._told_at, self._last_waiting = self._clock.monotonic(), self._waiting()
+        self._logged_at, self._last_waiting = self._clock.monotonic(), self._waiting()
         _log.info(
             "scheduling",
             version=__version__,
@@ -95,16 +95,16 @@ class Diary:
             pods=statistics.pods,
             assumed_pods=statistics.assumed_pods,
             **self._last_waiting,
-            seconds=round(self._told_at - self._began, 3),
+            seconds=round(self._logged_at - self._began, 3),
         )
 
     def stopping(self, reason: str) -> None:
-        """The end begins."""
+        """Log that the shutdown begins."""
         self._stopping_at = self._clock.monotonic()
         _log.info("stopping", reason=reason, binding=self._parts.workers.binding)
 
     def stopped(self, reason: str) -> None:
-        """It has come."""
+        """Log that the shutdown is complete."""
         now = self._clock.monotonic()
         self._flush()
         total = counts_of(self._parts.observations)
@@ -121,18 +121,18 @@ class Diary:
         while True:
             await self._clock.sleep(1.0)
             self._flush()
-            if self._clock.monotonic() - self._told_at >= SUMMARY_SECONDS:
+            if self._clock.monotonic() - self._logged_at >= SUMMARY_SECONDS:
                 self.summarise()
 
     def summarise(self) -> None:
-        """A summary, if there is anything to tell."""
+        """Log a summary, if there was any activity or the quiet time is over."""
         now, total, waiting = self._clock.monotonic(), counts_of(self._parts.observations), self._waiting()
-        happened = total.since(self._last)
-        if not happened and waiting == self._last_waiting and now - self._told_at < QUIET_SECONDS:
+        activity = total.since(self._last)
+        if not activity and waiting == self._last_waiting and now - self._logged_at < QUIET_SECONDS:
             return
-        numbers = {name: getattr(happened, name) for name in Counts.__slots__}
-        _log.info("summary", **numbers, **waiting, seconds=round(now - self._told_at, 1))
-        self._last, self._last_waiting, self._told_at = total, waiting, now
+        numbers = {name: getattr(activity, name) for name in Counts.__slots__}
+        _log.info("summary", **numbers, **waiting, seconds=round(now - self._logged_at, 1))
+        self._last, self._last_waiting, self._logged_at = total, waiting, now
 
     def _waiting(self) -> dict[str, int]:
         sizes = self._parts.assembly.queue.statistics()

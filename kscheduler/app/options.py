@@ -1,4 +1,4 @@
-"""What a service is started with."""
+"""The options that a service is started with."""
 
 from dataclasses import dataclass, field
 
@@ -12,19 +12,19 @@ from kscheduler.scheduling.truth.truth_keeping import Periods
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What the command line says beside the configuration file."""
+    """The configuration, and settings that only the command line has."""
 
     config: LoadedConfig
     kubeconfig: str = ""
     master: str = ""
     context: str = ""
-    """Of the kubeconfig; empty: its current-context."""
+    """The context of the kubeconfig; empty means its current-context."""
     bind_address: str = "0.0.0.0"
     port: int = SCHEDULER_PORT
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
-    """Whose token opens `/waiting-pods`; without it the path is shut."""
+    """The file with the token for `/waiting-pods`; without it the path is disabled."""
     registry: Registry = field(default_factory=in_tree.registry)
-    """Plugins by name: the in-tree ones, and whatever a program of yours has registered besides."""
+    """Plugins by name: the in-tree plugins, and those that your program has registered."""

@@ -4,7 +4,7 @@
     stop    workers (drain the binds that were sent, 10 s at most) -> evictions (what has begun, 5 s at most)
             -> conditions -> informers -> Events -> HTTP server
 
-Probes are answered from the first moment, and `/readyz` tells what is still missing.
+Probes are answered from the start, and `/readyz` says what is still missing.
 """
 
 import asyncio
@@ -43,12 +43,12 @@ DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
 FLUSH_PATCHES_SECONDS: Final = 2.0
 SYNC_WARNING_SECONDS: Final = 10.0
-"""The first line about a sync that takes long; further ones come each minute."""
+"""When the first line about a slow sync is logged; further lines come each minute."""
 SYNC_REPEAT_SECONDS: Final = 60.0
 
 
 class App:
-    """One scheduler."""
+    """A scheduler service."""
 
     def __init__(self, options: Options, connection: Connection) -> None:
         self._options = options
@@ -58,15 +58,15 @@ class App:
 
     @property
     def server(self) -> Server:
-        """Where it answers."""
+        """The HTTP server."""
         return self.surface.server
 
     async def run(self, stop: asyncio.Event) -> None:
         """Serve and schedule until `stop` is set; then end in order."""
         try:
             await self._run(stop)
-        except BaseException as failure:  # a `sys.exit()` in a plugin's own task, too: nothing ends without a line
-            self.diary.stopped(_told(failure))
+        except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
+            self.diary.stopped(_failure_reason(failure))
             raise
         self.diary.stopped(_reason(stop))
 
@@ -93,7 +93,7 @@ class App:
                 self.surface.is_stopping = True
 
     def ask_for_dump(self) -> None:
-        """Write cache and queue to the log and compare them with the stores, once they are synced."""
+        """Log cache and queue and compare them with the stores, once these are synced."""
         _log.info("dump_requested")
         self.parts.truth.dump.ask()
 
@@ -116,7 +116,7 @@ class App:
             self.surface.is_stopping = True
 
     async def _synced(self, stop: asyncio.Event) -> bool:
-        """Wait until all handlers have had their first lists; whether that happened before the stop."""
+        """Wait until all handlers have got their first lists; whether that happened before `stop`."""
         stopped = asyncio.ensure_future(stop.wait())
         patience = SYNC_WARNING_SECONDS
         try:
@@ -129,7 +129,7 @@ class App:
                     await asyncio.wait({synced})
                 elif not synced.result():
                     return True
-                elif not self.parts.reachability.is_in_trouble(self.parts.clock.monotonic()):  # which is told already
+                elif not self.parts.reachability.is_in_trouble(self.parts.clock.monotonic()):  # that has its own line
                     _log.warning("waiting_for_sync", missing=list(synced.result()))
             return False
         finally:
@@ -140,18 +140,18 @@ class App:
             _log.warning("binds_not_drained", pods=self.parts.workers.binding, seconds=DRAIN_SECONDS)
 
     def announce(self) -> None:
-        """Say what is started, and what of it is not as somebody might expect."""
+        """Log what is started, and settings that have no effect."""
         _log.info("starting", version=__version__, pid=os.getpid())
         for warning in unhonoured(self._options.config):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
-        self._say_what_is_open()
+        self._log_open_paths()
         for profile in self.parts.assembly.profiles.values():
             missing = rules_not_built(profile)
             if missing:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
 
-    def _say_what_is_open(self) -> None:
-        """Once, and only where somebody else than this machine can ask."""
+    def _log_open_paths(self) -> None:
+        """Log who may use which path, if other machines can reach the port."""
         address = self._options.bind_address
         if is_loopback(address):
             return
@@ -163,13 +163,15 @@ class App:
             open_to_everybody=OPEN,
             from_this_machine_or_with_token=GUARDED,
             with_token_only=TOKEN_ONLY,
-            waiting_pods="opened by a token, sent in clear: fence the way to this port" if has_token else "shut",
-            advice="fence the port with a NetworkPolicy, or --bind-address 127.0.0.1 where no kubelet probes it",
+            waiting_pods="open to a token, which is sent unencrypted: restrict access to this port"
+            if has_token
+            else "disabled",
+            advice="restrict the port with a NetworkPolicy, or use --bind-address 127.0.0.1 where no kubelet probes it",
         )
 
 
-def _told(failure: BaseException) -> str:
-    """What ended the service: the system's errors in words, without their numbers."""
+def _failure_reason(failure: BaseException) -> str:
+    """Why the service ended; the system's errors in words, without numbers."""
     is_plain = isinstance(failure, OSError) and failure.errno is not None
     return failure_text(failure) if is_plain else f"{type(failure).__name__}: {failure}".removesuffix(": ")
 
@@ -179,16 +181,16 @@ def _reason(stop: asyncio.Event) -> str:
 
 
 async def run(options: Options) -> None:
-    """Run the service until a signal ends it (`signals`). Logs are set up as `kscheduler run` does, if nobody has."""
+    """Run the service until a signal ends it (`signals`). Sets up logs, unless that is already done."""
     if not structlog.is_configured():
         configure_logs()
-    # A signal in here ends the process at once (`cli.interruption`): an exec plugin may take for ever.
-    token_of(options)  # a wrong flag is told before anybody is asked for anything
+    # Until `signals.ending` a signal ends the process at once (`cli.interruption`): an exec plugin may take for ever.
+    token_of(options)  # a wrong flag is reported before the first request
     connection = await load_connection(
         master=options.master,
         kubeconfig=options.kubeconfig or options.config.configuration.client_connection.kubeconfig,
         context=options.context,
-        say_slow=_say_slow,
+        say_slow=_log_slow_plugin,
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
@@ -199,12 +201,12 @@ async def run(options: Options) -> None:
             await app.run(stop)
 
 
-def _say_slow(command: str, seconds: float) -> None:
+def _log_slow_plugin(command: str, seconds: float) -> None:
     advice = "look at what it waits for: a person who logs in, or a network; nothing goes on without credentials"
     _log.warning("exec_plugin_is_slow", command=command, seconds=seconds, advice=advice)
 
 
 def _on_forgotten_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """A task has failed and nobody waits for it: asyncio logs it, and it counts."""
+    """Count the failure of a task that nothing awaits; asyncio logs it."""
     count_caught(Boundary.TASK)
     loop.default_exception_handler(context)

@@ -1,14 +1,14 @@
-"""What signals do to the service.
+"""How the service handles signals.
 
-    SIGTERM, SIGINT   an orderly end: nothing new is decided, sent binds come back; exit code 0
-    SIGHUP            the same: the terminal is gone, or somebody wants the configuration read anew, which a new start
-                      does. Under nohup it is ignored, as nohup asks
-    a second of them  the end at once; exit code 1
-    SIGQUIT           the stacks of all threads on standard error, then the end by the signal, as programs in Go do
-    SIGUSR2           cache and queue are written to the log and compared with what was watched
-    SIGPIPE           nothing (Python ignores it): a log that nobody reads is no reason not to schedule
+    SIGTERM, SIGINT   an orderly end: no new decisions, binds in flight are awaited; exit code 0
+    SIGHUP            the same: the terminal is gone, or the configuration should be read again, which needs a restart.
+                      Ignored under nohup
+    a second of them  ends at once; exit code 1
+    SIGQUIT           prints the stacks of all threads on standard error and ends, as programs in Go do
+    SIGUSR2           logs cache and queue and compares them with the stores
+    SIGPIPE           no effect (Python ignores it): a closed log is no reason to stop scheduling
 
-kube-scheduler ends in order at SIGTERM and SIGINT alone, and at once at SIGHUP: binds that were sent are lost sight of.
+kube-scheduler ends in order at SIGTERM and SIGINT only; at SIGHUP it ends at once and loses track of binds in flight.
 """
 
 import asyncio
@@ -28,14 +28,14 @@ ENDING: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
 class Stop(asyncio.Event):
-    """The request to stop, and whose it is."""
+    """The request to stop, and its reason."""
 
     reason = "it was asked to"
 
 
 @contextmanager
 def ending(stop: Stop) -> Iterator[None]:
-    """Set `stop` at a signal to end while the body runs; on the running loop."""
+    """Set `stop` at an ending signal while the body runs; on the running loop."""
     loop = asyncio.get_running_loop()
     numbers = [number for number in ENDING if number != signal.SIGHUP or not _is_ignored(number)]
     for number in numbers:
@@ -52,16 +52,16 @@ def ending(stop: Stop) -> Iterator[None]:
 
 @contextmanager
 def dumping(ask_for_dump: Callable[[], None]) -> Iterator[None]:
-    """Ask for a dump at each SIGUSR2 while the body runs."""
+    """Call `ask_for_dump` at each SIGUSR2 while the body runs."""
     loop = asyncio.get_running_loop()
-    before = signal.getsignal(signal.SIGUSR2)
+    previous_handler = signal.getsignal(signal.SIGUSR2)
     loop.add_signal_handler(signal.SIGUSR2, ask_for_dump)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGUSR2)
-        if callable(before):  # asyncio leaves the system's own way, which ends the process
-            signal.signal(signal.SIGUSR2, before)
+        if callable(previous_handler):  # asyncio restores the system's default, which would end the process
+            signal.signal(signal.SIGUSR2, previous_handler)
 
 
 def _is_ignored(number: signal.Signals) -> bool:
@@ -72,7 +72,7 @@ def _show_stacks_on(number: signal.Signals) -> bool:
     try:
         faulthandler.register(number, file=sys.stderr, all_threads=True, chain=True)
     except (AttributeError, OSError, RuntimeError, ValueError):
-        return False  # standard error is closed, or is no file
+        return False  # standard error is closed, or is not a file
     return True
 
 

@@ -1,4 +1,4 @@
-"""What a service shows: health, metrics, its configuration, pods that wait for Permit."""
+"""What the service serves over HTTP: health, metrics, its configuration, pods that wait for Permit."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
@@ -43,14 +43,14 @@ from kscheduler.server import (
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
-    """Every gate that is known, by name and by the stage in the words of Kubernetes' metric."""
+    """All known gates, by name and stage as in Kubernetes' metric."""
     return {(state.name, state.stage): state.enabled for state in gates.states()}
 
 
 def token_of(options: Options) -> TokenFile | None:
-    """What opens `/waiting-pods`, and `/configz` from elsewhere.
+    """The token for `/waiting-pods`, and for `/configz` from other machines.
 
-    Raises `ConfigError` where it cannot be read: now, not when it is needed.
+    Raises `ConfigError` if it cannot be read, at the start rather than at the first use.
     """
     path = options.permit_token_file
     if not path:
@@ -66,7 +66,7 @@ def token_of(options: Options) -> TokenFile | None:
 
 
 class Surface:
-    """The HTTP server over the parts; it reads them and changes nothing but what waits for Permit."""
+    """The HTTP server over the parts. It only reads them, except that it can allow or reject waiting pods."""
 
     def __init__(self, options: Options, connection: Connection, parts: Parts) -> None:
         self._options = options
@@ -152,7 +152,7 @@ class Surface:
     # --- health -------------------------------------------------------------------------------------------------------
 
     def _has_synced(self) -> bool:
-        return all(one.synced or one.resting for one in self._parts.informers.statistics())
+        return all(informer.synced or informer.resting for informer in self._parts.informers.statistics())
 
     def _reachability(self) -> ReachabilityStatistics:
         return self._parts.reachability.statistics(self._parts.clock.monotonic())
@@ -162,9 +162,9 @@ class Surface:
 
     def _sync_problem(self) -> str | None:
         waiting = [
-            f"{one.resource} ({one.problem})" if one.problem else one.resource
-            for one in self._parts.informers.statistics()
-            if not (one.synced or one.resting)
+            f"{informer.resource} ({informer.problem})" if informer.problem else informer.resource
+            for informer in self._parts.informers.statistics()
+            if not (informer.synced or informer.resting)
         ]
         return f"handlers are not fully synchronized: {', '.join(waiting)}" if waiting else None
 
@@ -172,11 +172,11 @@ class Surface:
         return "process is shutting down" if self.is_stopping else None
 
     def _notes(self) -> Iterable[str]:
-        """What `/readyz?verbose` tells beside its checks: objects passed over, and kinds that the server lacks."""
-        for one in self._parts.informers.statistics():
-            if one.synced and one.problem and not one.resting:
-                yield f"{one.resource}: list or watch fails: {one.problem}"
-            if one.resting:
-                yield f"{one.resource}: the API server does not have it; waiting for it to appear"
-            for key, reason in one.undecodable.items():
-                yield f"{one.resource}: {key} cannot be decoded and is passed over: {reason}"
+        """Additional lines of `/readyz?verbose`: unreadable objects, and kinds that the server does not have."""
+        for informer in self._parts.informers.statistics():
+            if informer.synced and informer.problem and not informer.resting:
+                yield f"{informer.resource}: list or watch fails: {informer.problem}"
+            if informer.resting:
+                yield f"{informer.resource}: the API server does not have it; waiting for it to appear"
+            for key, reason in informer.undecodable.items():
+                yield f"{informer.resource}: {key} cannot be decoded and is passed over: {reason}"

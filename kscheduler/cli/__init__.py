@@ -1,7 +1,7 @@
-"""The command line: one verb per file, each with `add_parser` and `run`.
+"""The command line: a file per verb, each with `add_parser` and `run`.
 
-Exit codes: 0 done, 1 it went wrong while running, 2 what was asked cannot be done (a bad flag, file or field; one clear
-line on stderr says which). Only the verb that was asked for is imported: `--version` and `--help` answer at once.
+Exit codes: 0 done, 1 failed while running, 2 the request is invalid (a bad flag, file or field, named in a line on
+stderr). Only the requested verb is imported, so that `--version` and `--help` answer at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,26 +19,26 @@ VERBS: Final[Mapping[str, str]] = {
     "bench": "measure decisions per second, in process",
     "completion": "print a completion script for your shell",
 }
-"""What each is for, as `kscheduler --help` says it. `kscheduler/cli/VERB.py` does it."""
+"""The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/VERB.py` implements it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Do what the command line says (`argv` None: the process's own) and return the exit code."""
+    """Run the command line (`argv` `None`: the process's own) and return the exit code."""
     import sys
 
-    given = sys.argv[1:] if argv is None else argv
-    verb = next((word for word in given if not word.startswith("-")), "")
+    words = sys.argv[1:] if argv is None else argv
+    verb = next((word for word in words if not word.startswith("-")), "")
     parser = build_parser((verb,))
-    if not given:
+    if not words:
         parser.print_help(sys.stderr)
         return 2
-    args = parser.parse_args(given)
+    args = parser.parse_args(words)
     code: int = args.run(args)
     return code
 
 
 def build_parser(verbs: Sequence[str]) -> "Parser":
-    """The parser, with the flags of these verbs; of the others it knows names and purpose."""
+    """The parser, with the flags of `verbs`; of other verbs it has name and purpose only."""
     import importlib
 
     from kscheduler import __version__

@@ -1,4 +1,4 @@
-"""`kscheduler bench`: how many decisions a second, on this machine."""
+"""`kscheduler bench`: decisions per second on this machine."""
 
 import argparse
 import sys
@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
-plugins, every node scored, metrics and records on; the API server is one that answers at once. Each scenario has a
-process of its own. decisions/s counts measured pods that were bound, over the whole time from the first one's arrival
-to the last one's binding; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not bound."""
+plugins, every node scored, metrics and records on; a stand-in for the API server answers at once. Each scenario has a
+process of its own. decisions/s is the number of measured pods that were bound, divided by the time from the arrival of
+the first to the binding of the last; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not
+bound."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -33,27 +34,29 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         type=text,
         action="append",
         default=[],
-        help="only this one; may be given more than once",
+        help="only this scenario; may be given more than once",
     )
-    parser.add_argument("--nodes", type=int, metavar="N", help="so many nodes (default: scheduler_perf's)")
-    parser.add_argument("--pods", type=int, metavar="N", help="so many measured pods, as far as there is room for them")
-    parser.add_argument("--json", action="store_true", help="a JSON array in place of the table")
-    parser.add_argument("--list", action="store_true", help="tell the scenarios, their sizes and goals, and end")
+    parser.add_argument("--nodes", type=int, metavar="N", help="the number of nodes (default: scheduler_perf's)")
+    parser.add_argument(
+        "--pods", type=int, metavar="N", help="the number of measured pods, as far as there is room for them"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
+    parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and end")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play them. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
+    """Play the scenarios. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
     from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
     from kscheduler.simulation.benchmarks.template import ScenarioError
 
     try:
-        chosen = [one.resized(args.nodes, args.pods) for one in _chosen(SCENARIOS, args.scenario)]
+        chosen = [scenario.resized(args.nodes, args.pods) for scenario in _chosen(SCENARIOS, args.scenario)]
     except ScenarioError as error:
         return refuse(error)
     if args.list:
-        return _tell(chosen)
-    signals_as_usual()  # all is imported: from here on there are processes to end
+        return _print_list(chosen)
+    signals_as_usual()  # imports are done: from here on there are processes to end
     try:
         return _play(chosen, as_json=args.json)
     except ScenarioError as error:
@@ -64,21 +67,21 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _chosen(scenarios: "Mapping[str, Scenario]", names: Sequence[str]) -> "list[Scenario]":
-    """Those of these names, all without any. Raises `ScenarioError`."""
+    """The scenarios of these names; all if there are no names. Raises `ScenarioError`."""
     from kscheduler.simulation.benchmarks.template import ScenarioError
 
     for name in names:
         if name not in scenarios:
             near = get_close_matches(name, scenarios, n=1, cutoff=0.0)
-            raise ScenarioError(f"there is no scenario {name!r}; did you mean {near[0]}? --list tells them all")
+            raise ScenarioError(f"there is no scenario {name!r}; did you mean {near[0]}? --list prints them all")
     return [scenarios[name] for name in names] if names else list(scenarios.values())
 
 
-def _tell(chosen: "Sequence[Scenario]") -> int:
+def _print_list(chosen: "Sequence[Scenario]") -> int:
     print(f"{'scenario':<55}{'nodes':>8}{'pods':>8}{'goal':>8}  source")
-    for one in chosen:
-        goal = f"{one.goal:,}" if one.goal else ""
-        print(f"{one.name:<55}{one.nodes:>8,}{one.pods:>8,}{goal:>8}  {one.source}")
+    for scenario in chosen:
+        goal = f"{scenario.goal:,}" if scenario.goal else ""
+        print(f"{scenario.name:<55}{scenario.nodes:>8,}{scenario.pods:>8,}{goal:>8}  {scenario.source}")
     return 0
 
 
@@ -89,10 +92,10 @@ def _play(chosen: "Sequence[Scenario]", *, as_json: bool) -> int:
     if not as_json:
         print(figures.HEADER, flush=True)
     results: list[Figures] = []
-    for one in play_apart(chosen):
-        results.append(one)
+    for result in play_apart(chosen):
+        results.append(result)
         if not as_json:
-            print(figures.row(one), flush=True)
+            print(figures.row(result), flush=True)
     if as_json:
         print(figures.as_json(results))
-    return 0 if all(one.is_complete for one in results) else _FAILED
+    return 0 if all(result.is_complete for result in results) else _FAILED

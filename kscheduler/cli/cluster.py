@@ -1,4 +1,4 @@
-"""`kscheduler cluster`: the embedded cluster, for kubectl, for a scheduler, for you."""
+"""`kscheduler cluster`: the embedded cluster, for kubectl and schedulers."""
 
 import argparse
 import asyncio
@@ -17,9 +17,9 @@ from kscheduler.config.errors import ConfigError
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Serve a whole cluster from one process: an API server that kubectl can talk to, nodes of mixed sizes in three zones, and
-hollow kubelets that run pods and reject what does not fit. Controllers turn Deployments, Jobs and the like into pods,
-bind volumes, count disruption budgets and evict. Nobody schedules unless --schedule says so, or a scheduler is started
-beside it. Nothing is stored; Ctrl-C ends it."""
+hollow kubelets that run pods and reject those that do not fit. Controllers turn Deployments, Jobs and the like into
+pods, bind volumes, count disruption budgets and evict. Pods are scheduled only with --schedule, or by a scheduler that
+you start. Nothing is stored; Ctrl-C ends it."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -28,23 +28,27 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "cluster", help="serve an embedded cluster with hollow nodes", description=_DESCRIPTION
     )
     parser.add_argument("--nodes", type=int, default=100, metavar="N", help="hollow nodes (default %(default)s)")
-    parser.add_argument("--port", type=port, default=8001, help="0 takes a free one (default %(default)s)")
+    parser.add_argument("--port", type=port, default=8001, help="0 means any free port (default %(default)s)")
     parser.add_argument(
         "--host", type=text, default="127.0.0.1", metavar="IP", help="address to listen on (default %(default)s)"
     )
     parser.add_argument("--seed", type=int, default=0, help="makes nodes, UIDs and run times repeatable")
-    parser.add_argument("--no-kubelets", action="store_true", help="bound pods stay Pending; nobody rejects anything")
+    parser.add_argument("--no-kubelets", action="store_true", help="bound pods stay Pending, and none is rejected")
     parser.add_argument(
         "--controllers",
         default="*",
         metavar="NAMES",
-        help="controllers to run, as kube-controller-manager: * is all of them, -NAME leaves one out, '' runs none "
+        help="controllers to run, as kube-controller-manager: * is all of them, -NAME leaves it out, '' runs none "
         "(default %(default)s)",
     )
     parser.add_argument("--heartbeats", action="store_true", help="renew a lease per node every 10 s, as kubelets do")
     parser.add_argument("--enable-faults", action="store_true", help="serve POST /_faults, to make things go wrong")
     parser.add_argument(
-        "--kubeconfig", type=text, metavar="FILE", default=None, help="where to write it (default: a temporary one)"
+        "--kubeconfig",
+        type=text,
+        metavar="FILE",
+        default=None,
+        help="where to write the kubeconfig (default: a temporary file)",
     )
     scheduling = parser.add_argument_group("scheduling")
     scheduling.add_argument(
@@ -70,7 +74,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Serve until a signal.
 
-    0: ended by one; 1: the scheduler beside it failed; 2: cannot be served; 130: a signal came before it was ready.
+    0: ended by a signal; 1: its scheduler failed; 2: it cannot be served; 130: a signal came before it was ready.
     """
     wrong = list(_wrong(args))
     if wrong:
@@ -81,7 +85,8 @@ def run(args: argparse.Namespace) -> int:
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("cluster", error)
-    signals_as_usual()  # all is imported: from here on there is something to end in order
+    # Each exit code has its own `return`: 2 for what can be known before the start, 1 and 130 for what happens later.
+    signals_as_usual()  # imports are done: from here on the cluster ends in order
     try:
         catalogue.chosen(args.controllers)
     except catalogue.UnknownControllerError as error:
@@ -118,7 +123,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _wrong(args: argparse.Namespace) -> Iterator[str]:
-    """Everything about the command line that cannot be served, a line each."""
+    """All that is wrong with the command line, a line each."""
     yield from wrong_count("--nodes", args.nodes, 0)
     yield from taken_port(args.host, args.port)
     yield from wrong_place("--kubeconfig", args.kubeconfig)
@@ -127,8 +132,8 @@ def _wrong(args: argparse.Namespace) -> Iterator[str]:
 
 def _wrong_scheduling(args: argparse.Namespace) -> Iterator[str]:
     if not args.schedule:
-        for flag, given in (("--scheduler-name", args.scheduler_name), ("--config", args.config)):
-            if given:
+        for flag, value in (("--scheduler-name", args.scheduler_name), ("--config", args.config)):
+            if value:
                 yield f"{flag}: needs --schedule"
         return
     if args.config is None:

@@ -1,4 +1,4 @@
-"""`kscheduler completion`: what Tab offers, for bash, zsh, fish and tcsh; shtab writes it from the parsers."""
+"""`kscheduler completion`: completion scripts for bash, zsh, fish and tcsh, written by shtab from the parsers."""
 
 import argparse
 from typing import Any
@@ -26,7 +26,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print it."""
+    """Print the script."""
     import shtab
 
     from kscheduler.cli import VERBS, build_parser
@@ -38,7 +38,7 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """Wherever the help says FILE, a file's name is completed; `complete` is where shtab looks for that."""
+    """Complete file names where the help says FILE; shtab reads this from the attribute `complete`."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():

@@ -1,4 +1,4 @@
-"""`kscheduler config`: is this file right, and what holds without one?"""
+"""`kscheduler config`: check a configuration file, or print the default configuration."""
 
 import argparse
 import sys
@@ -14,9 +14,9 @@ from kscheduler.config.unhonoured import unhonoured
 from kscheduler.whatif.profile_check import profile_problems
 
 _CHECK = """\
-Read a KubeSchedulerConfiguration as the service would. All mistakes are told at once, a line for each, with exit code
-2. A setting, gate or plugin that is known and has no effect here (yet) is a warning: the file may be used."""
-_DEFAULT = "Print the configuration that holds without a file: a file to start from."
+Read a KubeSchedulerConfiguration as the service would. All mistakes are reported at once, a line for each, with exit
+code 2. A setting, gate or plugin that is known but has no effect here (yet) is a warning: the file may be used."""
+_DEFAULT = "Print the configuration that applies without a file, as a file to start from."
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -43,7 +43,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Do it. 0: the file may be used; 2: it may not."""
+    """Check or print. 0: the file may be used; 2: it may not."""
     try:
         return _check(args) if args.verb == "check" else _print_default(args)
     except ConfigError as error:
@@ -70,7 +70,7 @@ def _verdict(loaded: LoadedConfig, warnings: int) -> str:
 
 
 def _named(name: str) -> str:
-    """In quotes where it would not be seen as one name."""
+    """The name, in quotes if it contains spaces."""
     return shown(name) if any(character.isspace() for character in name) else name
 
 

@@ -1,4 +1,4 @@
-"""`kscheduler demo`: see it schedule a thousand pods."""
+"""`kscheduler demo`: schedules a thousand pods on an embedded cluster."""
 
 import argparse
 import asyncio
@@ -14,8 +14,8 @@ from kscheduler.cli.refusal import refuse
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
 Start an embedded cluster with hollow nodes and, over HTTP, the scheduler as a process of its own; create mixed nodes
-and pods; watch them being bound; check the result with arithmetic of its own. Exit code 0 only if every pod that could
-be bound is bound, no node is over its allocatable and no kubelet has rejected a pod."""
+and pods; watch them being bound; check the result independently. Exit code 0 only if every pod that could be bound is
+bound, no node is over its allocatable and no kubelet has rejected a pod."""
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
@@ -25,14 +25,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     )
     parser.add_argument("--nodes", type=int, default=100, metavar="N", help="hollow nodes (default %(default)s)")
     parser.add_argument("--pods", type=int, default=1000, metavar="N", help="mixed pods (default %(default)s)")
-    parser.add_argument("--keep", action="store_true", help="leave it running afterwards, until Ctrl-C")
+    parser.add_argument("--keep", action="store_true", help="keep it running afterwards, until Ctrl-C")
     parser.add_argument("--seed", type=int, default=1, help="makes nodes and pods repeatable (default %(default)s)")
-    parser.add_argument("--port", type=port, default=0, help="of the API server; 0 takes a free one (default)")
+    parser.add_argument("--port", type=port, default=0, help="of the API server; 0 means any free port (default)")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Play it. 0: all well; 1: not all well; 2: bad flags or not installed; 130: interrupted."""
+    """Play the demo. 0: passed; 1: failed; 2: bad flags or not installed; 130: interrupted."""
     from kscheduler import logs
 
     wrong = [*wrong_count("--nodes", args.nodes, 1), *wrong_count("--pods", args.pods, 1)]
@@ -40,14 +40,14 @@ def run(args: argparse.Namespace) -> int:
     if wrong:
         return refuse("\n".join(wrong))
     try:
-        # The cluster is another process: find out here what it needs.
+        # The cluster is another process: check here that its packages are installed.
         import jsonpatch  # noqa: F401
 
         from kscheduler.simulation.demo.play import DemoOptions, play
         from kscheduler.simulation.demo.processes import DemoFailedError
     except ModuleNotFoundError as error:
         return missing_extra("demo", error)
-    signals_as_usual()  # all is imported: from here on there is something to end in order
+    signals_as_usual()  # imports are done: from here on the demo ends in order
     logs.configure(verbosity=logs.WARNINGS)
     options = DemoOptions(nodes=args.nodes, pods=args.pods, seed=args.seed, port=args.port, keep=args.keep)
     try:

@@ -1,4 +1,4 @@
-"""What cannot be served is refused before anything starts: ports, counts and files of the embedded cluster."""
+"""Checks flags of the embedded cluster (ports, counts, files) before anything starts."""
 
 import os
 import socket
@@ -7,7 +7,7 @@ from pathlib import Path
 
 
 def taken_port(host: str, port: int) -> Iterator[str]:
-    """Nobody listens there yet. The answer may change until we do; then the server's own refusal says so."""
+    """A line if the port is taken. It may still be taken later; then starting the server fails."""
     if port == 0:
         return
     try:
@@ -20,13 +20,13 @@ def taken_port(host: str, port: int) -> Iterator[str]:
 
 
 def wrong_count(flag: str, count: int, least: int) -> Iterator[str]:
-    """At least so many."""
+    """A line if there are fewer than `least`."""
     if count < least:
         yield f"{flag} {count}: must be at least {least}"
 
 
 def wrong_place(flag: str, path: str | None) -> Iterator[str]:
-    """A file can be written there; None: the flag was not given."""
+    """A line if no file can be written there; `None` means that the flag was not given."""
     if path is None:
         return
     place = Path(path)

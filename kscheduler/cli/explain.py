@@ -1,10 +1,10 @@
-"""`kscheduler explain`: where a pod goes and why, in a live cluster or in one from a file.
+"""`kscheduler explain`: where a pod goes and why, in a live cluster or in a cluster from a file.
 
     explain POD                      a pod of the live cluster
-    explain -f pod.yaml              one that does not exist yet, in the live cluster
-    explain --from FILE              scenarios, or objects that kubectl has printed: each pending pod of those
+    explain -f pod.yaml              a new pod in the live cluster
+    explain --from FILE              scenarios, or each pending pod of the objects that kubectl has printed
     explain --from FILE POD          a pod of those objects
-    explain --from FILE -f pod.yaml  a pod that does not exist yet, in that cluster
+    explain --from FILE -f pod.yaml  a new pod in the cluster of those objects
 
 docs/explain.md describes output, files and exit codes.
 """
@@ -43,16 +43,16 @@ _EXPLAINED, _FAILED, _BAD_INPUT, _BROKEN_PIPE = 0, 1, 2, 141
 _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
-Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, who gave how many points, who
-turned the others down and what exactly was wrong with them. Nothing is written to any cluster, and no service has to
-run."""
+Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, the points of each plugin, which
+plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and no
+service has to run."""
 _EPILOG = """\
 Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
 not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
 
 
 class _RefusedError(ValueError):
-    """Flags that do not go together."""
+    """Flags that cannot be combined."""
 
 
 def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
@@ -64,9 +64,11 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    what = parser.add_argument_group("what is asked")
-    what.add_argument("pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n")
-    what.add_argument(
+    question = parser.add_argument_group("what is asked")
+    question.add_argument(
+        "pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n"
+    )
+    question.add_argument(
         "-f",
         "--filename",
         action=StoreText,
@@ -75,7 +77,7 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
         "whose first pod is explained; - is standard input",
     )
-    what.add_argument(
+    question.add_argument(
         "--from",
         dest="source",
         action=StoreText,
@@ -83,53 +85,53 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
         "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
     )
-    what.add_argument(
+    question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
-    who = parser.add_argument_group("who would schedule it")
-    who.add_argument(
+    scheduler = parser.add_argument_group("who would schedule it")
+    scheduler.add_argument(
         "--config",
         action=StoreText,
         metavar="FILE",
         help="the KubeSchedulerConfiguration that your scheduler runs with",
     )
-    who.add_argument(
+    scheduler.add_argument(
         "--scheduler-name",
         action=StoreText,
         metavar="NAME",
         help="without --config: the name it serves (default kscheduler)",
     )
     add_feature_gates(parser)
-    where = parser.add_argument_group("the live cluster")
-    where.add_argument(
+    cluster = parser.add_argument_group("the live cluster")
+    cluster.add_argument(
         "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
     )
-    where.add_argument(
+    cluster.add_argument(
         "--context",
         action=StoreText,
         metavar="NAME",
         default="",
         help="of the kubeconfig; default: its current-context",
     )
-    where.add_argument(
+    cluster.add_argument(
         "--master",
         action=StoreText,
         metavar="URL",
         default="",
         help="the API server, such as http://127.0.0.1:8001",
     )
-    how = parser.add_argument_group("the answer")
-    how.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
-    how.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    answer = parser.add_argument_group("the answer")
+    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
     return parser
 
 
 def run(args: argparse.Namespace) -> int:
-    """Print the answers, and return the exit code; what cannot be done is one line on standard error."""
+    """Print the answers and return the exit code; a problem is a line on standard error."""
     try:
         return _run(args)
     except BrokenPipeError:
-        # The reader (head, less) has seen enough. Nothing may be flushed into the closed pipe at exit.
+        # The reader (head, less) has closed the pipe. Nothing may be flushed into it at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN_PIPE
     except (ScenarioError, ConfigError, ConfigurationError, _RefusedError) as problem:
@@ -147,18 +149,18 @@ def _run(args: argparse.Namespace) -> int:
     if args.source is None:
         return _print(asyncio.run(_ask_cluster(args, served)), args.output)
     namespace, name = _pod_of(args, "default")
-    asked = Asked(
+    selection = Asked(
         namespace,
         name,
         args.filename,
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
         or bool(args.feature_gates),
     )
-    return _print(questions_from(args.source, asked, served, _default_pod), args.output)
+    return _print(questions_from(args.source, selection, served, _default_pod), args.output)
 
 
 def _check(args: argparse.Namespace) -> None:
-    """Refuse what does not go together. Raises `_RefusedError`."""
+    """Refuse flags that cannot be combined. Raises `_RefusedError`."""
     if not (args.pod or args.source or args.filename):
         raise _RefusedError(
             "name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)"
@@ -182,36 +184,36 @@ def _serving(args: argparse.Namespace) -> Serving:
 
 
 def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
-    """Namespace and name of what was asked for; the name is empty where no pod was named. Raises `_RefusedError`."""
-    given: str = args.pod or ""
-    prefix, slash, name = given.partition("/")
+    """Namespace and name of the pod; the name is empty if no pod was named. Raises `_RefusedError`."""
+    argument: str = args.pod or ""
+    prefix, slash, name = argument.partition("/")
     if not slash:
-        return args.namespace or default_namespace, given
+        return args.namespace or default_namespace, argument
     if not (prefix and name) or "/" in name:
-        raise _RefusedError(f"{given!r} is not NAMESPACE/POD, such as default/web-0")
-    if prefix in _POD_PREFIXES:  # as kubectl has it; a namespace of that name is given with -n
+        raise _RefusedError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
+    if prefix in _POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
         return args.namespace or default_namespace, name
     if args.namespace and prefix != args.namespace:
-        raise _RefusedError(f"{given!r} names another namespace than -n {args.namespace}")
+        raise _RefusedError(f"{argument!r} names another namespace than -n {args.namespace}")
     return args.namespace or prefix, name
 
 
 async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Question]:
-    where = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
     prefix, slash, _ = (args.pod or "").partition("/")
     is_bare = not slash or prefix in _POD_PREFIXES
-    namespace = args.namespace or (current_namespace(**where) if is_bare else "default")
+    namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
     namespace, name = _pod_of(args, namespace)
     if args.filename:
         news, besides = read_new_pods(args.filename, namespace, _default_pod)
-    async with APIClient(await load_connection(**where)) as client:
+    async with APIClient(await load_connection(**address)) as client:
         if args.filename:
             return await new_pod_questions(client, news, besides, served, _default_pod)
         return [await live_question(client, namespace, name, served)]
 
 
 def _default_pod(tree: dict[str, Any]) -> None:
-    """What the API server fills in, as the embedded one does it."""
+    """Fill in the API server's defaults, as the embedded API server does."""
     tree["metadata"].setdefault("labels", {})
     default_pod_spec(tree["spec"])
     add_default_tolerations(tree["spec"])
@@ -220,12 +222,12 @@ def _default_pod(tree: dict[str, Any]) -> None:
 
 def _print(questions: Iterable[Question], output: str) -> int:
     style = style_of(sys.stdout)
-    failed, told = False, set[str]()
+    failed, printed_notes = False, set[str]()
     for position, question in enumerate(questions):
         for note in question.notes:
-            if note not in told:
+            if note not in printed_notes:
                 print(f"kscheduler: {printable(note)}", file=sys.stderr)
-                told.add(note)
+                printed_notes.add(note)
         decision = question.answer()
         failed |= bool(decision.error)
         if output == "json":

@@ -1,14 +1,14 @@
-"""kube-scheduler's own flags, and what they say together with a configuration file.
+"""kube-scheduler's own flags, and how they combine with a configuration file.
 
-Whoever comes from kube-scheduler has a command line: it must start here as it stands. The rules are kube-scheduler's:
+A command line of kube-scheduler must work here unchanged. The rules are kube-scheduler's:
 
     without --config    deprecated flags and leader-election flags change the default configuration
-    with --config       leader-election flags win over the file; deprecated ones are passed over, and warn; but
-                        --kubeconfig holds where the file names none
+    with --config       leader-election flags win over the file; deprecated flags are ignored with a warning, except
+                        that --kubeconfig applies if the file names no kubeconfig
 
-A flag whose feature is not built is accepted and warns by name; an unknown one is an error, as is an unknown gate.
-kscheduler's own flags here are `--port` (0 takes a free one) and `--scheduler-name`; the log's are in `log_flags`, and
-the others of the service in `run`.
+A flag whose feature is not built is accepted with a warning; an unknown flag or gate is an error. kscheduler's own
+flags here are `--port` (0 means any free port) and `--scheduler-name`; log flags are in `log_flags`, the others in
+`run`.
 """
 
 import argparse
@@ -37,7 +37,7 @@ _WORDS: Mapping[str, bool] = {
 
 @dataclass(frozen=True, slots=True)
 class FlagWarning:
-    """A flag without (its full) effect."""
+    """A flag without effect, or without its full effect."""
 
     flag: str
     reason: str
@@ -45,7 +45,7 @@ class FlagWarning:
 
 @dataclass(frozen=True, slots=True)
 class Resolved:
-    """What a command line asks for."""
+    """The settings of a command line."""
 
     config: LoadedConfig
     bind_address: str
@@ -53,27 +53,27 @@ class Resolved:
     warnings: tuple[FlagWarning, ...]
 
 
-def boolean(given: str) -> bool:
-    """As Go reads it. Raises `ArgumentTypeError`."""
-    if given not in _WORDS:
-        raise argparse.ArgumentTypeError(f"{given!r} is neither true nor false")
-    return _WORDS[given]
+def boolean(value: str) -> bool:
+    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
+    if value not in _WORDS:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
+    return _WORDS[value]
 
 
-def duration(given: str) -> Duration:
-    """`15s`, `1m30s`. Raises `ArgumentTypeError`."""
+def duration(value: str) -> Duration:
+    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
     try:
-        return parse_duration(given)
+        return parse_duration(value)
     except DurationError as error:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
-def address(given: str) -> str:
+def address(value: str) -> str:
     """An IP address to listen on. Raises `ArgumentTypeError`."""
     try:
-        return str(ipaddress.ip_address(given))
+        return str(ipaddress.ip_address(value))
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{given!r} is no IP address, such as 0.0.0.0 or ::1") from None
+        raise argparse.ArgumentTypeError(f"{value!r} is no IP address, such as 0.0.0.0 or ::1") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,7 +170,7 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
     "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
-"""Accepted with any value, without effect, and why."""
+"""Flags that are accepted with any value but have no effect, with the reason."""
 
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "authentication-skip-lookup": _NO_CALLERS,
@@ -182,11 +182,11 @@ SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "permit-address-sharing": "the address is not shared",
     "permit-port-sharing": "the port is not shared",
 }
-"""The same for flags that are true without a value."""
+"""The same for boolean flags, which are true without a value."""
 
 
 def add_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare them. Flags that were not given have no attribute, except `config` and `feature_gates`."""
+    """Declare the flags. Flags that are not given have no attribute, except `config` and `feature_gates`."""
     parser.add_argument(
         "--config",
         action=StoreText,
@@ -255,7 +255,7 @@ def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
 
 
 def _add_not_built(parser: argparse.ArgumentParser) -> None:
-    """Not shown in the help: they only keep a command line of kube-scheduler's going."""
+    """Declare flags of kube-scheduler that are accepted without effect; the help does not show them."""
     for name in FLAGS_WITHOUT_EFFECT:
         parser.add_argument(f"--{name}", default=argparse.SUPPRESS, help=argparse.SUPPRESS)
     for name in SWITCHES_WITHOUT_EFFECT:
@@ -265,7 +265,7 @@ def _add_not_built(parser: argparse.ArgumentParser) -> None:
 
 
 def resolve(args: argparse.Namespace) -> Resolved:
-    """Put flags and file together. Raises `ConfigError` with all that is wrong."""
+    """Combine flags and file. Raises `ConfigError` with all mistakes."""
     given = vars(args)
     gates = feature_gates(args.feature_gates)
     if args.config:
@@ -277,23 +277,23 @@ def resolve(args: argparse.Namespace) -> Resolved:
     bind_address, number = _address(given)
     resolved = with_settings(loaded, settings, COMMAND_LINE)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
-    of_flags = _warnings(given, kubeconfig, has_file=bool(args.config))
-    warnings = (*of_flags, *(_of_gate(text) for text in gates.warnings))
+    flag_warnings = _warnings(given, kubeconfig, has_file=bool(args.config))
+    warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     return Resolved(resolved, bind_address, number, warnings)
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:
-    """`--kubeconfig` beside a file that names none.
+    """`--kubeconfig`, for a file that names no kubeconfig.
 
-    kube-scheduler passes over the flag beside any file. To fall back to $KUBECONFIG or the current context then would
-    schedule on another cluster than the one that was asked for. A file that names one wins, as upstream, and warns.
+    kube-scheduler ignores the flag together with any file. Falling back to $KUBECONFIG or the current context would
+    then schedule on the wrong cluster. A file that names a kubeconfig wins, as upstream, with a warning.
     """
-    asked, named = given.get("kubeconfig", ""), loaded.configuration.client_connection.kubeconfig
-    return {"clientConnection.kubeconfig": asked} if asked and not named else {}
+    from_flag, from_file = given.get("kubeconfig", ""), loaded.configuration.client_connection.kubeconfig
+    return {"clientConnection.kubeconfig": from_flag} if from_flag and not from_file else {}
 
 
 def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[str, Any]:
-    """Values by path. As in client-go, no rate limit is a negative one, and 0 is the default."""
+    """Values by path. As in client-go, a negative rate limit means none, and 0 means the default."""
     values = {flag.path: given[flag.key] for flag in flags if flag.key in given}
     defaults = ClientConnectionConfiguration()
     if values.get("clientConnection.qps", 0) < 0:
@@ -305,16 +305,16 @@ def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[st
 
 
 def _address(given: Mapping[str, Any]) -> tuple[str, int]:
-    """Where to serve. kube-scheduler's `--secure-port=0` serves nobody: here nobody but this machine."""
+    """Where to serve. `--secure-port=0`, which disables serving in kube-scheduler, serves this machine only."""
     bind_address: str = given["bind_address"]
-    own, secure = given.get("port"), given.get("secure_port")
-    if own is None and secure is None:
+    plain, secure = given.get("port"), given.get("secure_port")
+    if plain is None and secure is None:
         return bind_address, SCHEDULER_PORT
-    if own is not None and secure is not None and own != secure:
-        raise config_error("", f"--port {own} and --secure-port {secure} mean the same: give one", COMMAND_LINE)
-    if own is None and secure == 0:
+    if plain is not None and secure is not None and plain != secure:
+        raise config_error("", f"--port {plain} and --secure-port {secure} mean the same: give one", COMMAND_LINE)
+    if plain is None and secure == 0:
         return LOOPBACK, 0
-    return bind_address, own if own is not None else secure or 0
+    return bind_address, plain if plain is not None else secure or 0
 
 
 def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
@@ -329,7 +329,3 @@ def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> I
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():
         if name.replace("-", "_") in given:
             yield FlagWarning(f"--{name}", f"has no effect: {reason}")
-
-
-def _of_gate(text: str) -> FlagWarning:
-    return FlagWarning("--feature-gates", text)

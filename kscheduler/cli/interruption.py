@@ -1,10 +1,10 @@
-"""Ctrl-C and other signals while nothing runs yet that would have to be ended in order.
+"""Ctrl-C and other signals during start-up, before there is anything to end in order.
 
-The problem: importing takes most of the first second, and Python answers Ctrl-C there with a traceback of whatever it
-was importing; as process 1 of a container it does not hear SIGTERM at all before somebody asks for it. SIGUSR2, which
-asks a running service for a dump, ends a process that does not know it yet. The idea: from the first line on the former
-end the process at once and without a word, with the exit code that shells expect, and the latter does nothing; whoever
-has something to end in order takes the signals over when it has.
+The problem: imports take most of the first second, in which Python answers Ctrl-C with a traceback of the import; as
+process 1 of a container it ignores SIGTERM until a handler is set. SIGUSR2, which asks a running service for a dump,
+ends a process without a handler for it. The idea: from the first line on the former end the process at once and
+silently, with the exit code that shells expect, and SIGUSR2 does nothing. Code that needs an orderly end replaces these
+handlers.
 """
 
 import os
@@ -15,9 +15,9 @@ _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def end_at_once_on_signals() -> None:
-    """From now on Ctrl-C ends this process with 130, SIGTERM with 143 and SIGHUP with 129; SIGUSR2 does nothing.
+    """Make Ctrl-C end this process with 130, SIGTERM with 143 and SIGHUP with 129; SIGUSR2 does nothing.
 
-    A SIGHUP that is ignored stays ignored: nohup asks for that. For the main thread.
+    An ignored SIGHUP stays ignored, for nohup. Main thread only.
     """
     for number in _ENDING:
         if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:
@@ -27,7 +27,7 @@ def end_at_once_on_signals() -> None:
 
 
 def signals_as_usual() -> None:
-    """Python's own ways again, for code that ends in order on `KeyboardInterrupt`."""
+    """Restore Python's default handlers, for code that ends in order on `KeyboardInterrupt`."""
     if signal.getsignal(signal.SIGINT) is _end:
         signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGTERM, signal.SIGHUP):
@@ -42,4 +42,4 @@ def _end(number: int, _frame: FrameType | None) -> None:
 
 
 def _pass(_number: int, _frame: FrameType | None) -> None:
-    """Nothing; as a handler, because programs that we start would inherit that a signal is ignored."""
+    """Do nothing. A handler rather than SIG_IGN, which child processes would inherit."""

@@ -1,8 +1,8 @@
-"""How much is logged, and how: `-v`, `--log-format`, and kube-scheduler's names for the same.
+"""Flags for logs: `-v`, `--log-format`, and kube-scheduler's names for them.
 
--v 2, -v2, -v=2, --v 2, --v=2     all the same; kube-scheduler's default is 0, and so is this one
+-v 2, -v2, -v=2, --v 2, --v=2     all the same; the default is 0, as in kube-scheduler
 --log-format json|text            without it: text on a terminal, JSON elsewhere
---logging-format json|text        the same by kube-scheduler's name
+--logging-format json|text        kube-scheduler's name for --log-format
 --vmodule pattern=N,...           read and checked, without effect: its patterns name Go's source files
 """
 
@@ -19,14 +19,14 @@ _PATTERN: Final = re.compile(r"[^=,]+=\d{1,10}")
 
 
 def verbosity(text: str) -> int:
-    """A whole number from 0, as klog's. Raises `ArgumentTypeError`."""
+    """A whole number from 0, as in klog. Raises `ArgumentTypeError`."""
     if not (text.isascii() and text.isdecimal()) or int(text) > MOST:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 (0: the service; 2: pods; 10: points)")
     return int(text)
 
 
 def add_log_flags(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Declare the flags."""
     group = parser.add_argument_group("logs", "which line comes at which level: docs/logs.md")
     group.add_argument(
         "-v",
@@ -41,15 +41,15 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def configure_logs(args: argparse.Namespace) -> None:
-    """Set up logging as asked. Raises `ConfigError` where flags contradict each other or make no sense."""
+    """Set up logging. Raises `ConfigError` if flags contradict each other or are invalid."""
     from kscheduler import logs
 
-    own, theirs = args.log_format, args.logging_format
-    named = own or theirs
-    logs.configure(verbosity=args.v, json=None if named is None else named == "json")
-    if own and theirs and own != theirs:
+    log_format, logging_format = args.log_format, args.logging_format
+    chosen = log_format or logging_format
+    logs.configure(verbosity=args.v, json=None if chosen is None else chosen == "json")
+    if log_format and logging_format and log_format != logging_format:
         raise config_error(
-            "", f"--log-format {own} and --logging-format {theirs} mean the same: give one", COMMAND_LINE
+            "", f"--log-format {log_format} and --logging-format {logging_format} mean the same: give one", COMMAND_LINE
         )
     for part in str(getattr(args, "vmodule", "")).split(","):
         if part and not _PATTERN.fullmatch(part):

@@ -1,4 +1,4 @@
-"""What the command line says when an optional package is not installed."""
+"""The message for an optional package that is not installed."""
 
 from kscheduler.cli.refusal import refuse
 
@@ -6,7 +6,7 @@ _OPTIONAL = frozenset({"jsonpatch", "jsonpointer", "rich"})
 
 
 def missing_extra(verb: str, error: ModuleNotFoundError) -> int:
-    """One line that says what to install, and the exit code. Raises `error` again when it is no optional package."""
+    """Print what to install and return the exit code. Raises `error` again if the package is not optional."""
     package = (error.name or "").partition(".")[0]
     if package not in _OPTIONAL:
         raise error

@@ -1,10 +1,10 @@
-"""How the command line says no."""
+"""Error output of the command line."""
 
 import sys
 
 
 def refuse(message: object) -> int:
-    """Say what cannot be done in one line (or one per problem) on stderr, and return the exit code for it."""
+    """Print the problems on stderr, a line each, and return the exit code for them."""
     from kscheduler.config.escaping import escaped
 
     for line in str(message).split("\n"):

@@ -24,7 +24,7 @@ kube-scheduler's own flags are accepted; one that has no effect here says so at 
 
 
 def add_parser(subparsers: Any) -> argparse.ArgumentParser:
-    """Declare the flags: kube-scheduler's, and a few of its own."""
+    """Declare the flags: kube-scheduler's, and a few of our own."""
     parser: argparse.ArgumentParser = subparsers.add_parser(
         "run",
         help="schedule the pods that name this scheduler",
@@ -45,8 +45,8 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         action=StoreText,
         metavar="FILE",
         default="",
-        help="a token in this file opens /waiting-pods, where pods that wait for Permit are let go or turned down, "
-        "and /configz from other machines",
+        help="the token in this file gives access to /waiting-pods, where pods that wait for Permit are allowed or "
+        "rejected, and to /configz from other machines",
     )
     parser.add_argument(
         "--cache-check-period",
@@ -122,7 +122,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
 
 
 def _run_on_the_best_loop(main: Any) -> None:
-    """Run on uvloop where it is installed; asyncio's own loop does the same, slower."""
+    """Run on uvloop if it is installed, otherwise on asyncio's slower loop."""
     try:
         import uvloop
     except ImportError:

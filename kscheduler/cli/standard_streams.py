@@ -1,7 +1,7 @@
-"""Makes sure that standard input, output and error exist.
+"""Makes sure that standard input, output and error are open.
 
 A daemon may be started with them closed. Python then has `None` for them, and the next three files that are opened get
-their numbers: what anybody writes to standard error would go into the API server's connection.
+their numbers, so that output to standard error would go into the API server's connection.
 """
 
 import os
@@ -9,12 +9,12 @@ import sys
 
 
 def open_missing() -> None:
-    """Put the null device in the place of each that is closed. To be called before anything is opened."""
+    """Open the null device for each closed stream. Must be called before any file is opened."""
     for descriptor in (0, 1, 2):
         try:
             os.fstat(descriptor)
         except OSError:
-            os.open(os.devnull, os.O_RDWR)  # the lowest free number, which is this one
+            os.open(os.devnull, os.O_RDWR)  # gets the lowest free number, which is `descriptor`
     sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115  # for the life of the process
     sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
     sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115

@@ -1,8 +1,8 @@
 """A decision as one JSON object.
 
-Two families of keys. Those of the recorded decisions (tests/vectors says what each holds) are compared key by key by
-whoever verifies decisions: none is ever renamed, removed or extended. Everything else an explanation has to tell stands
-in keys of its own beside them. `explanation.schema.json`, which `kscheduler explain --schema` prints, describes both.
+There are two families of keys. Those of the recorded decisions (documented in tests/vectors) are compared key by key
+when decisions are verified, so they are never renamed, removed or extended. All other facts have keys of their own.
+`explanation.schema.json`, which `kscheduler explain --schema` prints, describes both.
 """
 
 from collections.abc import Iterable
@@ -21,7 +21,7 @@ from kscheduler.whatif.decide import Decision
 Tree = dict[str, Any]
 
 API_VERSION: Final = "explain.kscheduler.io/v1"
-"""Moves to `v2` when a key is taken away or means something else; keys may be added at any time."""
+"""Becomes `v2` when a key is removed or changes its meaning; keys may be added at any time."""
 KIND: Final = "Explanation"
 
 _NOTHING: Tree = {
@@ -40,12 +40,12 @@ _NOTHING: Tree = {
 
 
 def schema_text() -> str:
-    """The JSON Schema of what `decision_tree` returns."""
+    """The JSON Schema of the result of `decision_tree`."""
     return resources.files("kscheduler.explain").joinpath("explanation.schema.json").read_text(encoding="utf-8")
 
 
 def decision_tree(decision: Decision, situation: Situation = NO_SITUATION, notes: Iterable[str] = ()) -> Tree:
-    """The decision as plain dicts and lists, keys always the same."""
+    """The decision as plain dicts and lists, always with the same keys."""
     pod = decision.scenario.pod
     cycle = cycle_outcome(decision)
     header = {
@@ -91,7 +91,7 @@ def _of_record(record: SchedulingRecord) -> Tree:
 
 
 def _preemption(record: SchedulingRecord) -> Tree:
-    """What PostFilter made of it, and every node where a preemption would have made room."""
+    """PostFilter's result, and every node where preemption would have made room."""
     if record.post_filter is None:
         return {}
     search = record.state.find(PreemptionSearch)
@@ -103,14 +103,17 @@ def _preemption(record: SchedulingRecord) -> Tree:
     }
     candidates = search.candidates() if search is not None else ()
     by_node = {
-        one.node_name: {"victims": sorted(pod.name for pod in one.victims), "pdbViolations": one.broken_budgets}
-        for one in sorted(candidates, key=lambda one: one.node_name)
+        candidate.node_name: {
+            "victims": sorted(pod.name for pod in candidate.victims),
+            "pdbViolations": candidate.broken_budgets,
+        }
+        for candidate in sorted(candidates, key=lambda candidate: candidate.node_name)
     }
     return {"preemption": outcome, "preemptionCandidates": by_node or None}
 
 
 def status_tree(status: Status) -> Tree:
-    """A status for a program."""
+    """A status as a tree."""
     return {"status": status.code.label, "plugin": status.plugin, "reasons": list(status.reasons)}
 
 
@@ -122,8 +125,8 @@ def _filter(diagnosis: Diagnosis) -> Tree:
 
 
 def _scores(record: SchedulingRecord, feasible: list[str]) -> Tree:
-    """Per node the points of each plugin that did not skip itself, weight included, and their sum."""
-    columns = {one.plugin: one.points.tolist() for one in record.scores}
+    """For each node the weighted points of each plugin that did not skip, and their sum."""
+    columns = {score.plugin: score.points.tolist() for score in record.scores}
     columns["_total"] = record.totals.tolist()
     by_node = {node: {plugin: points[at] for plugin, points in columns.items()} for at, node in enumerate(feasible)}
     return dict(sorted(by_node.items()))

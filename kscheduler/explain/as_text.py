@@ -1,6 +1,6 @@
-"""A decision for a person: where the pod goes and why, how many nodes each rule turned down, and who gave the points.
+"""A decision as text: where the pod goes and why, how many nodes each plugin rejected, and the points of each plugin.
 
-Names and reasons come from other people's objects, so characters that could steer a terminal are taken out of them.
+Names and reasons come from users' objects, so characters that could control a terminal are removed.
 """
 
 from collections.abc import Iterator
@@ -25,7 +25,7 @@ _GATES: Final = "SchedulingGates"
 
 
 def decision_text(decision: Decision, style: Style = PLAIN, situation: Situation = NO_SITUATION) -> str:
-    """The whole answer, without a line end."""
+    """The whole answer, without a final line end."""
     lines = (part.rstrip() for line in _lines(decision, style, situation) for part in wrapped(line, style.width))
     return "\n".join(lines)
 
@@ -36,17 +36,16 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
     title = f"{prefix}{style.paint(pod, BOLD)}"
     fits = cycle_outcome(decision) is Outcome.PLACED
     event = decision.record.message if decision.record is not None else ""
-    told = situation_lines(situation, fits=fits, event=event)
-    facts = [f"{INDENT}{printable(line)}" for line in told]
+    facts = [f"{INDENT}{printable(line)}" for line in situation_lines(situation, fits=fits, event=event)]
     if situation.origin:
         facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
     match situation.standing:
         case Standing.FINISHED:
             yield f"{title}: has finished ({printable(situation.phase)}); nobody schedules it any more"
-            yield from _where_it_was(situation, "it ran on")
+            yield from _node_line(situation, "it ran on")
         case Standing.TERMINATING:
             yield f"{title}: is being deleted since {printable(situation.deleted_at)}; nobody schedules it any more"
-            yield from _where_it_was(situation, "it is still on")
+            yield from _node_line(situation, "it is still on")
         case Standing.BOUND:
             phase = f", phase {printable(situation.phase)}" if situation.phase else ""
             yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
@@ -63,9 +62,9 @@ def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[s
             yield from _body(decision, style)
 
 
-def _where_it_was(situation: Situation, where: str) -> Iterator[str]:
+def _node_line(situation: Situation, relation: str) -> Iterator[str]:
     if situation.node_name:
-        yield f"{INDENT}{where} {printable(situation.node_name)}"
+        yield f"{INDENT}{relation} {printable(situation.node_name)}"
 
 
 def _hypothetical(decision: Decision, style: Style, condition: str) -> Iterator[str]:
@@ -97,7 +96,7 @@ def _outcome(decision: Decision, style: Style) -> str:
 
 def _body(decision: Decision, style: Style) -> Iterator[str]:
     if decision.error and decision.profile is None:
-        served = [one.scheduler_name for one in decision.scenario.config.configuration.profiles]
+        served = [profile.scheduler_name for profile in decision.scenario.config.configuration.profiles]
         yield f"{INDENT}profiles served: {', '.join(some(served, _EXAMPLES))}"
     if decision.pre_enqueue is not None:
         yield INDENT + _status_text(decision.pre_enqueue)
@@ -133,26 +132,28 @@ def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) ->
 
 
 def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
-    """How many nodes fit, who gave the points, and who turned the others down."""
+    """How many nodes fit, the points of each plugin, and which plugins rejected the other nodes."""
     if record.only_nominated:
         node = printable(record.node_name)
-        yield f"only its nominated node {node} was tried, and it fits there; the other {_others(record)} not looked at"
+        others = _other_nodes_were(record)
+        yield f"only its nominated node {node} was tried, and it fits there; the other {others} not looked at"
     else:
-        seen = record.num_evaluated_nodes
-        sampled = f" ({seen} looked at)" if record.node_names is None and seen < record.num_all_nodes else ""
+        evaluated = record.num_evaluated_nodes
+        is_sample = record.node_names is None and evaluated < record.num_all_nodes
+        sampled = f" ({evaluated} looked at)" if is_sample else ""
         yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
     yield from point_lines(record, style, len(INDENT))
     yield from tie_lines(record)
     yield from rejection_lines(decision, record)
 
 
-def _others(record: SchedulingRecord) -> str:
-    others = record.num_all_nodes - 1
-    return f"{nodes(others)} {'was' if others == 1 else 'were'}"
+def _other_nodes_were(record: SchedulingRecord) -> str:
+    count = record.num_all_nodes - 1
+    return f"{nodes(count)} {'was' if count == 1 else 'were'}"
 
 
 def _nomination_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
-    """What has become of a nomination that did not hold."""
+    """Why the pod does not go to its nominated node."""
     nominated = record.pod.pod.status.nominated_node_name
     if not nominated or record.only_nominated:
         return
@@ -170,14 +171,14 @@ def _nomination_lines(decision: Decision, record: SchedulingRecord) -> Iterator[
 
 
 def _without_nomination(decision: Decision, style: Style) -> Iterator[str]:
-    other = without_nomination(decision)
-    if other is None:
+    record = without_nomination(decision)
+    if record is None:
         return
     yield ""
-    goes = f"it would go to {printable(other.node_name)}" if other.node_name else "it would fit nowhere"
+    goes = f"it would go to {printable(record.node_name)}" if record.node_name else "it would fit nowhere"
     yield f"without the nomination {goes}"
     narrower = Style(style.colour, style.width - len(INDENT))
-    yield from (f"{INDENT}{line}".rstrip() for line in _judged_lines(decision, other, narrower))
+    yield from (f"{INDENT}{line}".rstrip() for line in _judged_lines(decision, record, narrower))
 
 
 def _status_text(status: Status) -> str:

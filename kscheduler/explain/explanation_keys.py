@@ -1,4 +1,4 @@
-"""The keys of an explanation that recorded decisions do not have."""
+"""The keys of an explanation that are not in recorded decisions."""
 
 from typing import Any, Final
 
@@ -30,7 +30,7 @@ _NO_RECORD: Final[Tree] = {
 
 
 def explanation_keys(decision: Decision, situation: Situation) -> Tree:
-    """All of them; null where there is nothing to say."""
+    """All keys; null where there is no value."""
     record = decision.record
     return {
         "profile": decision.profile.name if decision.profile is not None else None,
@@ -42,14 +42,14 @@ def explanation_keys(decision: Decision, situation: Situation) -> Tree:
 def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
     rejections = plugin_rejections(decision, record)
     rejected = record.diagnosis.pre_filter
-    of_pre_filter = named_details(decision, record).get(rejected.plugin, ()) if rejected.is_rejected else ()
+    pre_filter_details = named_details(decision, record).get(rejected.plugin, ()) if rejected.is_rejected else ()
     return {
         "node": record.node_name or None,
         "nodeCount": record.num_all_nodes,
         "evaluatedCount": record.num_evaluated_nodes,
         "feasibleCount": len(record.feasible),
-        "rejections": [_rejection(one) for one in rejections],
-        "preFilterDetails": [_detail(one) for one in of_pre_filter],
+        "rejections": [_rejection(by_plugin) for by_plugin in rejections],
+        "preFilterDetails": [_detail(detail) for detail in pre_filter_details],
         **_points(decision, record),
         "tieBreak": _tie(record),
         "nomination": _nomination(decision, record),
@@ -57,7 +57,7 @@ def _of_record(decision: Decision, record: SchedulingRecord) -> Tree:
     }
 
 
-def _rejection(one: PluginRejections) -> Tree:
+def _rejection(rejections: PluginRejections) -> Tree:
     statuses = [
         {
             "code": status.code.label,
@@ -65,19 +65,19 @@ def _rejection(one: PluginRejections) -> Tree:
             "preemptionMightHelp": status.code is Code.UNSCHEDULABLE,
             "nodes": list(names),
         }
-        for status, names in one.by_status.items()
+        for status, names in rejections.by_status.items()
     ]
-    details = [_detail(detail) for detail in one.details]
-    return {"plugin": one.plugin, "count": one.count, "statuses": statuses, "details": details}
+    details = [_detail(detail) for detail in rejections.details]
+    return {"plugin": rejections.plugin, "count": rejections.count, "statuses": statuses, "details": details}
 
 
-def _detail(one: NamedDetail) -> Tree:
+def _detail(named: NamedDetail) -> Tree:
     return {
-        "kind": one.detail.kind,
-        "text": one.detail.text,
-        "nodes": list(one.node_names),
-        "besideNominatedPods": list(one.beside),
-        "facts": dict(one.detail.facts),
+        "kind": named.detail.kind,
+        "text": named.detail.text,
+        "nodes": list(named.node_names),
+        "besideNominatedPods": list(named.beside),
+        "facts": dict(named.detail.facts),
     }
 
 
@@ -91,7 +91,10 @@ def _points(decision: Decision, record: SchedulingRecord) -> Tree:
         node: {plugin: points[at] for plugin, points in columns.items()}
         for at, node in enumerate(record.feasible_names())
     }
-    return {"rawScores": dict(sorted(by_node.items())), "weights": {one.plugin: one.weight for one in record.scores}}
+    return {
+        "rawScores": dict(sorted(by_node.items())),
+        "weights": {score.plugin: score.weight for score in record.scores},
+    }
 
 
 def _tie(record: SchedulingRecord) -> Tree | None:
@@ -105,25 +108,25 @@ def _nomination(decision: Decision, record: SchedulingRecord) -> Tree | None:
     node = record.pod.pod.status.nominated_node_name
     if not node:
         return None
-    other = without_nomination(decision)
+    alternative = without_nomination(decision)
     return {
         "node": node,
         "exists": node in record.diagnosis.names,
         "passes": node in record.feasible_names(),
         "onlyNodeTried": record.only_nominated,
         "podsBeingDeleted": list(pods_going(decision, node)),
-        "withoutIt": None if other is None else _without_it(decision, other),
+        "withoutIt": None if alternative is None else _without_it(decision, alternative),
     }
 
 
-def _without_it(decision: Decision, other: SchedulingRecord) -> Tree:
+def _without_it(decision: Decision, record: SchedulingRecord) -> Tree:
     return {
-        "node": other.node_name or None,
-        "evaluatedCount": other.num_evaluated_nodes,
-        "feasibleCount": len(other.feasible),
-        "feasible": sorted(other.feasible_names()),
-        "best": sorted(other.best_names()) if len(other.feasible) else [],
-        "rejections": [_rejection(one) for one in plugin_rejections(decision, other)],
+        "node": record.node_name or None,
+        "evaluatedCount": record.num_evaluated_nodes,
+        "feasibleCount": len(record.feasible),
+        "feasible": sorted(record.feasible_names()),
+        "best": sorted(record.best_names()) if len(record.feasible) else [],
+        "rejections": [_rejection(by_plugin) for by_plugin in plugin_rejections(decision, record)],
     }
 
 
@@ -131,13 +134,13 @@ def _preemption(record: SchedulingRecord) -> Tree | None:
     search = record.state.find(PreemptionSearch)
     if search is None:
         return None
-    candidates = sorted(search.candidates(), key=lambda one: one.node_name)
-    return {"chosen": _candidate(search.chosen), "candidates": [_candidate(one) for one in candidates]}
+    candidates = sorted(search.candidates(), key=lambda candidate: candidate.node_name)
+    return {"chosen": _candidate(search.chosen), "candidates": [_candidate(candidate) for candidate in candidates]}
 
 
-def _candidate(one: Candidate) -> Tree:
-    victims = [_victim(pod) for pod in one.victims]
-    return {"node": one.node_name, "victims": victims, "pdbViolations": one.broken_budgets}
+def _candidate(candidate: Candidate) -> Tree:
+    victims = [_victim(pod) for pod in candidate.victims]
+    return {"node": candidate.node_name, "victims": victims, "pdbViolations": candidate.broken_budgets}
 
 
 def _victim(pod: PodInfo) -> Tree:
@@ -167,18 +170,18 @@ def _situation(situation: Situation) -> Tree:
         "nominatedNodeName": situation.nominated_node,
         "claims": [
             {
-                "name": one.name,
-                "exists": one.exists,
-                "isBound": one.is_bound,
-                "volume": one.volume,
-                "storageClass": one.storage_class,
-                "volumeBindingMode": one.binding_mode,
-                "provisioner": one.provisioner,
-                "selectedNode": one.selected_node,
+                "name": claim.name,
+                "exists": claim.exists,
+                "isBound": claim.is_bound,
+                "volume": claim.volume,
+                "storageClass": claim.storage_class,
+                "volumeBindingMode": claim.binding_mode,
+                "provisioner": claim.provisioner,
+                "selectedNode": claim.selected_node,
             }
-            for one in situation.claims
+            for claim in situation.claims
         ],
-        "waitsForVolumes": [one.name for one in situation.waits_for_volumes],
+        "waitsForVolumes": [claim.name for claim in situation.waits_for_volumes],
         "servedSchedulerNames": list(situation.served),
         "origin": situation.origin or None,
     }

@@ -1,4 +1,4 @@
-"""Questions from files: scenarios, each with its own cluster; or the objects of one cluster and pods in it."""
+"""Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -15,24 +15,24 @@ from kscheduler.whatif.scenario import Document, Scenario, ScenarioError, read_s
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """Which pods of a cluster are meant; neither: all that are pending."""
+    """The pods to explain: `name`, or the new pods of `manifest`, or (with neither) all pending pods."""
 
     namespace: str = "default"
     name: str = ""
     manifest: str = ""
-    """A file with pods that do not exist yet; `-` is standard input."""
+    """A file with new pods; `-` is standard input."""
     is_about_a_cluster: bool = False
-    """Whether something was said that scenarios, which bring pod and configuration, have no use for."""
+    """Whether there were flags that do not apply to scenarios, which have their own pod and configuration."""
 
 
-def questions_from(path: str, asked: Asked, served: Serving, default_pod: DefaultPod) -> Iterator[Question]:
-    """The questions of a file, one after another. Raises `ScenarioError` at the first that cannot be read."""
+def questions_from(path: str, selection: Asked, served: Serving, default_pod: DefaultPod) -> Iterator[Question]:
+    """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
     source = read_source(path)
     first = next(source, None)
     if first is None:
         return
     if isinstance(first, Scenario):
-        if asked.is_about_a_cluster:
+        if selection.is_about_a_cluster:
             raise ScenarioError(
                 f"{first.where}: scenarios bring their pod and configuration: a POD, -n, -f, --config and "
                 "--scheduler-name go with a file of Kubernetes objects"
@@ -42,30 +42,30 @@ def questions_from(path: str, asked: Asked, served: Serving, default_pod: Defaul
                 raise ScenarioError(f"{scenario.where}: a Kubernetes object among scenarios")
             yield Question(scenario, notes=scenario.notes)
         return
-    documents = [first, *(one for one in source if isinstance(one, Document))]
-    yield from _in_cluster(sorted_out(documents, default_pod), path, asked, served, default_pod)
+    documents = [first, *(document for document in source if isinstance(document, Document))]
+    yield from _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod)
 
 
 def _in_cluster(
-    found: Manifests, path: str, asked: Asked, served: Serving, default_pod: DefaultPod
+    found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
 ) -> Iterator[Question]:
-    found.pass_over_others()
+    found.note_others()
     objects, notes = found.cluster(), tuple(found.notes)
-    if asked.manifest:
-        news, besides = read_new_pods(asked.manifest, asked.namespace, default_pod)
+    if selection.manifest:
+        news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
         besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
         for new in news:
             pod = locally_defaulted(new, besides, default_pod)
             question = question_about_new(new, pod, objects, besides, served, default_pod)
             yield Question(question.scenario, question.situation, (*notes, *question.notes))
         return
-    for pod in _meant(objects.pods, path, asked):
+    for pod in _selected_pods(objects.pods, path, selection):
         yield question_about(pod, objects, served, path, notes)
 
 
-def _meant(pods: tuple[Pod, ...], path: str, asked: Asked) -> list[Pod]:
-    if asked.name:
-        key = f"{asked.namespace}/{asked.name}"
+def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked) -> list[Pod]:
+    if selection.name:
+        key = f"{selection.namespace}/{selection.name}"
         named = [pod for pod in pods if pod.key == key]
         if not named:
             raise ScenarioError(f"{path}: there is no pod {key} among its {len(pods)} pods")
@@ -77,14 +77,15 @@ def _meant(pods: tuple[Pod, ...], path: str, asked: Asked) -> list[Pod]:
 
 
 def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
-    """The pods of a file that do not exist yet, and its other objects. Raises `ScenarioError`."""
+    """The new pods of a file, and its other objects. Raises `ScenarioError`."""
     documents: list[Document] = []
-    for one in read_source(path):
-        if isinstance(one, Scenario):
-            raise ScenarioError(f"{one.where}: a scenario where a Kubernetes object was expected: use --from")
-        documents.append(one)
+    for document in read_source(path):
+        if isinstance(document, Scenario):
+            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected: use --from")
+        documents.append(document)
     news = list(new_pods(documents, namespace))
     if not news:
-        kinds = sorted({str(one.tree.get("kind")) for one in documents})
+        kinds = sorted({str(document.tree.get("kind")) for document in documents})
         raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
-    return news, sorted_out([one for one in documents if one.tree.get("kind") != "Pod"], default_pod)
+    others = [document for document in documents if document.tree.get("kind") != "Pod"]
+    return news, sorted_out(others, default_pod)

@@ -1,4 +1,4 @@
-"""How text is laid out: colours, width, columns, wrapping."""
+"""Text layout: colours, width, columns, wrapping."""
 
 import os
 import re
@@ -12,7 +12,7 @@ _DEFAULT_WIDTH: Final = 100
 _NARROWEST_TERMINAL: Final = 40
 _WIDEST: Final = 120
 _HANGING: Final = 4
-"""Columns by which the rest of a wrapped line stands to the right of its beginning."""
+"""Columns by which continuation lines are indented."""
 
 _ESCAPES: Final = re.compile(r"\x1b\[[0-9]*m")
 
@@ -21,14 +21,14 @@ BOLD, RED, GREEN, YELLOW, DIM = "1", "31", "32", "33", "2"
 
 @dataclass(frozen=True, slots=True)
 class Style:
-    """How the text is laid out."""
+    """Colour and width of the text."""
 
     colour: bool = False
     width: int = _DEFAULT_WIDTH
-    """Columns; nodes that do not fit beside each other are left out of the table of points."""
+    """Columns; the table of points shows as many nodes as fit."""
 
     def paint(self, text: str, code: str) -> str:
-        """The text in a colour, where there are colours."""
+        """The text in a colour, if colours are on."""
         return f"\x1b[{code}m{text}\x1b[0m" if self.colour else text
 
 
@@ -47,7 +47,7 @@ def style_of(stream: TextIO) -> Style:
 
 
 def wrapped(line: str, width: int) -> list[str]:
-    """The line as lines of this width at most, the further ones indented; words are never cut."""
+    """The line split into lines of at most `width`, continuation lines indented; words are never cut."""
     if len(_ESCAPES.sub("", line)) <= width:
         return [line]
     indent = line[: len(line) - len(line.lstrip())]
@@ -56,7 +56,7 @@ def wrapped(line: str, width: int) -> list[str]:
 
 
 def aligned(rows: Iterable[tuple[str, ...]], right: set[int]) -> Iterator[str]:
-    """Rows of cells as lines with straight columns; those in `right` are flush right."""
+    """Rows of cells as lines with aligned columns; the columns in `right` are flush right."""
     table = list(rows)
     widths = [max(len(cell) for cell in column) for column in zip(*table, strict=True)]
     for row in table:

@@ -1,7 +1,7 @@
-"""A pod of a live cluster: its objects are read once, nothing is written, no service is needed.
+"""A pod of a live cluster. Objects are read once, nothing is written, and no service is needed.
 
-A pod that does not exist yet is sent to the API server as a dry run, so that defaults and admission (limit ranges,
-priority classes, webhooks) are the cluster's own; where that is refused, local defaults stand in and a note says so.
+A new pod is sent to the API server as a dry run, to get the cluster's own defaults and admission (limit ranges,
+priority classes, webhooks); if that is refused, local defaults are used, with a note.
 """
 
 from typing import Any, Final
@@ -26,9 +26,9 @@ from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 
 _RETRIES = 2
-"""A person waits for the answer: a server that does not answer three times is named, not waited for."""
+"""A person waits for the answer: give up after three tries."""
 _REFUSED_AS_WRITTEN: Final = (400, 422)
-"""The pod itself cannot be created: that is the answer."""
+"""The pod itself cannot be created, which is the answer."""
 
 _POD = Decoder(Pod)
 
@@ -38,10 +38,10 @@ class UnknownPodError(ClientError):
 
 
 async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question:
-    """Read a pod and whatever the plugins read.
+    """Read a pod and all objects that plugins read.
 
-    Nodes and pods must be readable; another kind that the reader may not list, or that the server does not have,
-    gets a note. Raises `ClientError` (`UnknownPodError` included) and `UndecodableError`.
+    Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
+    there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
     """
     try:
         pod = _POD.decode(await client.get(PODS.object_path(name, namespace), retries=_RETRIES))
@@ -58,7 +58,7 @@ async def live_question(client: APIClient, namespace: str, name: str, served: Se
 async def new_pod_questions(
     client: APIClient, news: list[NewPod], besides: Manifests, served: Serving, default_pod: DefaultPod
 ) -> list[Question]:
-    """Where pods would go that do not exist yet. Raises `ClientError`, and `ScenarioError` for one that cannot be."""
+    """Where new pods would go. Raises `ClientError`, and `ScenarioError` for a pod that cannot be created."""
     notes: list[str] = []
     objects = await _read_cluster(client, notes)
     questions = []
@@ -81,7 +81,7 @@ async def _defaulted(client: APIClient, new: NewPod, besides: Manifests, default
 
 
 async def _dry_run(client: APIClient, new: NewPod) -> Pod:
-    """The pod as the API server would store it, under the name that was asked for. Owners are told to nobody."""
+    """The pod as the API server would store it, under its name. Owners, which may not exist, are not sent."""
     metadata = dict(new.tree["metadata"])
     owners = metadata.pop("ownerReferences", None)
     path = f"{PODS.object_path('', metadata['namespace']).rstrip('/')}?dryRun=All&fieldValidation=Strict"
@@ -112,7 +112,7 @@ async def _read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
 
 
 async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
-    """All objects of a kind that can be read, and a note about each that cannot, or about the kind."""
+    """All readable objects of a kind; adds a note for each unreadable object, or for the kind."""
     try:
         return await _pages(client, kind, notes)
     except APIError as error:
@@ -130,7 +130,7 @@ async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeOb
     objects: list[KubeObject] = []
     while True:
         page = decoder.decode(await client.get(kind.path, params, retries=_RETRIES))
-        notes.extend(f"{kind.plural} {one.key} is left out: {one.error}" for one in page.undecodable)
+        notes.extend(f"{kind.plural} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
         for found in page.items:
             problem = unreadable_quantity(found) if isinstance(found, (Node, Pod)) else ""
             if problem:

@@ -1,4 +1,4 @@
-"""What came of it, in one word: the closed list that programs branch on."""
+"""The outcome in one word, from a closed list that programs can rely on."""
 
 from enum import Enum
 
@@ -11,23 +11,23 @@ class Outcome(Enum):
     """The values of `outcome`."""
 
     PLACED = "Placed"
-    """It fits, and this is its node."""
+    """It fits, and has got a node."""
     PREEMPTING = "Preempting"
-    """It fits nowhere, and lower pods would be evicted for it."""
+    """It fits nowhere, and pods of lower priority would be evicted for it."""
     UNSCHEDULABLE = "Unschedulable"
     """It fits nowhere, and preemption does not help."""
     GATED = "Gated"
     """A PreEnqueue plugin (scheduling gates) keeps it out of the queue."""
     HELD = "Held"
-    """It needs a rule that this version has not built."""
+    """It needs a rule that this version does not have."""
     BOUND = "Bound"
-    """It has a node; what the cycle says is hypothetical."""
+    """It has a node already; the cycle's result is hypothetical."""
     TERMINATING = "Terminating"
     """It is being deleted: nobody schedules it any more."""
     FINISHED = "Finished"
     """It has run to its end: nobody schedules it any more."""
     NOT_SERVED = "NotServed"
-    """Its spec.schedulerName is no profile here; what the cycle says is hypothetical."""
+    """Its spec.schedulerName is not a profile here; the cycle's result is hypothetical."""
     ERROR = "Error"
     """It could not be judged."""
 
@@ -41,13 +41,14 @@ _OF_STANDING = {
 
 
 def outcome_of(decision: Decision, situation: Situation) -> Outcome:
-    """The pod's situation first, else how the cycle went."""
+    """The outcome by the pod's situation, otherwise by the cycle."""
     return _OF_STANDING.get(situation.standing) or cycle_outcome(decision) or Outcome.ERROR
 
 
 def cycle_outcome(decision: Decision) -> Outcome | None:
-    """How the cycle went, whatever the pod's situation; `None` where there was none."""
+    """The outcome by the cycle only; `None` if there was no cycle."""
     record = decision.record
+    # Each test presumes that the ones above it failed: a pod that was gated or could not be judged has no cycle.
     if decision.error:
         return Outcome.ERROR
     if decision.pre_enqueue is not None:

@@ -1,4 +1,4 @@
-"""Who gave the points: the best nodes side by side, and how a tie was broken."""
+"""The points of each plugin for the best nodes, and how a tie was broken."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -14,18 +14,18 @@ _EXAMPLES: Final = 3
 
 
 def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator[str]:
-    """One line per plugin, weights included; `margin` columns are taken already.
+    """A line per plugin, weights included; `margin` columns are already used.
 
-    An in-tree plugin whose rules are not built has no line where it gave nothing: its zeros stand for no judgement.
+    An in-tree plugin whose rules are not built has no line if it gave no points: its zeros mean nothing.
     """
     if not len(record.totals):
         return
     names = record.feasible_names()
     best = sorted(range(len(names)), key=lambda at: (names[at] != record.node_name, -record.totals[at], names[at]))
-    scores = [one for one in record.scores if one.plugin not in UNBUILT_PLUGINS or one.points.any()]
-    columns = [("points", *(_plugin_label(one.plugin, one.weight) for one in scores), "total")]
+    scores = [score for score in record.scores if score.plugin not in UNBUILT_PLUGINS or score.points.any()]
+    columns = [("points", *(_plugin_label(score.plugin, score.weight) for score in scores), "total")]
     for at in best:
-        points = [str(int(one.points[at])) for one in scores]
+        points = [str(int(score.points[at])) for score in scores]
         columns.append((printable(names[at]), *points, str(int(record.totals[at]))))
     shown = _that_fit(columns, style.width - margin - len(INDENT))
     yield ""
@@ -36,7 +36,7 @@ def point_lines(record: SchedulingRecord, style: Style, margin: int) -> Iterator
 
 
 def tie_lines(record: SchedulingRecord) -> Iterator[str]:
-    """Why one of several equal nodes won; nothing where one is the best."""
+    """Why a node won among equal nodes; nothing if there is a single best node."""
     best = sorted(record.best_names(), key=lambda name: (name != record.node_name, name))  # the winner comes first
     if not record.node_name or len(best) < 2:
         return
@@ -55,7 +55,7 @@ def _plugin_label(plugin: str, weight: int) -> str:
 
 
 def _that_fit(columns: list[tuple[str, ...]], width: int) -> list[tuple[str, ...]]:
-    """The first columns that stand beside each other, the labels and one node at least."""
+    """The first columns that fit into `width`; at least the labels and one node."""
     shown: list[tuple[str, ...]] = []
     used = 0
     for column in columns:

@@ -1,4 +1,4 @@
-"""A preemption for a person: who would have to go, why there, and what else was thought of."""
+"""A preemption as text: the victims, why this node, and the other candidates."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -9,11 +9,11 @@ from kscheduler.scheduling.record import SchedulingRecord
 
 _INDENT: Final = "  "
 _OTHERS: Final = 5
-"""Other candidates that are named."""
+"""How many other candidates are named."""
 
 
 def preemption_lines(record: SchedulingRecord) -> Iterator[str]:
-    """What PostFilter made of a pod that fits nowhere; nothing where it was not asked."""
+    """PostFilter's result for a pod that fits nowhere; nothing if PostFilter did not run."""
     if record.post_filter is None:
         return
     yield ""
@@ -36,8 +36,8 @@ def _found(search: PreemptionSearch) -> Iterator[str]:
         yield f"{_INDENT}{printable(pod.key)}  priority {pod.priority}{since}"
     if len(every) > 1:
         yield f"{len(every)} nodes would do; this is where it hurts least (budgets, priorities, pods, their age)"
-        others = sorted((one for one in every if one.node_name != chosen.node_name), key=_pain)
-        yield from (_INDENT + _other(one) for one in others[:_OTHERS])
+        others = sorted((candidate for candidate in every if candidate.node_name != chosen.node_name), key=_pain)
+        yield from (_INDENT + _candidate_line(candidate) for candidate in others[:_OTHERS])
         if len(others) > _OTHERS:
             yield f"{_INDENT}and {len(others) - _OTHERS} more"
 
@@ -46,7 +46,7 @@ def _pain(candidate: Candidate) -> tuple[int, int, int, str]:
     return candidate.broken_budgets, candidate.victims[0].priority, len(candidate.victims), candidate.node_name
 
 
-def _other(candidate: Candidate) -> str:
+def _candidate_line(candidate: Candidate) -> str:
     count = len(candidate.victims)
     pods = "1 pod" if count == 1 else f"{count} pods"
     highest = f"highest priority {candidate.victims[0].priority}"

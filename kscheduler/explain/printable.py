@@ -1,4 +1,4 @@
-"""Other people's names on somebody's terminal."""
+"""Makes names from users' objects safe for a terminal."""
 
 
 def printable(text: str) -> str:
@@ -7,6 +7,6 @@ def printable(text: str) -> str:
 
 
 def some(names: list[str], most: int) -> list[str]:
-    """The first so many, and how many there are besides."""
+    """The first `most` names, and the number of the rest."""
     shown = [printable(name) for name in names[:most]]
     return [*shown, f"and {len(names) - most} more"] if len(names) > most else shown

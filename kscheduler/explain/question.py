@@ -1,4 +1,4 @@
-"""A question that somebody asks: a pod, a cluster, who would schedule it, and what is known of the pod besides."""
+"""A question: a pod, a cluster, a configuration, and what else is known of the pod."""
 
 from dataclasses import dataclass
 
@@ -11,20 +11,20 @@ from kscheduler.whatif.decide import Decision, decide
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 OVER = (Standing.FINISHED, Standing.TERMINATING)
-"""Nobody is going to schedule such a pod, here or anywhere."""
+"""No scheduler will schedule such a pod."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked, and what a reader should know about it."""
+    """A question, and notes for the reader of the answer."""
 
     scenario: Scenario
     situation: Situation = NO_SITUATION
     notes: tuple[str, ...] = ()
-    """What could not be read or had to be presumed."""
+    """Objects that could not be read, and assumptions that were made."""
 
     def answer(self) -> Decision:
-        """Decide, unless there is nothing left to decide. Raises `ScenarioError`."""
+        """Decide, unless the pod has finished or is being deleted. Raises `ScenarioError`."""
         return Decision(self.scenario) if self.situation.standing in OVER else decide(self.scenario)
 
 
@@ -36,11 +36,11 @@ def question_about(
     notes: tuple[str, ...] = (),
     origin: str = "",
 ) -> Question:
-    """Where a pod of a cluster would go. With `origin` it is one that does not exist yet."""
+    """Where a pod of a cluster would go. With `origin` it is a new pod."""
     standing = standing_of(pod, served.names)
     if origin and standing is Standing.PENDING:
         standing = Standing.NEW
-    condition = next((one for one in pod.status.conditions if one.type == "PodScheduled"), None)
+    condition = next((known for known in pod.status.conditions if known.type == "PodScheduled"), None)
     situation = Situation(
         standing=standing,
         is_live=True,
@@ -52,7 +52,7 @@ def question_about(
         claims=claim_states(pod, objects.persistentvolumeclaims, objects.storageclasses),
         scheduler_name=pod.spec.scheduler_name,
         served=served.names,
-        served_by=served.told_by,
+        served_by=served.source,
         origin=origin,
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))

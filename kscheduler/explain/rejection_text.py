@@ -1,4 +1,4 @@
-"""Who turned nodes down, for a person: counts and reasons in upstream's words, beneath them what exactly is wrong."""
+"""Rejections as text: counts and reasons in upstream's words, followed by details."""
 
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -11,28 +11,29 @@ from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision
 
 _EXAMPLES: Final = 3
-"""Nodes that are named for each reason."""
+"""How many nodes are named for each reason."""
 _MOST_DETAILS: Final = 6
-"""Groups of nodes that are told apart for one plugin."""
+"""How many groups of nodes are shown for a plugin."""
 
 
 def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
-    """Per plugin, in the order they ran, and per reason: how many nodes, which for example, and why exactly."""
-    for one in plugin_rejections(decision, record):
+    """For each plugin, in their order, and each reason: the number of nodes, examples, and details."""
+    for rejections in plugin_rejections(decision, record):
         yield ""
-        yield f"{one.plugin or 'PreFilter'} turned {nodes(one.count)} down"
-        rows = [_row(status, names) for status, names in one.by_status.items()]
+        yield f"{rejections.plugin or 'PreFilter'} turned {nodes(rejections.count)} down"
+        rows = [_row(status, names) for status, names in rejections.by_status.items()]
         yield from (f"{INDENT}{line}" for line in aligned(rows, right={0}))
-        yield from (f"{INDENT}{line}" for line in detail_lines(one.details, one.count))
+        yield from (f"{INDENT}{line}" for line in detail_lines(rejections.details, rejections.count))
 
 
 def detail_lines(details: Sequence[NamedDetail], count: int) -> Iterator[str]:
-    """A line per group of nodes. A group that is all `count` of them needs no names."""
-    for one in details[:_MOST_DETAILS]:
-        beside = f"beside {', '.join(some(list(one.beside), _EXAMPLES))} (nominated there): " if one.beside else ""
-        is_all = len(one.node_names) in (0, count)
-        names = "" if is_all else f" ({len(one.node_names)}: {', '.join(some(list(one.node_names), _EXAMPLES))})"
-        yield f"- {beside}{printable(one.detail.text)}{names}"
+    """A line per group of nodes. A group of all `count` nodes is shown without names."""
+    for named in details[:_MOST_DETAILS]:
+        pods = ", ".join(some(list(named.beside), _EXAMPLES))
+        beside = f"beside {pods} (nominated there): " if pods else ""
+        is_all = len(named.node_names) in (0, count)
+        names = "" if is_all else f" ({len(named.node_names)}: {', '.join(some(list(named.node_names), _EXAMPLES))})"
+        yield f"- {beside}{printable(named.detail.text)}{names}"
     if len(details) > _MOST_DETAILS:
         yield f"- and {len(details) - _MOST_DETAILS} more groups of nodes (-o json lists them all)"
 

@@ -1,4 +1,4 @@
-"""The nodes that were turned down, by plugin and reason, with what the plugins can say beyond the reason."""
+"""The rejected nodes, by plugin and reason, with the plugins' details."""
 
 from dataclasses import dataclass
 
@@ -15,51 +15,51 @@ class NamedDetail:
 
     detail: Detail
     node_names: tuple[str, ...]
-    """Sorted; none where the pod was turned down for all nodes at once."""
+    """Sorted; empty if the pod was rejected for all nodes at once."""
     beside: tuple[str, ...] = ()
     """Keys of the nominated pods without which the plugin would have had no objection."""
 
 
 @dataclass(frozen=True, slots=True)
 class PluginRejections:
-    """What one plugin turned down."""
+    """The rejections of one plugin."""
 
     plugin: str
-    """Empty for nodes outside the names that PreFilter plugins narrowed the search to."""
+    """Empty for nodes that PreFilter plugins excluded by narrowing the search."""
     by_status: dict[Status, tuple[str, ...]]
     """Node names, sorted; the status with the most nodes first."""
     details: tuple[NamedDetail, ...]
 
     @property
     def count(self) -> int:
-        """How many nodes."""
+        """The number of rejected nodes."""
         return sum(map(len, self.by_status.values()))
 
 
 def plugin_rejections(decision: Decision, record: SchedulingRecord) -> tuple[PluginRejections, ...]:
-    """In the order in which the plugins ran; `record` is the decision's, or one over the same view."""
+    """In the order in which the plugins ran; `record` is the decision's, or another over the same view."""
     nodes: dict[str, dict[Status, list[str]]] = {}
     for node, status in record.diagnosis.by_node():
         nodes.setdefault(status.plugin, {}).setdefault(status, []).append(node)
     details = named_details(decision, record)
-    # Rows that pods are nominated to are judged first, so the order of the rejections is not that of the plugins.
-    order = [one.name for one in decision.profile.filter] if decision.profile is not None else []
+    # Rows with nominated pods are filtered first, so the rejections are not in the order of the plugins.
+    order = [plugin.name for plugin in decision.profile.filter] if decision.profile is not None else []
     ran = sorted(nodes, key=lambda plugin: order.index(plugin) if plugin in order else -1)
     return tuple(PluginRejections(plugin, _most_first(nodes[plugin]), details.get(plugin, ())) for plugin in ran)
 
 
 def named_details(decision: Decision, record: SchedulingRecord) -> dict[str, tuple[NamedDetail, ...]]:
-    """By plugin; also of the plugin whose PreFilter turned the pod down for all nodes."""
+    """Details by plugin; includes a plugin whose PreFilter rejected the pod for all nodes."""
     if decision.profile is None or decision.view is None:
         return {}
     found: dict[str, tuple[NamedDetail, ...]] = {}
     names = record.diagnosis.names
-    for one in rejection_details(decision.profile, record, decision.view):
-        of_plugin = [
-            NamedDetail(detail, tuple(sorted(names[row] for row in detail.rows.tolist())), one.beside)
-            for detail in one.details
+    for rejected in rejection_details(decision.profile, record, decision.view):
+        details = [
+            NamedDetail(detail, tuple(sorted(names[row] for row in detail.rows.tolist())), rejected.beside)
+            for detail in rejected.details
         ]
-        found[one.plugin] = (*found.get(one.plugin, ()), *of_plugin)
+        found[rejected.plugin] = (*found.get(rejected.plugin, ()), *details)
     return found
 
 

@@ -1,4 +1,4 @@
-"""Which profiles are served here, as far as the command line tells: nobody asks the cluster who is running."""
+"""The profiles that are served, according to the command line; running schedulers are not asked."""
 
 from dataclasses import dataclass, replace
 
@@ -11,19 +11,19 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """A configuration, and where it is known from."""
+    """A configuration and its source."""
 
     config: LoadedConfig
-    told_by: str
-    """For the text: a file, a flag, the default."""
+    source: str
+    """The source, for the text: a file, a flag, the default."""
 
     @property
     def names(self) -> tuple[str, ...]:
         """The scheduler names of its profiles."""
-        return tuple(one.scheduler_name for one in self.config.configuration.profiles)
+        return tuple(profile.scheduler_name for profile in self.config.configuration.profiles)
 
     def for_pod(self, scheduler_name: str) -> LoadedConfig:
-        """The configuration; for a name that nobody serves, as if the first profile were served under it too."""
+        """The configuration for a name; for an unknown name the first profile is renamed."""
         if scheduler_name in self.names:
             return self.config
         configuration = self.config.configuration
@@ -36,12 +36,12 @@ class Serving:
 def serving(
     config: LoadedConfig | None = None, scheduler_name: str = "", gates: FeatureGates = DEFAULT_GATES
 ) -> Serving:
-    """What a file says, or a name with the default plugins, or what `kscheduler run` serves without either."""
+    """The configuration of a file, or the default plugins under a name, or what `kscheduler run` serves by default."""
     if config is not None:
         return Serving(config, f"profiles of {config.where}" if config.where else "profiles of the configuration")
     if scheduler_name:
         return Serving(default_configuration(scheduler_name, gates), "--scheduler-name")
-    told_by = (
+    source = (
         "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
     )
-    return Serving(default_configuration(OWN_SCHEDULER_NAME, gates), told_by)
+    return Serving(default_configuration(OWN_SCHEDULER_NAME, gates), source)

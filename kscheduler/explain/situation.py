@@ -1,8 +1,8 @@
-"""How the pod stands, as the API server shows it: bound, finished, waiting for a volume, last told what.
+"""The pod's state at the API server: bound, finished, waiting for a volume, its last condition.
 
-The cycle answers "where would it go now". Whether the answer matters depends on what has happened already. What is
-shown here is only what anybody can read from the pod and its claims; whether a pod is in the queue, backs off or waits
-for Permit only the running service knows, and the text says so instead of guessing.
+The cycle answers "where would it go now". Whether that matters depends on the pod's state. Shown here is only what can
+be read from the pod and its claims; only the running service knows whether a pod is in the queue, backs off or waits
+for Permit, and the text says so instead of guessing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,7 +21,7 @@ ASK_THE_SERVICE: Final = (
 
 
 class Standing(Enum):
-    """Whether there is anything to schedule."""
+    """Whether the pod is to be scheduled."""
 
     PENDING = "Pending"
     BOUND = "Bound"
@@ -34,7 +34,7 @@ class Standing(Enum):
 
 @dataclass(frozen=True, slots=True)
 class ClaimState:
-    """One of the pod's claims."""
+    """A claim of the pod."""
 
     name: str
     exists: bool = True
@@ -44,47 +44,47 @@ class ClaimState:
     binding_mode: str = ""
     provisioner: str = ""
     selected_node: str = ""
-    """Where a scheduler has asked for the volume to be made."""
+    """The node for which a scheduler has requested the volume."""
 
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """What the API server shows of a pod, or nothing for a scenario from a file."""
+    """A pod's state at the API server; empty for a scenario from a file."""
 
     standing: Standing = Standing.PENDING
     is_live: bool = False
-    """Whether somebody has looked: a scenario's pod has no past."""
+    """Whether the state was read from a cluster; False for a scenario."""
     phase: str = ""
     node_name: str = ""
     deleted_at: str = ""
     condition: Condition | None = None
-    """PodScheduled."""
+    """The condition PodScheduled."""
     nominated_node: str = ""
     claims: tuple[ClaimState, ...] = ()
     scheduler_name: str = ""
     served: tuple[str, ...] = ()
     """The profiles that are served here."""
     served_by: str = ""
-    """Where that is known from: a file, a flag, the default."""
+    """The source of `served`: a file, a flag, the default."""
     origin: str = ""
-    """Of a pod that does not exist: the object that it would come from."""
+    """For a new pod: the object that would create it."""
 
     @property
     def is_hypothetical(self) -> bool:
-        """Whether the decision is about a pod that nobody here is going to schedule."""
+        """Whether this scheduler is not going to schedule the pod."""
         return self.standing in (Standing.BOUND, Standing.NOT_SERVED)
 
     @property
     def waits_for_volumes(self) -> tuple[ClaimState, ...]:
-        """Claims whose volume has been asked for and is not there: the pod waits in PreBind, or did so."""
-        return tuple(one for one in self.claims if one.exists and not one.is_bound and one.selected_node)
+        """Claims with a requested volume that does not exist yet: the pod waits in PreBind, or did so."""
+        return tuple(claim for claim in self.claims if claim.exists and not claim.is_bound and claim.selected_node)
 
 
 NO_SITUATION: Final = Situation()
 
 
 def standing_of(pod: Pod, served: Iterable[str]) -> Standing:
-    """The first that holds: finished, being deleted, on a node, nobody's, pending."""
+    """The first that applies: finished, being deleted, on a node, served by nobody here, pending."""
     if pod.is_terminal:
         return Standing.FINISHED
     if pod.metadata.deletion_timestamp is not None:
@@ -97,12 +97,14 @@ def standing_of(pod: Pod, served: Iterable[str]) -> Standing:
 def claim_states(
     pod: Pod, claims: Iterable[PersistentVolumeClaim], classes: Iterable[StorageClass]
 ) -> tuple[ClaimState, ...]:
-    """The pod's claims in the order of its volumes, each once."""
-    by_key = {one.key: one for one in claims}
-    by_name = {one.metadata.name: one for one in classes}
+    """The pod's claims in the order of its volumes, without duplicates."""
+    claims_by_key = {claim.key: claim for claim in claims}
+    classes_by_name = {storage_class.metadata.name: storage_class for storage_class in classes}
     names = (claim_name(pod, volume) for volume in pod.spec.volumes)
-    keys = dict.fromkeys(name for name in names if name is not None)
-    return tuple(_state(name, by_key.get(f"{pod.metadata.namespace}/{name}"), by_name) for name in keys)
+    unique_names = dict.fromkeys(name for name in names if name is not None)
+    return tuple(
+        _state(name, claims_by_key.get(f"{pod.metadata.namespace}/{name}"), classes_by_name) for name in unique_names
+    )
 
 
 def _state(name: str, claim: PersistentVolumeClaim | None, classes: dict[str, StorageClass]) -> ClaimState:
@@ -121,9 +123,9 @@ def _state(name: str, claim: PersistentVolumeClaim | None, classes: dict[str, St
 
 
 def situation_lines(situation: Situation, *, fits: bool, event: str = "") -> Iterator[str]:
-    """What a reader has to know of a live pod beside the decision; nothing for a scenario.
+    """Facts about a live pod in addition to the decision; nothing for a scenario.
 
-    `event` is what the decision says in its own event: a condition with the same text need not repeat it.
+    `event` is the text of the decision's event, which a condition with the same text does not repeat.
     """
     if not situation.is_live:
         return
@@ -166,9 +168,9 @@ def _why_not_bound(situation: Situation) -> Iterator[str]:
         return
     waits = f"whether it is in the queue, backs off or waits for Permit {ASK_THE_SERVICE}"
     if situation.nominated_node:
-        # written for a preemptor, and for a pod that waits for Permit or a volume (NominatedNodeNameForExpectation)
-        told = "a scheduler expects it on that node; whether it waits for Permit or is just being bound"
-        yield f"{told} {ASK_THE_SERVICE}"
+        # Set for a preemptor, and for a pod that waits for Permit or a volume (NominatedNodeNameForExpectation).
+        expected = "a scheduler expects it on that node; whether it waits for Permit or is just being bound"
+        yield f"{expected} {ASK_THE_SERVICE}"
     elif situation.condition is None:
         yield f"no scheduler has said anything about it yet (no PodScheduled condition); {waits}"
     elif situation.condition.status == "False":

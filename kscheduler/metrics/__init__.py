@@ -1,15 +1,14 @@
-"""The numbers that the service tells Prometheus, under kube-scheduler's names.
+"""The service's Prometheus metrics, under kube-scheduler's names.
 
 The problem: dashboards and alerts know kube-scheduler's series by name, label and bucket; rendering ten thousand lines
 takes longer than a thousand decisions, and must not stop the event loop. The idea: each part of the service is a
 `Source`, a function that copies its numbers on the loop in microseconds; `Exposition` folds the copies into
 prometheus-client's families and renders them in a thread, one rendering at a time, shared by the scrapes that wait.
 
-Each family that is exposed is moved by a test that names it (`tests/metrics/test_every_series_moves.py`): what nothing
-moves is not published.
+For each exposed family a test shows something that changes it (`tests/metrics/test_every_series_moves.py`).
 
-Limits: the thread still needs Python's interpreter lock, so that a rendering slows the loop a little without stopping
-it. `leader_election_*` and `/metrics/resources` come with the parts that they describe.
+Limits: the thread still needs Python's interpreter lock, so a rendering slows the loop a little. `leader_election_*`
+and `/metrics/resources` will come with leader election and its resources.
 """
 
 from kscheduler.metrics.api_client import (

@@ -1,6 +1,6 @@
-"""Series about the talk with the API server: requests, watches, Events.
+"""Series about the communication with the API server: requests, watches, Events.
 
-`rest_client_*` are client-go's names and buckets; what client-go does not tell is named `kscheduler_*`.
+`rest_client_*` are client-go's names and buckets; series that client-go does not have are named `kscheduler_*`.
 """
 
 from collections import Counter
@@ -60,7 +60,7 @@ EVENTS_FAILED = Series("kscheduler_events_failed_total", "Kubernetes Events that
 
 
 class InformerCounts(Protocol):
-    """What an informer tells about itself; `informers.InformerStatistics` has these."""
+    """An informer's numbers, such as `informers.InformerStatistics`."""
 
     @property
     def resource(self) -> str:
@@ -79,7 +79,7 @@ class InformerCounts(Protocol):
 
     @property
     def last_event_age_seconds(self) -> float | None:
-        """Since the last line of the watch; none before the first."""
+        """Seconds since the last line of the watch; `None` before the first."""
         ...
 
     @property
@@ -94,7 +94,7 @@ class InformerCounts(Protocol):
 
     @property
     def undecodable(self) -> Mapping[str, str]:
-        """Objects passed over, and why."""
+        """Unreadable objects by key, with the error."""
         ...
 
     @property
@@ -104,7 +104,7 @@ class InformerCounts(Protocol):
 
 
 class EventCounts(Protocol):
-    """What the Event recorder tells about itself; `client.EventStatistics` has these."""
+    """The Event recorder's numbers, such as `client.EventStatistics`."""
 
     @property
     def queued(self) -> int:
@@ -137,34 +137,34 @@ def rest_client_source(server: str, clients: Sequence[Callable[[], RESTStatistic
     host = host_of(server)  # client-go's label
 
     def copy() -> Iterable[Sample]:
-        statistics = [client() for client in clients]
+        answers = [read() for read in clients]
         requests: Counter[LabelValues] = Counter()
-        for one in statistics:
-            requests.update({(code, method, host): count for (code, method), count in one.requests.items()})
+        for client in answers:
+            requests.update({(code, method, host): count for (code, method), count in client.requests.items()})
         return [
             Numbers("counter", REQUESTS, dict(requests)),
-            Distributions(REQUEST_SECONDS, DURATION_BUCKETS, _by_verb(host, [one.durations for one in statistics])),
-            Distributions(WAITED, DURATION_BUCKETS, _by_verb(host, [one.waited for one in statistics])),
-            Distributions(REQUEST_BYTES, SIZE_BUCKETS, _by_verb(host, [one.sent_bytes for one in statistics])),
-            Distributions(RESPONSE_BYTES, SIZE_BUCKETS, _by_verb(host, [one.received_bytes for one in statistics])),
-            Numbers("counter", RETRIES, {(host,): sum(one.retries for one in statistics)}),
-            Numbers("counter", THROTTLED, {(host,): sum(one.throttled for one in statistics)}),
-            gauge_by(WATCHES, {host: sum(one.watches for one in statistics)}),
+            Distributions(REQUEST_SECONDS, DURATION_BUCKETS, _by_verb(host, [client.durations for client in answers])),
+            Distributions(WAITED, DURATION_BUCKETS, _by_verb(host, [client.waited for client in answers])),
+            Distributions(REQUEST_BYTES, SIZE_BUCKETS, _by_verb(host, [client.sent_bytes for client in answers])),
+            Distributions(RESPONSE_BYTES, SIZE_BUCKETS, _by_verb(host, [client.received_bytes for client in answers])),
+            Numbers("counter", RETRIES, {(host,): sum(client.retries for client in answers)}),
+            Numbers("counter", THROTTLED, {(host,): sum(client.throttled for client in answers)}),
+            gauge_by(WATCHES, {host: sum(client.watches for client in answers)}),
         ]
 
     return copy
 
 
 def reachability_source(server: str, statistics: Callable[[], ReachabilityStatistics]) -> Source:
-    """Whether the API server is there and accepts us."""
+    """Whether the API server can be reached and accepts our credentials."""
     host = host_of(server)
 
     def copy() -> Iterable[Sample]:
-        now = statistics()
+        snapshot = statistics()
         return [
-            gauge(UNREACHABLE, {(host,): now.unreachable_seconds}),
-            gauge(UNAUTHORIZED, {(host,): now.unauthorized_seconds}),
-            Numbers("counter", OUTAGES, {(host, cause): count for cause, count in now.outages.items()}),
+            gauge(UNREACHABLE, {(host,): snapshot.unreachable_seconds}),
+            gauge(UNAUTHORIZED, {(host,): snapshot.unauthorized_seconds}),
+            Numbers("counter", OUTAGES, {(host, cause): count for cause, count in snapshot.outages.items()}),
         ]
 
     return copy
@@ -183,19 +183,21 @@ def _by_verb(host: str, clients: Iterable[Mapping[str, RequestHistogram]]) -> li
 
 
 def informer_source(statistics: Callable[[], Iterable[InformerCounts]]) -> Source:
-    """What the informers tell, one label value per resource."""
+    """The informers' numbers, labelled by resource."""
 
     def copy() -> Iterable[Sample]:
-        all_of_them = tuple(statistics())
-        ages = {one.resource: one.last_event_age_seconds for one in all_of_them}
+        informers = tuple(statistics())
+        ages = {informer.resource: informer.last_event_age_seconds for informer in informers}
         return [
             gauge_by(EVENT_AGE, {resource: age for resource, age in ages.items() if age is not None}),
-            _by_reason(RESTARTS, {one.resource: one.restarts for one in all_of_them}),
-            _by_reason(RELISTS, {one.resource: one.relists for one in all_of_them}),
-            gauge_by(UNDECODABLE, {one.resource: len(one.undecodable) for one in all_of_them}),
-            gauge_by(OBJECTS, {one.resource: one.objects for one in all_of_them}),
-            gauge_by(SYNCED, {one.resource: int(one.synced) for one in all_of_them}),
-            Numbers("counter", HANDLER_ERRORS, {(one.resource,): one.handler_errors for one in all_of_them}),
+            _by_reason(RESTARTS, {informer.resource: informer.restarts for informer in informers}),
+            _by_reason(RELISTS, {informer.resource: informer.relists for informer in informers}),
+            gauge_by(UNDECODABLE, {informer.resource: len(informer.undecodable) for informer in informers}),
+            gauge_by(OBJECTS, {informer.resource: informer.objects for informer in informers}),
+            gauge_by(SYNCED, {informer.resource: int(informer.synced) for informer in informers}),
+            Numbers(
+                "counter", HANDLER_ERRORS, {(informer.resource,): informer.handler_errors for informer in informers}
+            ),
         ]
 
     return copy
@@ -209,16 +211,16 @@ def _by_reason(series: Series, counts: Mapping[str, Mapping[str, int]]) -> Numbe
 
 
 def event_source(statistics: Callable[[], EventCounts]) -> Source:
-    """What the Event recorder tells."""
+    """The Event recorder's numbers."""
 
     def copy() -> Iterable[Sample]:
-        now = statistics()
+        snapshot = statistics()
         return [
-            gauge(EVENTS_QUEUED, {(): now.queued}),
-            Numbers("counter", EVENTS_SENT, {(): now.sent}),
-            Numbers("counter", EVENTS_PATCHED, {(): now.patched}),
-            Numbers("counter", EVENTS_DROPPED, {(): now.dropped}),
-            Numbers("counter", EVENTS_FAILED, {(): now.failed}),
+            gauge(EVENTS_QUEUED, {(): snapshot.queued}),
+            Numbers("counter", EVENTS_SENT, {(): snapshot.sent}),
+            Numbers("counter", EVENTS_PATCHED, {(): snapshot.patched}),
+            Numbers("counter", EVENTS_DROPPED, {(): snapshot.dropped}),
+            Numbers("counter", EVENTS_FAILED, {(): snapshot.failed}),
         ]
 
     return copy

@@ -1,7 +1,8 @@
-"""Renders what Prometheus scrapes: copied on the event loop, rendered in a thread, one rendering at a time.
+"""Renders scrapes: samples are copied on the event loop and rendered in a thread, one rendering at a time.
 
-A scrape takes its copy at once, consistent because nothing else runs meanwhile, and hands it to the one thread. Whoever
-asks for the same format before that is done gets the same answer, so a hundred scrapers cost what one costs.
+A scrape copies all samples at once, which is consistent because nothing else runs meanwhile, and hands the copy to the
+thread. A request for the same format before the rendering is done gets the same answer, so a hundred scrapers cost as
+much as one.
 """
 
 import asyncio
@@ -19,17 +20,17 @@ from kscheduler.metrics.pacing import Pace
 from kscheduler.metrics.samples import Sample, Source, families, go_bound, openmetrics_bound
 
 _FAST_COMPRESSION = 1
-"""Exposition shrinks thirtyfold at any level; the higher ones only take longer."""
+"""The text shrinks thirtyfold at any level; higher levels only take longer."""
 
 
 def accepts(header: str, name: str) -> bool:
-    """Whether an Accept or Accept-Encoding header names it, and not to refuse it (`q=0`)."""
+    """Whether an Accept or Accept-Encoding header names `name` without refusing it (`q=0`)."""
     for part in header.lower().split(","):
         named, _, parameters = part.partition(";")
         if named.strip() == name:
             weights = [
                 value.strip()
-                for key, _, value in (one.partition("=") for one in parameters.split(";"))
+                for key, _, value in (parameter.partition("=") for parameter in parameters.split(";"))
                 if key.strip() == "q"
             ]
             return not any(weight and not weight.strip("0.") for weight in weights)
@@ -37,16 +38,16 @@ def accepts(header: str, name: str) -> bool:
 
 
 class TextFormat(Enum):
-    """The two formats that are served, each as the Accept header that `choose_encoder` knows it by."""
+    """The two formats that are served, as the Accept headers that `choose_encoder` expects."""
 
     PROMETHEUS = "text/plain; version=0.0.4"
     OPENMETRICS = "application/openmetrics-text; version=1.0.0"
 
     @classmethod
     def accepted_by(cls, accept: str) -> "TextFormat":
-        """OpenMetrics for who names it, else the text format, which kube-scheduler serves and everyone reads.
+        """OpenMetrics if the client asks for it, otherwise the text format that kube-scheduler serves.
 
-        The header itself does not reach prometheus-client: a version that is no number would be an exception there.
+        The client's header is not passed to prometheus-client, which raises if a version is not a number.
         """
         return cls.OPENMETRICS if accepts(accept, "application/openmetrics-text") else cls.PROMETHEUS
 
@@ -61,7 +62,7 @@ class Exposed:
 
 
 class Exposition:
-    """All sources of one service, rendered on demand. Close it at the end: it owns a thread."""
+    """All sources of a service, rendered on demand. It owns a thread, so it must be closed."""
 
     def __init__(
         self,
@@ -69,35 +70,35 @@ class Exposition:
         *,
         on_thread: Sequence[Callable[[], Iterable[Metric]]] = (),
     ) -> None:
-        """`sources` are called on the loop, `on_thread` (what reads the system) in the thread."""
+        """`sources` are called on the loop, `on_thread` (collectors that read the system) in the thread."""
         self._sources = list(sources)
         self._on_thread = tuple(on_thread)
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="exposition")
-        self._under_way: dict[tuple[TextFormat, bool], asyncio.Future[Exposed]] = {}
+        self._in_progress: dict[tuple[TextFormat, bool], asyncio.Future[Exposed]] = {}
         self._renderings = 0
 
     def add(self, source: Source) -> None:
-        """One more source, of a part that is built later."""
+        """Add the source of a part that is built later."""
         self._sources.append(source)
 
     def names(self) -> frozenset[str]:
-        """The names of all families, of those too that have no samples yet. For who has to know them all."""
-        own = {sample.series.name for source in self._sources for sample in source()}
-        read = {_full_name(metric) for source in self._on_thread for metric in source()}
-        return frozenset(own | read)
+        """The names of all families, including those without samples. For tests."""
+        from_loop = {sample.series.name for source in self._sources for sample in source()}
+        from_thread = {_full_name(metric) for source in self._on_thread for metric in source()}
+        return frozenset(from_loop | from_thread)
 
     @property
     def renderings(self) -> int:
-        """How many were begun; scrapes that shared one count once."""
+        """How many renderings were begun; scrapes that shared a rendering count once."""
         return self._renderings
 
     async def render(self, text_format: TextFormat = TextFormat.PROMETHEUS, *, gzipped: bool = False) -> Exposed:
-        """The exposition now, or the one under way. Who is cancelled while waiting leaves it to the others."""
+        """Render now, or join the rendering in progress, which goes on if this call is cancelled."""
         key = (text_format, gzipped)
-        rendering = self._under_way.get(key)
+        rendering = self._in_progress.get(key)
         if rendering is None:
-            rendering = self._under_way[key] = self._begin(text_format, gzipped)
-            rendering.add_done_callback(lambda _: self._under_way.pop(key))
+            rendering = self._in_progress[key] = self._begin(text_format, gzipped)
+            rendering.add_done_callback(lambda _: self._in_progress.pop(key))
         return await asyncio.shield(rendering)
 
     def _begin(self, text_format: TextFormat, gzipped: bool) -> asyncio.Future[Exposed]:
@@ -107,7 +108,7 @@ class Exposition:
         return loop.run_in_executor(self._thread, render_samples, samples, self._on_thread, text_format, gzipped)
 
     def close(self) -> None:
-        """End the thread; a rendering under way is finished, and nobody gets it."""
+        """End the thread; a rendering in progress is finished and discarded."""
         self._thread.shutdown(wait=False, cancel_futures=True)
 
 
@@ -116,7 +117,7 @@ def _full_name(metric: Metric) -> str:
 
 
 class _Families(Collector):
-    """A copy, in the shape that prometheus-client's encoders read."""
+    """A copy of the samples, in the form that prometheus-client's encoders read."""
 
     def __init__(self, metrics: Iterable[Metric]) -> None:
         self._metrics = metrics

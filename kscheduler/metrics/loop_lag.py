@@ -1,12 +1,12 @@
-"""How late the event loop is: a heartbeat that should come every 20 ms, and by how much it does not.
+"""How late the event loop is: a heartbeat every 20 ms that records its own delay.
 
-The problem: whatever computes too long in one piece delays watches, binds and probes alike, and no request's own timing
-shows it. The idea: a service that sleeps a fixed time and records by how much it overslept.
+The problem: code that computes for too long without a break delays watches, binds and probes, and no timing of a single
+request shows it. The idea: a service that sleeps for a fixed time and records by how much it overslept.
 
-What liveness may conclude from it, and what not: a loop that is blocked answers no probe at all, and the kubelet's
-timeout is the alarm. `problem` covers the rest: the heartbeat's own task has died, or the loop has just come back from
-a block longer than the limit and serves this very probe first. It says nothing about the API server; a liveness check
-that fails when a dependency does would restart a healthy scheduler into the same outage.
+For liveness: a blocked loop answers no probe at all, which the kubelet's timeout notices. `problem` covers the other
+cases: the heartbeat's task has died, or the loop has just come back from a block longer than the limit and serves this
+probe first. It says nothing about the API server: a liveness check that fails with a dependency would restart a healthy
+scheduler into the same outage.
 """
 
 from collections.abc import Callable, Iterable
@@ -24,12 +24,12 @@ WORST_LAG = Series("kscheduler_loop_lag_worst_seconds", "The longest lag of the 
 _log = get_logger(__name__)
 
 HELD_SECONDS = 1.0
-"""A loop that was held for longer is told of in the log, with the plugin that held it, if one did."""
+"""A longer block of the loop is logged, with the plugin that caused it, if any."""
 _QUIET_SECONDS = 60.0
-"""After such a line the next ones are only counted."""
+"""After such a line further blocks are only counted."""
 _WINDOW_SECONDS = 60.0
 _BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-"""Seconds. 50 ms is what the 99th percentile must not exceed."""
+"""Seconds. The 99th percentile must stay below 50 ms."""
 _INTERVAL_SECONDS = 0.02
 """A beat costs some 20 us: a thousandth of a core."""
 
@@ -47,7 +47,7 @@ class LoopLag:
         clock: Clock = REAL_CLOCK,
         slowest_call: Callable[[float], SlowCall | None] = lambda _seconds: None,
     ) -> None:
-        """`slowest_call`: of the calls of plugins that ended in the last so many seconds, the longest."""
+        """`slowest_call(seconds)`: the longest call of a plugin that ended within the last `seconds`."""
         self._slowest_call = slowest_call
         self._held_lines = Throttle(_QUIET_SECONDS)
         self._interval = interval_seconds
@@ -56,7 +56,7 @@ class LoopLag:
         self._lags = Histograms(LAG, _BOUNDS)
         self._due: float | None = None
         self._window_start = clock.monotonic()
-        self._worst = self._worst_before = 0.0
+        self._worst = self._previous_worst = 0.0
 
     async def run(self) -> None:
         """Beat until cancelled."""
@@ -71,24 +71,24 @@ class LoopLag:
         self._roll(now)
         self._worst = max(self._worst, lag)
         if lag > HELD_SECONDS:
-            self._tell(now, lag)
+            self._report(now, lag)
 
-    def _tell(self, now: float, lag: float) -> None:
-        """Say for how long nothing else could run, and who is to blame if that is known."""
+    def _report(self, now: float, lag: float) -> None:
+        """Log how long nothing else could run, and the plugin responsible, if known."""
         call = self._slowest_call(lag + self._interval)
         if not self._held_lines.admits(now):
             return
         left_out = self._held_lines.take_left_out()
-        since = {"times_since": left_out} if left_out else {}
-        blamed = _blamed(call) if call is not None else {}
-        _log.warning("event_loop_held", seconds=round(lag, 3), **blamed, **since)
+        repeats = {"times_since": left_out} if left_out else {}
+        culprit = _culprit_fields(call) if call is not None else {}
+        _log.warning("event_loop_held", seconds=round(lag, 3), **culprit, **repeats)
 
     def _roll(self, now: float) -> None:
-        """Two windows, so that a scrape always sees at least the last minute, whoever else scrapes."""
+        """Begin a new window after a minute. With two windows every scraper sees at least the last minute."""
         if now - self._window_start < _WINDOW_SECONDS:
             return
         skipped = now - self._window_start >= 2 * _WINDOW_SECONDS
-        self._worst_before = 0.0 if skipped else self._worst
+        self._previous_worst = 0.0 if skipped else self._worst
         self._worst = 0.0
         self._window_start = now
 
@@ -96,15 +96,15 @@ class LoopLag:
     def worst_seconds(self) -> float:
         """The longest lag of the last one to two minutes; a beat that is overdue right now counts."""
         overdue = 0.0 if self._due is None else self._clock.monotonic() - self._due
-        return max(self._worst, self._worst_before, overdue)
+        return max(self._worst, self._previous_worst, overdue)
 
     @property
     def beats(self) -> int:
-        """How many heartbeats there were."""
+        """The number of heartbeats so far."""
         return self._lags[()].count
 
     def problem(self) -> str | None:
-        """For liveness: why the loop is not well, or None. A service that has not begun is not ill."""
+        """For liveness: what is wrong with the loop, or `None`; also `None` before `run` has begun."""
         if self._due is None:
             return None
         late = self._clock.monotonic() - self._due
@@ -115,8 +115,8 @@ class LoopLag:
         return [histograms(self._lags), gauge(WORST_LAG, {(): self.worst_seconds})]
 
 
-def _blamed(call: SlowCall) -> dict[str, object]:
-    """The call that took most of the time, as fields of a line."""
+def _culprit_fields(call: SlowCall) -> dict[str, object]:
+    """The slowest call, as fields of a log line."""
     return {
         "plugin": call.plugin,
         "extension_point": call.extension_point,

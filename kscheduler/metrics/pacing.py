@@ -1,10 +1,10 @@
-"""Makes a thread that computes in Python give way to the event loop.
+"""Makes a computing thread give way to the event loop.
 
-The problem: a thread that computes keeps the interpreter lock for the switch interval, 5 ms, each time the loop wants
-to go on; while ten thousand lines are rendered every turn of the loop is 5 ms late, and some are 20. The idea: the
-thread sleeps for a moment after each millisecond of work, and the loop finds the lock free. Measured by
-`benchmarks/exposition.py`. Limit: with a loop that never rests, each pause lasts until the loop's own 5 ms are over, so
-that a rendering of 70 ms takes half a second; a scraper waits ten.
+The problem: a computing thread keeps the interpreter lock for the switch interval of 5 ms each time the loop wants to
+go on; while ten thousand lines are rendered every turn of the loop is 5 ms late, and some are 20. The idea: the thread
+sleeps briefly after each millisecond of work, so that the loop finds the lock free. Measured by
+`benchmarks/exposition.py`. Limit: if the loop never rests, each pause lasts for the loop's own 5 ms, so a rendering of
+70 ms takes half a second; a scraper's timeout is ten seconds.
 """
 
 import time
@@ -15,25 +15,25 @@ T = TypeVar("T")
 
 _WORK_SECONDS = 0.001
 _PAUSE_SECONDS = 0.00005
-"""Long enough that a waiting loop wakes up and takes the lock; a pause of 0 is over before that."""
+"""Long enough for a waiting loop to wake up and take the lock; a pause of 0 is too short."""
 _STEP = 16
 
 
 class Pace:
-    """Tells one piece of work in one thread when to pause."""
+    """Pauses a piece of work in a thread."""
 
     def __init__(self) -> None:
         self._pause_at = time.perf_counter() + _WORK_SECONDS
 
     def step(self) -> None:
-        """Pause if it is time; call it every few microseconds of work."""
+        """Pause if it is time; to be called every few microseconds of work."""
         if time.perf_counter() >= self._pause_at:
             time.sleep(_PAUSE_SECONDS)
             self._pause_at = time.perf_counter() + _WORK_SECONDS
 
 
 class PacedList(list[T]):
-    """A list that pauses while it is iterated over: prometheus-client's encoders go over a family's samples."""
+    """A list that pauses while it is iterated, as prometheus-client's encoders do with a family's samples."""
 
     def __init__(self, items: Iterable[T], pace: Pace) -> None:
         super().__init__(items)

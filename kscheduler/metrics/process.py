@@ -1,12 +1,12 @@
-"""Series about this process: what every Prometheus client has, under the names that dashboards for Kubernetes ask for.
+"""Series about this process, under the names that dashboards for Kubernetes use.
 
-`process_*` are the system's. Of Go's series the dashboards of kubernetes-mixin ask for `go_goroutines`: here it is the
-number of asyncio tasks, which are what goroutines are to a program in Go (`kscheduler_asyncio_tasks` is the same number
-under its own name). Nothing stands for Go's heap and collector, so those series are absent rather than made up.
+`process_*` come from the system. Of Go's series the dashboards of kubernetes-mixin use `go_goroutines`: here it is the
+number of asyncio tasks, the counterpart of goroutines (also available as `kscheduler_asyncio_tasks`). Go's heap and
+collector have no counterpart, so those series are absent.
 
-`kubernetes_build_info` names the Kubernetes whose rules are followed, with kscheduler's own version behind a plus: the
-alert KubeVersionMismatch counts minor versions in a cluster, and a scheduler of 1.36 in a cluster of 1.34 is a mismatch
-whichever program it is. What really runs is in `kscheduler_build_info`.
+`kubernetes_build_info` names the version of Kubernetes whose rules are followed, with kscheduler's version after a
+plus: the alert KubeVersionMismatch counts minor versions in a cluster, and a scheduler that follows 1.36 in a cluster
+of 1.34 is a mismatch. kscheduler's own version is in `kscheduler_build_info`.
 """
 
 import asyncio
@@ -58,24 +58,24 @@ def process_families() -> Iterable[Metric]:
 
 def build_info_source(version: str) -> Source:
     """The version, as gauges that are always 1."""
-    where = f"{platform.system().lower()}/{platform.machine()}"
+    system = f"{platform.system().lower()}/{platform.machine()}"
     python = platform.python_version()
     major, minor = VERSION.split(".")
     git_version = f"v{VERSION}.0+kscheduler.{version}"
     compiler = platform.python_implementation().lower()
-    own: dict[tuple[str, ...], float] = {(version, python, where): 1}
+    kscheduler: dict[tuple[str, ...], float] = {(version, python, system): 1}
     kubernetes: dict[tuple[str, ...], float] = {
-        (major, minor, git_version, "", "", "", f"python{python}", compiler, where): 1
+        (major, minor, git_version, "", "", "", f"python{python}", compiler, system): 1
     }
 
     def copy() -> Iterable[Sample]:
-        return [gauge(BUILD_INFO, own), gauge(KUBERNETES_BUILD_INFO, kubernetes)]
+        return [gauge(BUILD_INFO, kscheduler), gauge(KUBERNETES_BUILD_INFO, kubernetes)]
 
     return copy
 
 
 def feature_source(features: Callable[[], Mapping[tuple[str, str], bool]]) -> Source:
-    """Feature gates by (name, stage); Kubernetes' word for a stage is `ALPHA`, `BETA`, empty for GA, `DEPRECATED`."""
+    """Feature gates by (name, stage); the stage is `ALPHA`, `BETA`, `DEPRECATED` or empty for GA, as in Kubernetes."""
 
     def copy() -> Iterable[Sample]:
         return [gauge(FEATURES, {labels: float(is_on) for labels, is_on in features().items()})]
@@ -84,7 +84,7 @@ def feature_source(features: Callable[[], Mapping[tuple[str, str], bool]]) -> So
 
 
 def program_samples() -> Iterable[Sample]:
-    """A `Source`: tasks now, and bugs caught so far. To be called on the loop."""
+    """A `Source`: running tasks and caught bugs. Must be called on the loop."""
     tasks = len(asyncio.all_tasks())
     errors: dict[tuple[str, ...], float] = {(str(boundary),): count for boundary, count in caught().items()}
     return [gauge(GOROUTINES, {(): tasks}), gauge(TASKS, {(): tasks}), Numbers("counter", UNEXPECTED, errors)]

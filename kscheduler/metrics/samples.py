@@ -1,6 +1,6 @@
-"""Copies of numbers, taken on the event loop, and their folding into prometheus-client's families, done elsewhere.
+"""Copies of numbers, taken on the event loop, and their conversion to prometheus-client's families, in a thread.
 
-A family with no samples is left out, as Go's client does: a labelled series appears with its first happening.
+A family without samples is left out, as in Go's client: a labelled series appears with its first value.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -18,7 +18,7 @@ from kscheduler.scheduling.observations import Counter, Histograms, LabelValues,
 
 @dataclass(frozen=True, slots=True)
 class Numbers:
-    """A counter's or a gauge's values at one moment."""
+    """The values of a counter or gauge at a moment."""
 
     kind: Literal["counter", "gauge"]
     series: Series
@@ -27,7 +27,7 @@ class Numbers:
 
 @dataclass(frozen=True, slots=True)
 class Distribution:
-    """One histogram: counts per bucket, not cumulative, the last without a bound; and the sum of the values."""
+    """A histogram: counts per bucket (not cumulative, the last without a bound) and the sum of the values."""
 
     labels: LabelValues
     counts: Sequence[int]
@@ -36,7 +36,7 @@ class Distribution:
 
 @dataclass(frozen=True, slots=True)
 class Distributions:
-    """The histograms of one series at one moment."""
+    """The histograms of a series at a moment."""
 
     series: Series
     bounds: tuple[float, ...]
@@ -45,9 +45,9 @@ class Distributions:
 
 Sample = Numbers | Distributions
 Source = Callable[[], Iterable[Sample]]
-"""Copies its numbers when called, on the loop: what it returns does not change afterwards."""
+"""Called on the loop; returns copies of its numbers, which do not change afterwards."""
 BoundFormat = Callable[[float], str]
-"""How a bucket's bound is written: Go's text format says `1`, OpenMetrics asks for `1.0`."""
+"""How a bucket's bound is written: `1` in Go's text format, `1.0` in OpenMetrics."""
 
 
 def go_bound(bound: float) -> str:
@@ -82,7 +82,7 @@ def gauge_by(series: Series, values: Mapping[str, float]) -> Numbers:
 
 
 def families(samples: Iterable[Sample], bound_format: BoundFormat, pace: Pace) -> Iterable[Metric]:
-    """Prometheus-client's families of all samples that have any, made at a pace that lets the loop go on."""
+    """The families of all samples that are not empty, built with pauses for the loop."""
     for sample in samples:
         if isinstance(sample, Numbers):
             if sample.values:

@@ -1,4 +1,4 @@
-"""The scheduler's own series: what `Observations` has counted, and the gauges, which ask their owners."""
+"""The scheduler's own series: the counts of `Observations`, and gauges that are read from their owners."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -30,32 +30,32 @@ PENDING_API_CALLS = Series(
 )
 
 
-def _nothing() -> Mapping[str, float]:
+def _no_values() -> Mapping[str, float]:
     return {}
 
 
-def _nobody() -> Mapping[tuple[str, str], float]:
+def _no_pairs() -> Mapping[tuple[str, str], float]:
     return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Gauges:
-    """Functions that tell a state, called on the loop at each scrape: each must cost no more than its answer is long.
+    """Functions that return current values, called on the loop at each scrape; each must be linear in its answer.
 
-    What has no function given has no series.
+    A field without a function has no series.
     """
 
-    pending_pods: Callable[[], Mapping[str, float]] = _nothing
+    pending_pods: Callable[[], Mapping[str, float]] = _no_values
     """By queue: `active`, `backoff`, `unschedulable`, `gated`."""
-    cache_size: Callable[[], Mapping[str, float]] = _nothing
+    cache_size: Callable[[], Mapping[str, float]] = _no_values
     """By type: `nodes`, `pods`, `assumed_pods`."""
-    unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _nobody
+    unschedulable_pods: Callable[[], Mapping[tuple[str, str], float]] = _no_pairs
     """By (plugin, profile)."""
-    inflight_events: Callable[[], Mapping[str, float]] = _nothing
+    inflight_events: Callable[[], Mapping[str, float]] = _no_values
     """By event label, and `PodPopped` for the pods themselves."""
-    goroutines: Callable[[], Mapping[str, float]] = _nothing
+    goroutines: Callable[[], Mapping[str, float]] = _no_values
     """By operation, such as `binding`."""
-    pending_api_calls: Callable[[], Mapping[str, float]] = _nothing
+    pending_api_calls: Callable[[], Mapping[str, float]] = _no_values
     """By type: `pod_status_patch`. Bindings are sent at once."""
 
 
@@ -64,7 +64,7 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
     parked: dict[LabelValues, float] = {}
 
     def copy() -> Iterable[Sample]:
-        # Who once turned pods down and now does not stays at zero: a line in a graph falls, and does not break off.
+        # Plugins that no longer reject any pods stay at zero, so that lines in graphs fall instead of ending.
         parked.update(dict.fromkeys(parked, 0.0))
         parked.update(((plugin, profile), pods) for (plugin, profile), pods in gauges.unschedulable_pods().items())
         return [

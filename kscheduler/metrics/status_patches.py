@@ -1,4 +1,4 @@
-"""What the writer of conditions tells about itself."""
+"""Series about the status writer."""
 
 from collections.abc import Callable, Iterable
 
@@ -19,11 +19,16 @@ def status_source(statistics: Callable[[], StatusStatistics]) -> Source:
     """Pending and finished status patches."""
 
     def copy() -> Iterable[Sample]:
-        now = statistics()
-        outcomes = {"sent": now.sent, "unchanged": now.unchanged, "retried": now.retried, "dropped": now.dropped}
+        counts = statistics()
+        outcomes = {
+            "sent": counts.sent,
+            "unchanged": counts.unchanged,
+            "retried": counts.retried,
+            "dropped": counts.dropped,
+        }
         return [
-            gauge(PENDING, {(): now.pending + now.sending}),
-            gauge(CLASSES, {(): now.classes}),
+            gauge(PENDING, {(): counts.pending + counts.sending}),
+            gauge(CLASSES, {(): counts.classes}),
             Numbers("counter", PATCHES, {(outcome,): count for outcome, count in outcomes.items()}),
         ]
 

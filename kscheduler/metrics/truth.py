@@ -1,4 +1,4 @@
-"""Series about the truth of what is kept: cache against stores, stores against the API server."""
+"""Series about consistency: cache against stores, stores against the API server."""
 
 from collections.abc import Callable, Iterable
 
@@ -27,17 +27,19 @@ STORE_DRIFT = Series(
 
 
 def truth_source(check: Callable[[], TruthStatistics], audits: Callable[[], Iterable[AuditStatistics]]) -> Source:
-    """What both checks have found."""
+    """The results of both checks."""
 
     def copy() -> Iterable[Sample]:
         checked, audited = check(), tuple(audits())
         outcomes: dict[LabelValues, float] = {
-            (one.resource, outcome): count for one in audited for outcome, count in one.audits.items()
+            (audit.resource, outcome): count for audit in audited for outcome, count in audit.audits.items()
         }
         drift: dict[LabelValues, float] = {
-            (one.resource, what): count for one in audited for what, count in one.drift.items()
+            (audit.resource, difference): count for audit in audited for difference, count in audit.drift.items()
         }
-        cached: dict[LabelValues, float] = {(kind, what): count for (kind, what), count in checked.drift.items()}
+        cached: dict[LabelValues, float] = {
+            (kind, difference): count for (kind, difference), count in checked.drift.items()
+        }
         return [
             Numbers("counter", CHECKS, {(): checked.checks}),
             Numbers("counter", CACHE_DRIFT, cached),

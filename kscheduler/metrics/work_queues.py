@@ -1,7 +1,7 @@
-"""`workqueue_*` as every controller of Kubernetes has them, for our queue of Kubernetes Events.
+"""`workqueue_*`, as in every controller of Kubernetes, for our queue of Kubernetes Events.
 
-kube-scheduler's own queues under these names are those of the controllers that keep its serving certificates; they come
-with TLS. Words about pods' statuses are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
+In kube-scheduler these are the queues of the controllers that keep its serving certificates; they will come with TLS.
+Pending status patches are in `scheduler_pending_async_api_calls`, pods in `scheduler_pending_pods`.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,19 +21,19 @@ LONGEST = Series("workqueue_longest_running_processor_seconds", "The longest tim
 
 
 def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:
-    """One queue."""
+    """The series of a queue."""
 
     def copy() -> Iterable[Sample]:
-        now = statistics()
-        waited, worked = Distribution((now.name,), *now.waited), Distribution((now.name,), *now.worked)
+        queue = statistics()
+        waited, worked = Distribution((queue.name,), *queue.waited), Distribution((queue.name,), *queue.worked)
         return [
-            gauge_by(DEPTH, {now.name: now.depth}),
-            Numbers("counter", ADDS, {(now.name,): now.adds}),
-            Numbers("counter", RETRIES, {(now.name,): now.retries}),
+            gauge_by(DEPTH, {queue.name: queue.depth}),
+            Numbers("counter", ADDS, {(queue.name,): queue.adds}),
+            Numbers("counter", RETRIES, {(queue.name,): queue.retries}),
             Distributions(WAITED, SECONDS_BUCKETS, [waited]),
             Distributions(WORKED, SECONDS_BUCKETS, [worked]),
-            gauge_by(UNFINISHED, {now.name: now.unfinished_seconds}),
-            gauge_by(LONGEST, {now.name: now.longest_seconds}),
+            gauge_by(UNFINISHED, {queue.name: queue.unfinished_seconds}),
+            gauge_by(LONGEST, {queue.name: queue.longest_seconds}),
         ]
 
     return copy

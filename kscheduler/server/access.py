@@ -1,11 +1,11 @@
-"""Who may see what, as long as there is neither TLS nor authentication on this port.
+"""Access control, as long as this port has neither TLS nor authentication.
 
-Probes and scrapes come from elsewhere and bring no token: health, `/metrics` and `/version` are open to whoever reaches
-the port. What tells of the configuration or names objects is for this machine (`kubectl port-forward` and `kubectl
-exec` arrive there) and for who brings the token of `--permit-token-file`. A browser on this machine may ask for a page
-of somebody else whose name was made to mean 127.0.0.1 (DNS rebinding): by a name other than localhost nobody is taken
-to be this machine; an address cannot be given another meaning. Limit: behind a reverse proxy on the same
-machine everybody comes from this machine; such a proxy has to authenticate, as kube-rbac-proxy does.
+Probes and scrapes come from other machines without a token, so health, `/metrics` and `/version` are open. Paths that
+show the configuration or names of objects are for this machine (where `kubectl port-forward` and `kubectl exec` arrive)
+and for clients with the token of `--permit-token-file`. Against DNS rebinding (a page in a browser on this machine uses
+a host name that resolves to 127.0.0.1) a request counts as local only if its Host field is an address or localhost.
+Limit: behind a reverse proxy on the same machine all requests are local; such a proxy has to authenticate, as
+kube-rbac-proxy does.
 """
 
 import ipaddress
@@ -17,11 +17,11 @@ from urllib.parse import urlsplit
 from aiohttp import hdrs, web
 
 OPEN: Final = ("/healthz", "/livez", "/metrics", "/readyz", "/version")
-"""For everybody who reaches the port."""
+"""Open to everybody who can reach the port."""
 GUARDED: Final = ("/configz", "/readyz?verbose (names of objects)")
-"""For this machine, and for the token."""
+"""For requests from this machine or with the token."""
 TOKEN_ONLY: Final = ("/waiting-pods",)
-"""For the token alone, wherever it comes from: whoever may write there decides what runs."""
+"""For requests with the token only, since writing there decides what runs."""
 
 _WHO_MAY: Final = (
     "only from this machine, by address or as localhost (kubectl port-forward), "
@@ -30,21 +30,21 @@ _WHO_MAY: Final = (
 
 
 class Token(Protocol):
-    """What opens doors; `waiting_pods.TokenFile` is one."""
+    """The token that grants access, such as `waiting_pods.TokenFile`."""
 
     def admits(self, authorization: str) -> bool:
-        """Whether the header carries it. Raises `OSError`, `ValueError` where the token cannot be read."""
+        """Whether the header has the token. Raises `OSError`, `ValueError` if the token cannot be read."""
         ...
 
 
 def peer_of(request: web.Request) -> str:
-    """The address of whoever asks; empty when the connection is gone."""
+    """The client's address; empty when the connection is gone."""
     peer = request.transport.get_extra_info("peername") if request.transport is not None else None
     return str(peer[0]) if isinstance(peer, tuple) and peer else ""
 
 
 def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone. A name that is no address cannot tell."""
+    """Whether an address can be reached from this machine only. Of names only localhost counts."""
     try:
         address = ipaddress.ip_address(host.partition("%")[0])
     except ValueError:
@@ -55,23 +55,23 @@ def is_loopback(host: str) -> bool:
 
 def is_asked_by_address(request: web.Request) -> bool:
     """Whether the Host field is an address or localhost; browsers always send one."""
-    given = request.headers.get(hdrs.HOST, "")
+    host_field = request.headers.get(hdrs.HOST, "")
     try:
-        host = (urlsplit(f"//{given}").hostname or "").removesuffix(".")
-        return not given or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
+        host = (urlsplit(f"//{host_field}").hostname or "").removesuffix(".")
+        return not host_field or host == "localhost" or bool(ipaddress.ip_address(host.partition("%")[0]))
     except ValueError:
         return False
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """Decides about one server's requests."""
+    """Decides who may see guarded paths."""
 
     token: Token | None = None
     peer: Callable[[web.Request], str] = peer_of
 
     def admits(self, request: web.Request) -> bool:
-        """Whether whoever asks may see what is guarded."""
+        """Whether the client may see guarded information."""
         is_here = is_loopback(self.peer(request)) and is_asked_by_address(request)
         return is_here or self._brings_token(request)
 
@@ -81,10 +81,10 @@ class Access:
         try:
             return self.token.admits(request.headers.get(hdrs.AUTHORIZATION, ""))
         except (OSError, ValueError):
-            return False  # a token that cannot be read opens nothing
+            return False  # an unreadable token grants nothing
 
     def refusal(self) -> web.Response:
-        """The answer to who is not admitted."""
+        """The answer to a client without access."""
         if self.token is None:
             return web.Response(text=f"403: Forbidden\n{_WHO_MAY}", status=403)
         headers = {hdrs.WWW_AUTHENTICATE: "Bearer"}

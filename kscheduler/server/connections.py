@@ -1,15 +1,15 @@
-"""A guard around each connection: how many, how slow, how large.
+"""A guard on each connection, with limits for number, time and size.
 
 The problem: aiohttp waits for a half-sent request as long as it would keep an idle connection, waits for ever for a
-client that does not read its answer, and takes any number of connections. The idea: a protocol that stands in front of
-aiohttp's, counts bytes and watches the time; the application tells it when a request begins and ends.
+client that does not read its answer, and accepts any number of connections. The idea: a protocol in front of aiohttp's
+counts bytes and time; the application says when a request begins and ends.
 
     accepted --> HEAD --request begins--> BUSY --answer written--> IDLE --a byte--> HEAD
-    each phase has its time; when it is over, the connection is aborted, and unsent bytes with it.
+    each phase has a time limit; after it the connection is aborted, with its unsent bytes.
 
-When all places are taken, a new connection takes the place of the one that has been idle or half-sent the longest, so
-that a probe gets through while somebody holds a hundred sockets open; only when every place is busy is it turned away.
-Limits: hardly an endpoint reads a body; bodies count towards no phase but their request's.
+When all places are taken, a new connection replaces the one that has been idle or half-sent the longest, so that a
+probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. Limit: a body
+counts towards its request's time only; hardly an endpoint reads one.
 """
 
 import asyncio
@@ -24,24 +24,25 @@ _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
-    """What a client may cost."""
+    """Limits for clients."""
 
     connections: int = 100
-    """At the same time."""
+    """Connections at the same time."""
     head_seconds: float = 10.0
-    """From the first byte (or from connecting) until the request's head is complete."""
+    """From the first byte, or from connecting, to the complete head of the request."""
     idle_seconds: float = 75.0
-    """Between an answer and the next request: above a usual scrape interval of 60 s, so that connections are reused."""
+    """Between an answer and the next request; above the usual scrape interval of 60 s, so that connections are
+    reused."""
     answer_seconds: float = 30.0
     """From the request's head until the client has taken the answer."""
     head_bytes: int = 16 * 1024
-    """Request line and headers together."""
+    """Of request line and headers together."""
     body_bytes: int = 64 * 1024
-    """A body that says it is longer is refused unread."""
+    """A request with a larger Content-Length is refused unread."""
 
 
 class Phase(Enum):
-    """What a connection is waiting for."""
+    """What a connection is doing."""
 
     HEAD = auto()
     BUSY = auto()
@@ -49,7 +50,7 @@ class Phase(Enum):
 
 
 class Connection(asyncio.Protocol):
-    """One connection; hands everything on to aiohttp's protocol and watches it pass."""
+    """A connection; passes all calls on to aiohttp's protocol and enforces the limits."""
 
     def __init__(self, handler: asyncio.Protocol, places: "Places") -> None:
         self._handler = handler
@@ -65,7 +66,7 @@ class Connection(asyncio.Protocol):
     # ---- asyncio calls these ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place, or the connection ends here."""
+        """Take a place, or abort the connection."""
         self.transport = cast("asyncio.Transport", transport)
         self._enter(Phase.HEAD)
         self._handler.connection_made(transport)
@@ -73,7 +74,7 @@ class Connection(asyncio.Protocol):
             self.abort()
 
     def data_received(self, data: bytes) -> None:
-        """Count, and hand on."""
+        """Count, and pass on."""
         if self.phase is Phase.BUSY:
             self._early_bytes = True
         else:
@@ -85,11 +86,11 @@ class Connection(asyncio.Protocol):
         self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
-        """Handed on."""
+        """Passed on."""
         return self._handler.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Give the place back, and hand on."""
+        """Free the place, and pass on."""
         if self._timer is not None:
             self._timer.cancel()
         self._places.leave(self)
@@ -97,11 +98,11 @@ class Connection(asyncio.Protocol):
         self._handler.connection_lost(exc)
 
     def pause_writing(self) -> None:
-        """Handed on: the client reads too slowly."""
+        """Passed on: the client reads too slowly."""
         self._handler.pause_writing()
 
     def resume_writing(self) -> None:
-        """Handed on."""
+        """Passed on."""
         self._handler.resume_writing()
 
     # ---- the application calls these ----
@@ -116,12 +117,12 @@ class Connection(asyncio.Protocol):
         self._early_bytes = False
 
     def abort(self) -> None:
-        """Close at once, unsent bytes included: a client that does not read could hold them for ever."""
+        """Close at once and drop unsent bytes: a client that does not read could hold them for ever."""
         if self.transport is not None:
             self.transport.abort()
 
     def _is_too_large(self, data: bytes) -> bool:
-        """Whether the head has grown too long. Past its end nothing is counted: what follows is a body."""
+        """Whether the head is too long. Bytes after its end are not counted: they are a body."""
         if self._head_ended:
             return False
         end = (self._tail + data).find(_END_OF_HEAD)
@@ -146,24 +147,24 @@ class Connection(asyncio.Protocol):
         if self._timer is not None:
             self._timer.cancel()
         seconds = self._places.seconds_in(phase)
-        self._timer = asyncio.get_running_loop().call_later(seconds, self._time_is_over)
+        self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timeout)
 
-    def _time_is_over(self) -> None:
+    def _on_timeout(self) -> None:
         self._places.timed_out += 1
         self.abort()
 
 
 class Places:
-    """All connections of a server, those first that changed their phase longest ago."""
+    """All connections of a server, in the order of their last change of phase."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.timed_out = 0
-        """Connections that were closed because their time was over."""
+        """Connections closed because a phase took too long."""
         self.too_large = 0
-        """Connections that were closed because their head was too long."""
+        """Connections closed because the head was too long."""
         self.displaced = 0
-        """Connections that gave their place to a newer one, or found none."""
+        """Connections that were replaced by a newer one, or found no place."""
         self._taken: dict[asyncio.BaseTransport, Connection] = {}
         self._seconds = {
             Phase.HEAD: limits.head_seconds,
@@ -179,7 +180,7 @@ class Places:
         return lambda: Connection(make_handler(), self)
 
     def of(self, transport: asyncio.BaseTransport | None) -> Connection | None:
-        """The connection of a request; None when it has been lost meanwhile."""
+        """The connection of a request; `None` if it has been lost."""
         return None if transport is None else self._taken.get(transport)
 
     def seconds_in(self, phase: Phase) -> float:
@@ -187,10 +188,10 @@ class Places:
         return self._seconds[phase]
 
     def admit(self, connection: Connection, transport: asyncio.BaseTransport) -> bool:
-        """Give a connection its place; False when every place is busy."""
+        """Give a connection a place; False if every place is busy."""
         if len(self._taken) >= self.limits.connections:
             self.displaced += 1
-            waiting = next((other for other in self._taken.values() if other.phase is not Phase.BUSY), None)
+            waiting = next((known for known in self._taken.values() if known.phase is not Phase.BUSY), None)
             if waiting is None:
                 return False
             self.leave(waiting)
@@ -199,17 +200,17 @@ class Places:
         return True
 
     def leave(self, connection: Connection) -> None:
-        """The connection is lost, or displaced; its place is free at once."""
+        """The connection is lost or replaced: free its place."""
         if connection.transport is not None:
             self._taken.pop(connection.transport, None)
 
     def changed(self, connection: Connection) -> None:
-        """The connection entered a phase: among those that wait it is now the newest."""
+        """The connection entered a phase: it is now the last in the order of replacement."""
         transport = connection.transport
         if transport is not None and transport in self._taken:
             self._taken[transport] = self._taken.pop(transport)
 
     def abort_all(self) -> None:
-        """Close whatever is left."""
+        """Close all remaining connections."""
         for connection in tuple(self._taken.values()):
             connection.abort()

@@ -1,14 +1,13 @@
-"""Health as named checks, told in the words that kube-apiserver's and kube-scheduler's probes use.
+"""Health as named checks, with the texts of kube-apiserver's and kube-scheduler's probes.
 
-A check is a function that returns None, or the reason why not. What belongs where: `/livez` fails only for what a
-restart would cure, so never because the API server is away; `/readyz` fails while there is nothing to decide from
-(`sched-handler-sync`) and once the process is ending (`shutdown`). A blocked event loop answers no probe, which the
-kubelet's timeout notices; the checks here see what can be dead while the loop lives: see `LoopLag.problem` and
-`ProgressCheck`.
+A check is a function that returns `None`, or why it fails. `/livez` fails only for problems that a restart would cure,
+so never because the API server is away; `/readyz` fails before the informers have synced (`sched-handler-sync`) and
+once the process is ending (`shutdown`). A blocked event loop answers no probe, which the kubelet's timeout notices; the
+checks here find what can be dead while the loop is alive: see `LoopLag.problem` and `ProgressCheck`.
 
-Reasons are withheld without `?verbose`, as upstream, and told with it: more open than upstream, because a person who
-looks at a scheduler that is not ready wants to know why, and the texts name kinds and the API server. Information
-beside the checks names objects, and is for those whom `access` admits.
+Reasons are withheld without `?verbose`, as upstream, and shown with it, unlike upstream: an operator of a scheduler
+that is not ready wants to know why, and the texts name only kinds and the API server. Additional information names
+objects, and is for clients that `access` admits.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,14 +15,14 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 Check = Callable[[], str | None]
-"""None when all is well, else the reason in one line."""
+"""`None` if the check passes, otherwise the reason in one line."""
 
 _MOST_INFORMATION_LINES = 100
 _LONGEST_LINE = 500
 
 
 def ping() -> str | None:
-    """That this is answered at all says that the event loop turns."""
+    """Always passes; an answer shows that the event loop is running."""
     return None
 
 
@@ -33,13 +32,13 @@ def _no_information() -> Iterable[str]:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """One path's checks, in order; `ping` comes first by itself."""
+    """The checks of a path, in order; `ping` is added as the first."""
 
     name: str
     """`livez`, `readyz` or `healthz`: the path, and part of the text."""
     checks: Mapping[str, Check]
     information: Callable[[], Iterable[str]] = field(default=_no_information)
-    """Lines that verbose output tells besides: undecodable objects, kinds whose API group is absent."""
+    """Further lines of verbose output: undecodable objects, kinds whose API group is absent."""
 
     def all_checks(self) -> dict[str, Check]:
         """The checks with `ping` first."""
@@ -48,7 +47,7 @@ class Health:
     def report(
         self, *, excluded: AbstractSet[str] = frozenset(), verbose: bool = False, informs: bool = True
     ) -> tuple[bool, str]:
-        """Whether all checks pass, and the text to answer with. `informs`: whoever asks may see `information`."""
+        """Whether all checks pass, and the text of the answer. `informs`: the client may see `information`."""
         lines, failed = [], False
         checks = self.all_checks()
         for name, check in checks.items():
@@ -67,7 +66,7 @@ class Health:
         return not failed, "\n".join(lines) + "\n"
 
     def report_one(self, name: str) -> tuple[bool, str] | None:
-        """Whether one check passes, and the text; None when there is no such check. A named check tells its reason."""
+        """Whether a check passes, and the answer with the reason; `None` if there is no such check."""
         check = self.all_checks().get(name)
         if check is None:
             return None
@@ -94,15 +93,15 @@ def _line(name: str, reason: str | None, *, excluded: bool, verbose: bool) -> st
 
 
 def _one_line(text: str) -> str:
-    """No control characters: a name or an error text must not forge a line, nor move a terminal's cursor."""
+    """The text without control characters: a name or error must not forge lines or move a terminal's cursor."""
     return "".join(char if char.isprintable() else " " for char in text[:_LONGEST_LINE])
 
 
 class ProgressCheck:
-    """Fails when there was work for a long time and none of it was done: a worker that hangs while the loop lives.
+    """Fails if there is work and none of it gets done for a long time: a worker hangs while the loop is alive.
 
-    It looks only when asked, so the limit is kept as exactly as probes come. `has_work` must say False while what holds
-    the work up is elsewhere (every worker awaits the API server), or a restart would be the answer to an outage.
+    It is evaluated only when probed, so the limit is as exact as probes are frequent. `has_work` must return False
+    while the delay is caused elsewhere (every worker awaits the API server), or an outage would lead to a restart.
     """
 
     def __init__(
@@ -113,19 +112,19 @@ class ProgressCheck:
         monotonic: Callable[[], float],
         limit_seconds: float = 60.0,
     ) -> None:
-        """`done` counts finished pieces of work and only grows."""
+        """`done` is a count of finished work that only grows."""
         self._done = done
         self._has_work = has_work
         self._monotonic = monotonic
         self._limit = limit_seconds
-        self._seen = -1
+        self._last_done = -1
         self._since = monotonic()
 
     def __call__(self) -> str | None:
         """The `Check`."""
         done, now = self._done(), self._monotonic()
-        if done != self._seen or not self._has_work():
-            self._seen, self._since = done, now
+        if done != self._last_done or not self._has_work():
+            self._last_done, self._since = done, now
             return None
         stalled = now - self._since
         return f"work is waiting and none was done for {stalled:.0f} s" if stalled > self._limit else None

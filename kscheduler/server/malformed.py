@@ -1,7 +1,7 @@
-"""Requests that are none: refused with 400 in a few words, counted, and told in the log once a minute.
+"""Malformed requests: refused with a short 400, counted, and logged once a minute.
 
-The problem: aiohttp writes a traceback for each, and an answer that names the versions of Python and itself; whoever
-reaches the port can fill a disk with a loop. The idea: its request handler with another way to treat errors.
+The problem: for each of them aiohttp logs a traceback and answers with the versions of Python and itself, so any client
+can fill a disk with a loop. The idea: a request handler with its own handling of errors.
 """
 
 from http import HTTPStatus
@@ -25,11 +25,11 @@ SERVED_BY: Final = {
     hdrs.CACHE_CONTROL: "no-cache, private",
     "X-Content-Type-Options": "nosniff",
 }
-"""Headers of every answer; without the first aiohttp tells which versions run."""
+"""Headers of every answer; without the first aiohttp shows its version."""
 
 
 class MalformedRequests:
-    """Counts them."""
+    """Counts malformed requests."""
 
     def __init__(self, clock: Clock = REAL_CLOCK) -> None:
         self.total = 0
@@ -37,7 +37,7 @@ class MalformedRequests:
         self._lines = Throttle(LINE_SECONDS)
 
     def note(self, peer: str | None, reason: str) -> None:
-        """One more; a line at most once a minute, which tells how many there were since the last."""
+        """Count a request; logs at most once a minute, with the number since the last line."""
         self.total += 1
         if not self._lines.admits(self._clock.monotonic()):
             return
@@ -46,12 +46,12 @@ class MalformedRequests:
 
 
 class RequestHandler(web.RequestHandler):
-    """aiohttp's, with errors treated as above."""
+    """aiohttp's handler with our handling of errors."""
 
     __slots__ = ("_malformed",)
 
     def __init__(self, manager: web.Server, malformed: MalformedRequests, **settings: Any) -> None:
-        """`settings` as aiohttp's own takes them."""
+        """`settings` are passed on to aiohttp's handler."""
         super().__init__(manager, **settings)
         self._malformed = malformed
 
@@ -62,15 +62,15 @@ class RequestHandler(web.RequestHandler):
         exc: BaseException | None = None,
         message: str | None = None,
     ) -> web.StreamResponse:
-        """The answer to what could not be read, or could not be answered; the connection ends with it."""
+        """Answer a request that could not be read or answered, and close the connection."""
         if status < 500:
-            told = message if isinstance(exc, HttpProcessingError) and message else f"{type(exc).__name__}: {exc}"
-            self._malformed.note(request.remote, told)
+            reason = message if isinstance(exc, HttpProcessingError) and message else f"{type(exc).__name__}: {exc}"
+            self._malformed.note(request.remote, reason)
         else:
             count_caught(Boundary.HTTP)
             _log.error("http_answer_failed", method=request.method, path=request.path, exc_info=exc)
         if request.writer.output_size > 0:
-            message = "a part of the answer is sent already"
+            message = "a part of the answer has already been sent"
             raise ConnectionError(message)
         response = web.Response(text=f"{status}: {HTTPStatus(status).phrase}\n", status=status, headers=SERVED_BY)
         response.force_close()
@@ -78,5 +78,5 @@ class RequestHandler(web.RequestHandler):
 
 
 def _one_line(text: str) -> str:
-    """What a client sent may be in it."""
+    """The text without control characters, since it may come from a client."""
     return "".join(char if char.isprintable() else " " for char in text)[:_LONGEST_REASON]

@@ -1,4 +1,4 @@
-"""What each path answers."""
+"""The answers of each path."""
 
 import platform
 from collections.abc import Awaitable, Callable, Mapping
@@ -27,7 +27,7 @@ Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def build_version() -> dict[str, str]:
-    """What `/version` tells, with the field names of the API server's own `/version`."""
+    """The answer of `/version`, with the field names of the API server's `/version`."""
     major, minor = __version__.split(".")[:2]
     return {
         "major": major,
@@ -40,7 +40,7 @@ def build_version() -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
-    """What the server answers with."""
+    """The sources of the server's answers."""
 
     livez: Health
     readyz: Health
@@ -51,7 +51,7 @@ class Endpoints:
     version: Mapping[str, str] = field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
     access: Access = field(default_factory=Access)
-    """Who may see the configuration and names of objects."""
+    """Decides who may see the configuration and names of objects."""
 
 
 def application(endpoints: Endpoints, places: Places) -> web.Application:
@@ -132,19 +132,21 @@ def _json_handler(value: object) -> Handler:
 
 
 def _guarded(places: Places) -> Middleware:
-    """Tell the connection's guard when a request begins and when its answer has been taken; refuse large bodies."""
+    """Tell the connection's guard when a request begins and when its answer has been sent; refuse large bodies."""
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = places.of(request.transport)
         if connection is None:
-            return web.Response(status=503)  # to nobody: the client has gone
+            return web.Response(status=503)  # the client has gone
         connection.request_begins()
         try:
             response = await _answer(request, handler, places.limits.body_bytes)
             with suppress(ConnectionError):  # the client has gone, or was too slow; aiohttp notices by itself
                 await response.prepare(request)
-                await response.write_eof()  # here, not after us in aiohttp: the time to take the answer counts
+                await (
+                    response.write_eof()
+                )  # here rather than later in aiohttp, so that the client's time to read the answer counts
             return response
         finally:
             connection.request_ends()
@@ -158,20 +160,20 @@ async def _answer(request: web.Request, handler: Handler, body_bytes: int) -> we
     else:
         response = await handler(request)
     if request.can_read_body:
-        response.force_close()  # nobody has read the body: the rest of it must not become the next request
+        response.force_close()  # the rest of an unread body must not become the next request
     return response
 
 
 @web.middleware
 async def _boundary(request: web.Request, handler: Handler) -> web.StreamResponse:
-    """Turn aiohttp's exceptions into answers, and a bug into a log line and a 500 that tells nothing."""
+    """Turn aiohttp's exceptions into answers, and a bug into a log line and a 500 without details."""
     try:
         return await handler(request)
     except web.HTTPException as answer:
         allow = answer.headers.get(hdrs.ALLOW)
         headers = {} if allow is None else {hdrs.ALLOW: allow}
         return web.Response(text=answer.text, status=answer.status, headers=headers)
-    except Exception:  # noqa: BLE001  # the HTTP handler is one of the five boundaries
+    except Exception:  # noqa: BLE001  # the HTTP handler is a boundary (`logs.caught`)
         count_caught(Boundary.HTTP)
         _log.exception("http_handler_failed", method=request.method, path=request.path)
         return web.Response(text="500: Internal Server Error", status=500)

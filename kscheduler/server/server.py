@@ -1,4 +1,4 @@
-"""Listens, from before the caches are synced until after everything else has stopped."""
+"""The listening server, which runs from before the first sync until after all other parts have stopped."""
 
 import asyncio
 from collections.abc import Iterable
@@ -25,9 +25,9 @@ _CLOSED = Series(
 )
 _MALFORMED = Series("kscheduler_http_malformed_requests_total", "Requests refused because they are no HTTP.")
 _LINGERING_SECONDS = 1.0
-"""How long the rest of a body that nobody wants is read and thrown away, so that the client sees the answer."""
+"""How long the rest of a refused body is read and discarded, so that the client sees the answer."""
 _STOP_SECONDS = 5.0
-"""What requests under way get at the end, as in kube-scheduler."""
+"""How long requests in flight may take at the end, as in kube-scheduler."""
 
 
 class Server:
@@ -40,7 +40,7 @@ class Server:
         self._listener: asyncio.Server | None = None
 
     async def start(self, host: str = "0.0.0.0", port: int = SCHEDULER_PORT) -> None:
-        """Listen; `port` 0 takes a free one. Raises OSError when the address cannot be had."""
+        """Listen; `port` 0 means any free port. Raises `OSError` if the address is not available."""
         await self._runner.setup()
         make_handler = self._runner.server
         if make_handler is None:
@@ -66,14 +66,14 @@ class Server:
 
     @property
     def port(self) -> int:
-        """The port listened on. RuntimeError before `start`."""
+        """The listening port. Raises `RuntimeError` before `start`."""
         if self._listener is None:
             message = "the server does not listen; call start() first"
             raise RuntimeError(message)
         return int(self._listener.sockets[0].getsockname()[1])
 
     def samples(self) -> Iterable[Sample]:
-        """A metrics `Source`: connections now, and those that were closed on clients."""
+        """A metrics `Source`: open connections, and connections closed for exceeding a limit."""
         closed: dict[LabelValues, float] = {
             ("timeout",): self._places.timed_out,
             ("displaced",): self._places.displaced,
@@ -87,11 +87,11 @@ class Server:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """The number of open connections."""
         return len(self._places)
 
     async def aclose(self) -> None:
-        """Stop listening, let requests under way finish (5 s at most), close every connection. May be called twice."""
+        """Stop listening, let requests in flight finish (5 s at most), close all connections. May be called twice."""
         listener, self._listener = self._listener, None
         if listener is not None:
             listener.close()

@@ -1,13 +1,13 @@
-"""Permit by hand: who waits for it, and letting a pod go or turning it down, over HTTP.
+"""Pods that wait for Permit: list, allow and reject them over HTTP.
 
-    GET  /waiting-pods                            all of them, with the plugins they wait for and their deadlines
+    GET  /waiting-pods                            all waiting pods, with the plugins they wait for and the deadlines
     POST /waiting-pods/<uid>/allow                {"plugin": "Gang"}
     POST /waiting-pods/<namespace>/<name>/reject  {"plugin": "Gang", "message": "no quota left"}
 
-Whoever may write here decides what runs, so nobody may by default: the paths answer 403 until a file with a token is
-named (`--permit-token-file`), and then want it as `Authorization: Bearer`. The file is read at each request, so a token
-that is changed there counts at once. Only `application/json` is taken, which no web page can send elsewhere unasked.
-Limits: the server speaks plain HTTP, so the token is as secret as the way to it: bind to loopback, or fence the port.
+Writing here decides what runs, so it is off by default: the paths answer 403 unless a file with a token is named
+(`--permit-token-file`), which clients send as `Authorization: Bearer`. The file is read at each request, so a changed
+token takes effect at once. Only `application/json` is accepted, which web pages cannot send to other sites.
+Limit: the server speaks plain HTTP, so the token can be read on the network: bind to loopback, or restrict the port.
 """
 
 import hmac
@@ -28,7 +28,7 @@ _log = get_logger("server")
 
 PATH: Final = "/waiting-pods"
 SHORTEST_TOKEN: Final = 16
-"""Characters: what is shorter can be guessed."""
+"""Characters; a shorter token can be guessed."""
 LONGEST_MESSAGE: Final = 1024
 _REASONS: Final = {
     400: "BadRequest",
@@ -49,7 +49,7 @@ class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class _Refusal(Exception):  # noqa: N818  an answer, not a failure
-    """What the client is told instead."""
+    """An error answer."""
 
     def __init__(self, code: int, message: str) -> None:
         super().__init__(message)
@@ -57,13 +57,13 @@ class _Refusal(Exception):  # noqa: N818  an answer, not a failure
 
 
 class TokenFile:
-    """A file whose content, without the white space around it, opens the door."""
+    """A file with the token; surrounding white space is ignored."""
 
     def __init__(self, path: str | Path) -> None:
         self._path = Path(path)
 
     def read(self) -> bytes:
-        """The token. Raises `OSError`, and `ValueError` where it is too short to be one."""
+        """The token. Raises `OSError`, and `ValueError` if it is too short."""
         token = self._path.read_bytes().strip()
         if len(token) < SHORTEST_TOKEN:
             message = f"{self._path}: a token needs at least {SHORTEST_TOKEN} characters"
@@ -71,19 +71,19 @@ class TokenFile:
         return token
 
     def admits(self, authorization: str) -> bool:
-        """Whether the header carries it, compared in constant time. Raises as `read`."""
-        scheme, _, given = authorization.partition(" ")
-        given_token = given.strip().encode(errors="surrogateescape")
+        """Whether the header has the token, compared in constant time. Raises as `read`."""
+        scheme, _, credentials = authorization.partition(" ")
+        given_token = credentials.strip().encode(errors="surrogateescape")
         return hmac.compare_digest(given_token, self.read()) and scheme.lower() == "bearer"
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingPodsEndpoint:
-    """What the paths work on."""
+    """The handlers of the paths, and what they work on."""
 
     waiting: WaitingPodTable
     token: TokenFile | None = None
-    """`None` keeps them shut."""
+    """`None` disables the paths."""
     clock: Clock = REAL_CLOCK
 
     def add_to(self, router: web.UrlDispatcher) -> None:
@@ -110,44 +110,44 @@ class WaitingPodsEndpoint:
             admitted = self.token.admits(request.headers.get(hdrs.AUTHORIZATION, ""))
         except (OSError, ValueError) as failure:
             _log.error("permit_token_unreadable", err=str(failure))
-            raise _Refusal(503, "the token cannot be read; the log tells why") from failure
+            raise _Refusal(503, "the token cannot be read; the log says why") from failure
         if not admitted:
-            raise _Refusal(401, "the token of --permit-token-file is wanted, as Authorization: Bearer")
+            raise _Refusal(401, "the token of --permit-token-file is required, as Authorization: Bearer")
 
     async def _list(self, _request: web.Request) -> web.Response:
-        return _answer({"items": [self._shown(held) for held in self.waiting.all()]})
+        return _answer({"items": [self._shown(waiting_pod) for waiting_pod in self.waiting.all()]})
 
     async def _allow(self, request: web.Request) -> web.Response:
-        held, verdict = await self._asked(request)
-        held.allow(verdict.plugin)
-        _log.info("waiting_pod_allowed", pod=held.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _answer({**_named(held), "pending": sorted(held.pending_plugins)})
+        waiting_pod, verdict = await self._requested(request)
+        waiting_pod.allow(verdict.plugin)
+        _log.info("waiting_pod_allowed", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
+        return _answer({**_named(waiting_pod), "pending": sorted(waiting_pod.pending_plugins)})
 
     async def _reject(self, request: web.Request) -> web.Response:
-        held, verdict = await self._asked(request)
-        held.reject(verdict.plugin, verdict.message or f"rejected by hand at plugin {verdict.plugin}")
-        _log.info("waiting_pod_rejected", pod=held.pod.key, plugin=verdict.plugin, peer=request.remote)
-        return _answer({**_named(held), "pending": []})
+        waiting_pod, verdict = await self._requested(request)
+        waiting_pod.reject(verdict.plugin, verdict.message or f"rejected by hand at plugin {verdict.plugin}")
+        _log.info("waiting_pod_rejected", pod=waiting_pod.pod.key, plugin=verdict.plugin, peer=request.remote)
+        return _answer({**_named(waiting_pod), "pending": []})
 
-    async def _asked(self, request: web.Request) -> tuple[HeldPod, _Verdict]:
-        """The pod and what is to become of it; only where the plugin is one that it still waits for."""
+    async def _requested(self, request: web.Request) -> tuple[HeldPod, _Verdict]:
+        """The pod and the verdict on it. Raises `_Refusal` unless the pod still waits for the verdict's plugin."""
         verdict = _decoded(request, await request.read())
-        where = request.match_info
-        key = f"{where.get('namespace', '')}/{where.get('name', '')}"
-        held = self.waiting.get(where["uid"]) if "uid" in where else self.waiting.find(key)
-        if held is None:
-            raise _Refusal(404, f"no pod {where.get('uid', key)} waits for Permit")
-        if held.verdict is not None or verdict.plugin not in held.pending_plugins:
-            raise _Refusal(409, f"pod {held.pod.key} does not wait for plugin {verdict.plugin}")
-        return held, verdict
+        parts = request.match_info
+        key = f"{parts.get('namespace', '')}/{parts.get('name', '')}"
+        waiting_pod = self.waiting.get(parts["uid"]) if "uid" in parts else self.waiting.find(key)
+        if waiting_pod is None:
+            raise _Refusal(404, f"no pod {parts.get('uid', key)} waits for Permit")
+        if waiting_pod.verdict is not None or verdict.plugin not in waiting_pod.pending_plugins:
+            raise _Refusal(409, f"pod {waiting_pod.pod.key} does not wait for plugin {verdict.plugin}")
+        return waiting_pod, verdict
 
-    def _shown(self, held: HeldPod) -> dict[str, Any]:
+    def _shown(self, waiting_pod: HeldPod) -> dict[str, Any]:
         wall = self.clock.time() - self.clock.monotonic()
         pending = [
             {"plugin": plugin, "deadline": _rfc3339(wall + deadline)}
-            for plugin, deadline in sorted(held.deadlines.items())
+            for plugin, deadline in sorted(waiting_pod.deadlines.items())
         ]
-        return {**_named(held), "node": held.node_name, "pending": pending}
+        return {**_named(waiting_pod), "node": waiting_pod.node_name, "pending": pending}
 
 
 def _decoded(request: web.Request, body: bytes) -> _Verdict:
@@ -162,8 +162,8 @@ def _decoded(request: web.Request, body: bytes) -> _Verdict:
     return verdict
 
 
-def _named(held: HeldPod) -> dict[str, Any]:
-    return {"namespace": held.pod.namespace, "name": held.pod.name, "uid": held.pod.uid}
+def _named(waiting_pod: HeldPod) -> dict[str, Any]:
+    return {"namespace": waiting_pod.pod.namespace, "name": waiting_pod.pod.name, "uid": waiting_pod.pod.uid}
 
 
 def _rfc3339(wall_seconds: float) -> str:
@@ -175,8 +175,8 @@ def _answer(value: object, status: int = 200) -> web.Response:
 
 
 def _refused(refusal: _Refusal) -> web.Response:
-    told = {"code": refusal.code, "reason": _REASONS[refusal.code], "message": str(refusal)}
-    response = _answer(told, refusal.code)
+    body = {"code": refusal.code, "reason": _REASONS[refusal.code], "message": str(refusal)}
+    response = _answer(body, refusal.code)
     if refusal.code == 401:
         response.headers[hdrs.WWW_AUTHENTICATE] = "Bearer"
     return response

@@ -1,15 +1,15 @@
 """The embedded cluster: an API server over real HTTP that kubectl, the scheduler and the tests can talk to.
 
-It is a product, not a mock: one versioned object store, the verbs and admission that a scheduler presupposes, watches
-with history, and faults as vocabulary. Entry point: `kscheduler.simulation.apiserver.EmbeddedAPIServer`.
+It is a product, not a mock: a versioned object store, the verbs and admission that a scheduler needs, watches with
+history, and fault injection. Entry point: `kscheduler.simulation.apiserver.EmbeddedAPIServer`.
 
-    objects     the one table of served kinds, the store, defaults, validation, what a verb means
+    objects     the table of served kinds, the store, defaults, validation, the meaning of each verb
     patches     strategic merge and server-side apply, as pure functions
     apiserver   HTTP: paths, patches, lists, watches, discovery, OpenAPI, tables, faults
-    hollow      kubelets that run pods on paper and report
-    controllers what kube-controller-manager does, in the same process; switched on by whoever serves the cluster
+    hollow      kubelets that pretend to run pods and report their status
+    controllers kube-controller-manager's work, in the same process; optional
     demo        workload, processes, live display, verdict
 
 Limits: no authentication, no authorization, no admission webhooks, no custom resources, one API version per kind.
-A server without controllers still collects garbage, empties namespaces and counts budgets when something is evicted.
+A server without controllers still collects garbage, empties namespaces and counts budgets at evictions.
 """

@@ -1,4 +1,4 @@
-"""Objects in, the scheduler's own cycle over copied state, results out. Nothing is written to any cluster.
+"""Runs the scheduler's own cycle on copied state: objects in, results out. Nothing is written to any cluster.
 
-`scenario` reads what to decide (a line of a file, or objects listed from a cluster), `decide` decides it.
+`scenario` reads the question (a line of a file, or objects listed from a cluster), `decide` answers it.
 """

@@ -1,4 +1,4 @@
-"""A scenario's disruption budgets, looked up as the live ones are."""
+"""A scenario's disruption budgets, behind the same interface as those of a live cluster."""
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.informers.store import Store
@@ -7,8 +7,8 @@ from kscheduler.whatif.scenario import ClusterObjects
 
 
 def listed_budgets(objects: ClusterObjects) -> StoredBudgets:
-    """Budgets over the scenario's list."""
+    """The scenario's budgets."""
     store: Store[PodDisruptionBudget] = Store()
-    for one in objects.poddisruptionbudgets:
-        store.put(one.key, one)
+    for budget in objects.poddisruptionbudgets:
+        store.put(budget.key, budget)
     return StoredBudgets(store)

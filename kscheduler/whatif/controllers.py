@@ -1,6 +1,6 @@
-"""What workload controllers give the pods that they make, as far as a scheduler reads it.
+"""What workload controllers add to their pods, as far as a scheduler reads it.
 
-Here for both who make such pods: `explain -f`, for one that does not exist yet, and the embedded cluster's controllers.
+Used by `explain -f`, for new pods, and by the embedded cluster's controllers.
 """
 
 from typing import Any, Final
@@ -25,18 +25,21 @@ _DAEMON_TOLERATIONS: Final = (
     (PID_PRESSURE, "NoSchedule"),
     (UNSCHEDULABLE, "NoSchedule"),
 )
-"""What a node may suffer from without losing its daemons."""
+"""Taints that a DaemonSet's pods tolerate."""
 _HOST_NETWORK: Final = (NETWORK_UNAVAILABLE, "NoSchedule")
-"""For daemons on the host's network, which may be what brings the network up."""
+"""Tolerated on the host's network, since such a pod may be the one that sets up the network."""
 
 
 def tolerate_as_daemon(spec: Tree) -> None:
-    """Add a DaemonSet's tolerations to its pod's spec; one that the template has as well is not there twice."""
+    """Add a DaemonSet's tolerations to its pod's spec, without repeating those of the template."""
     tolerated = (*_DAEMON_TOLERATIONS, _HOST_NETWORK) if spec.get("hostNetwork") else _DAEMON_TOLERATIONS
     added = [{"key": key, "operator": "Exists", "effect": effect} for key, effect in tolerated]
-    spec["tolerations"] = [*(one for one in spec.get("tolerations") or () if one not in added), *added]
+    spec["tolerations"] = [
+        *(toleration for toleration in spec.get("tolerations") or () if toleration not in added),
+        *added,
+    ]
 
 
 def stateful_labels(pod_name: str, ordinal: int) -> dict[str, str]:
-    """The labels of a StatefulSet's pod, beside its template's."""
+    """The labels of a StatefulSet's pod, in addition to its template's."""
     return {"statefulset.kubernetes.io/pod-name": pod_name, "apps.kubernetes.io/pod-index": str(ordinal)}

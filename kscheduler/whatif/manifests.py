@@ -1,8 +1,7 @@
-"""A cluster from manifests: what `kubectl get ... -o yaml` prints, or what a person wrote.
+"""A cluster from manifests: the output of `kubectl get ... -o yaml`, or files written by hand.
 
-Objects that a server has stored are complete. What a person wrote lacks the defaults that the API server fills in;
-those that a scheduler presupposes are filled in for objects without a UID, pods by the function that is handed in (the
-embedded API server has it).
+Objects from a server are complete. Manifests written by hand lack the API server's defaults; those that a scheduler
+needs are filled in for objects without a UID, for pods by the function `default_pod` (of the embedded API server).
 """
 
 from collections import Counter
@@ -19,7 +18,7 @@ from kscheduler.whatif.unknown_fields import misspelt
 
 Tree = dict[str, Any]
 DefaultPod = Callable[[Tree], None]
-"""Fills the defaults into a pod in place. Raises `TypeError` where a field has another type than its own."""
+"""Fills the defaults into a pod in place. Raises `TypeError` if a field has the wrong type."""
 
 KIND_BY_NAME: Final[Mapping[str, Kind]] = {kind.name: kind for kind in KINDS.values()}
 PRIORITY_CLASS: Final = "PriorityClass"
@@ -27,46 +26,46 @@ PRIORITY_CLASS: Final = "PriorityClass"
 
 @dataclass(slots=True)
 class Manifests:
-    """The objects of a file, by what they are to a scheduler."""
+    """The objects of a file, sorted for a scheduler."""
 
     objects: dict[str, list[KubeObject]] = field(default_factory=lambda: {plural: [] for plural in KINDS})
     """By resource name."""
     priority_classes: dict[str, Tree] = field(default_factory=dict)
     others: list[Document] = field(default_factory=list)
-    """Of kinds that a scheduler does not read: Deployments and Jobs among them."""
+    """Objects of kinds that a scheduler does not read, such as Deployments and Jobs."""
     notes: list[str] = field(default_factory=list)
 
     def cluster(self) -> ClusterObjects:
-        """As a scenario has them."""
+        """The objects in the form of a scenario."""
         fields: dict[str, Any] = {plural: tuple(found) for plural, found in self.objects.items()}
         return ClusterObjects(**fields)
 
-    def pass_over_others(self) -> None:
-        """Tell which kinds were not read."""
-        counts = Counter(str(one.tree.get("kind")) for one in self.others)
+    def note_others(self) -> None:
+        """Add a note with the kinds that were not read."""
+        counts = Counter(str(document.tree.get("kind")) for document in self.others)
         if counts:
             listed = ", ".join(f"{kind} ({count})" for kind, count in sorted(counts.items()))
             self.notes.append(f"kinds that no scheduling rule reads are passed over: {listed}")
 
 
 def sorted_out(documents: Iterable[Document], default_pod: DefaultPod) -> Manifests:
-    """The objects of some documents. Raises `ScenarioError` for one that cannot be read."""
+    """The objects of some documents. Raises `ScenarioError` if an object cannot be read."""
     found = Manifests()
-    given = list(documents)
-    for one in given:
-        if one.tree.get("kind") == PRIORITY_CLASS:
-            found.priority_classes[str((one.tree.get("metadata") or {}).get("name", ""))] = one.tree
-    for one in given:
-        kind = KIND_BY_NAME.get(str(one.tree.get("kind")))
+    every = list(documents)
+    for document in every:
+        if document.tree.get("kind") == PRIORITY_CLASS:
+            found.priority_classes[str((document.tree.get("metadata") or {}).get("name", ""))] = document.tree
+    for document in every:
+        kind = KIND_BY_NAME.get(str(document.tree.get("kind")))
         if kind is not None:
-            found.objects[kind.plural].append(read_object(one, kind, found, default_pod))
-        elif one.tree.get("kind") != PRIORITY_CLASS:
-            found.others.append(one)
+            found.objects[kind.plural].append(read_object(document, kind, found, default_pod))
+        elif document.tree.get("kind") != PRIORITY_CLASS:
+            found.others.append(document)
     return found
 
 
 def read_object(document: Document, kind: Kind, found: Manifests, default_pod: DefaultPod) -> KubeObject:
-    """One object, with defaults if it comes from a person. Raises `ScenarioError`."""
+    """An object, with defaults unless it comes from a server. Raises `ScenarioError`."""
     tree = document.tree
     metadata = tree.setdefault("metadata", {})
     where = f"{document.where} ({kind.name} {metadata.get('name', '') if isinstance(metadata, dict) else ''})"
@@ -86,7 +85,7 @@ def read_object(document: Document, kind: Kind, found: Manifests, default_pod: D
 
 
 def is_header(problem: str) -> bool:
-    """Whether a field is only `apiVersion` or `kind`, which no struct has."""
+    """Whether the field is `apiVersion` or `kind`, which no struct has."""
     return problem.partition(" ")[0] in ("apiVersion", "kind")
 
 
@@ -121,7 +120,7 @@ def default_pod_here(tree: Tree, found: Manifests, default_pod: DefaultPod, wher
 
 
 def _give_priority(spec: Tree, found: Manifests, where: str) -> None:
-    """As the API server's admission does it: from the class, else from the one that is the default."""
+    """Set the priority as the API server's admission does: from the pod's class, or else the default class."""
     name = str(spec.get("priorityClassName") or "")
     chosen = found.priority_classes.get(name)
     if not name:

@@ -1,8 +1,8 @@
-"""Pods that do not exist yet: from a manifest of a pod, or of a workload whose controller would make them.
+"""New pods: from the manifest of a pod, or of a workload whose controller would create them.
 
-A workload stands for its pods, so one of them is explained: the first. It gets what its controller would give it, as
-far as a scheduler reads it: the owner, whose selector default spreading asks for, a StatefulSet's claims, a DaemonSet's
-tolerations. The owner is a ReplicaSet for a Deployment, as in a real cluster.
+Of a workload's pods the first is explained. It gets what its controller would add, as far as a scheduler reads it: the
+owner, whose selector default spreading uses, a StatefulSet's claims, a DaemonSet's tolerations. The owner is a
+ReplicaSet for a Deployment, as in a real cluster.
 """
 
 from collections.abc import Iterator
@@ -20,33 +20,34 @@ _APPS: Final = "apps/v1"
 
 @dataclass(slots=True)
 class NewPod:
-    """A pod that is to be explained."""
+    """A new pod to explain."""
 
     tree: Tree
     origin: str
-    """The object it comes from: `Deployment default/web (one of 3 replicas)`."""
+    """The object it comes from: `Deployment default/web (the first of 3 pods)`."""
     where: str
     besides: list[Document] = field(default_factory=list)
-    """Objects that would be there with it: its owner, its claims."""
+    """Objects that would be created with it: its owner, its claims."""
     notes: list[str] = field(default_factory=list)
 
 
 def new_pods(documents: list[Document], namespace: str) -> Iterator[NewPod]:
-    """The pods of some documents; those of other kinds are passed over. Raises `ScenarioError`."""
-    for one in documents:
-        kind = str(one.tree.get("kind"))
+    """The pods of some documents; documents of other kinds are ignored. Raises `ScenarioError`."""
+    for document in documents:
+        kind = str(document.tree.get("kind"))
         if kind == "Pod":
-            yield NewPod(_placed_in(deepcopy(one.tree), namespace, one.where), "its manifest", one.where)
+            tree = _placed_in(deepcopy(document.tree), namespace, document.where)
+            yield NewPod(tree, "its manifest", document.where)
         elif kind in WORKLOADS:
-            yield _of_workload(one, kind, namespace)
+            yield _of_workload(document, kind, namespace)
 
 
 def _of_workload(document: Document, kind: str, namespace: str) -> NewPod:
     tree = _placed_in(deepcopy(document.tree), namespace, document.where)
     meta, where = tree["metadata"], f"{document.where} ({kind} {tree['metadata']['name']})"
     template = _part(tree, WORKLOADS[kind], where)
-    its = template.get("metadata") or {}
-    if not isinstance(its, dict) or not isinstance(template.get("spec"), dict):
+    template_meta = template.get("metadata") or {}
+    if not isinstance(template_meta, dict) or not isinstance(template.get("spec"), dict):
         raise ScenarioError(f"{where}: {'.'.join((*WORKLOADS[kind], 'spec'))}: is missing")
     pod: Tree = {
         "apiVersion": "v1",
@@ -54,14 +55,14 @@ def _of_workload(document: Document, kind: str, namespace: str) -> NewPod:
         "metadata": {
             "name": f"{meta['name']}-0" if kind == "StatefulSet" else f"{meta['name']}-new",
             "namespace": meta["namespace"],
-            "labels": its.get("labels") or {},
-            "annotations": its.get("annotations") or {},
+            "labels": template_meta.get("labels") or {},
+            "annotations": template_meta.get("annotations") or {},
         },
         "spec": template["spec"],
     }
     origin = f"{kind} {meta['namespace']}/{meta['name']}{_how_many(tree, kind)}"
     new = NewPod(pod, origin, where)
-    _as_its_controller(new, tree, kind)
+    _add_controller_fields(new, tree, kind)
     return new
 
 
@@ -73,43 +74,44 @@ def _how_many(tree: Tree, kind: str) -> str:
     return f" (the first of {count} pods)" if isinstance(count, int) and count > 1 else ""
 
 
-def _as_its_controller(new: NewPod, tree: Tree, kind: str) -> None:
+def _add_controller_fields(new: NewPod, tree: Tree, kind: str) -> None:
     meta, spec = tree["metadata"], tree.get("spec") or {}
     match kind:
         case "Deployment" | "ReplicaSet":
-            _own(new, _APPS, "ReplicaSet", meta, spec)
+            _add_owner(new, _APPS, "ReplicaSet", meta, spec)
         case "StatefulSet":
-            _own(new, _APPS, "StatefulSet", meta, spec)
+            _add_owner(new, _APPS, "StatefulSet", meta, spec)
             pod = new.tree["metadata"]
             pod["labels"] = {**pod["labels"], **stateful_labels(pod["name"], 0)}
-            _claim(new, spec.get("volumeClaimTemplates") or [])
+            _add_claims(new, spec.get("volumeClaimTemplates") or [])
         case "ReplicationController":
-            _own(new, "v1", "ReplicationController", meta, spec)
+            _add_owner(new, "v1", "ReplicationController", meta, spec)
         case "DaemonSet":
             tolerate_as_daemon(new.tree["spec"])
 
 
-def _own(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree) -> None:
-    """The owner is added to the cluster under a name of its own: what is there already is another version."""
+def _add_owner(new: NewPod, api_version: str, kind: str, meta: Tree, spec: Tree) -> None:
+    """Add an owner with a name of its own, since an existing object of its name is another version."""
     name, uid = f"{meta['name']} (new)", f"new-{meta['name']}"
     owner = {"apiVersion": api_version, "kind": kind, "name": name, "uid": uid, "controller": True}
     new.tree["metadata"]["ownerReferences"] = [owner]
-    there = {"name": name, "namespace": meta["namespace"], "uid": uid}
-    body = {"apiVersion": api_version, "kind": kind, "metadata": there, "spec": {"selector": spec.get("selector")}}
+    owner_meta = {"name": name, "namespace": meta["namespace"], "uid": uid}
+    body = {"apiVersion": api_version, "kind": kind, "metadata": owner_meta, "spec": {"selector": spec.get("selector")}}
     new.besides.append(Document(body, new.where))
 
 
-def _claim(new: NewPod, templates: Any) -> None:
-    """A claim per template, named after the pod, and the volume that mounts it."""
+def _add_claims(new: NewPod, templates: Any) -> None:
+    """Add a claim per template, named after the pod, and the volume that uses it."""
     volumes = list(new.tree["spec"].get("volumes") or [])
     for template in templates if isinstance(templates, list) else []:
         body = deepcopy(template)
         name = str((body.get("metadata") or {}).get("name", ""))
         claim_name = f"{name}-{new.tree['metadata']['name']}"
-        its = {**(body.get("metadata") or {}), "name": claim_name, "namespace": new.tree["metadata"]["namespace"]}
-        body |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": its}
+        namespace = new.tree["metadata"]["namespace"]
+        claim_meta = {**(body.get("metadata") or {}), "name": claim_name, "namespace": namespace}
+        body |= {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": claim_meta}
         new.besides.append(Document(body, new.where))
-        volumes = [one for one in volumes if one.get("name") != name]
+        volumes = [volume for volume in volumes if volume.get("name") != name]
         volumes.append({"name": name, "persistentVolumeClaim": {"claimName": claim_name}})
     new.tree["spec"]["volumes"] = volumes
 
@@ -124,7 +126,7 @@ WORKLOADS: Final = {
     "CronJob": ("spec", "jobTemplate", "spec", "template"),
     "PodTemplate": ("template",),
 }
-"""Kinds that make pods, and where their pod template stands."""
+"""Kinds that create pods, with the path of their pod template."""
 
 
 def _part(tree: Tree, path: tuple[str, ...], where: str) -> Tree:
@@ -137,7 +139,7 @@ def _part(tree: Tree, path: tuple[str, ...], where: str) -> Tree:
 
 
 def _placed_in(tree: Tree, namespace: str, where: str) -> Tree:
-    """With a namespace and a name. Raises `ScenarioError`."""
+    """The tree with a namespace and a name. Raises `ScenarioError`."""
     metadata = tree.setdefault("metadata", {})
     if not isinstance(metadata, dict):
         raise ScenarioError(f"{where}: metadata: expected an object")

@@ -1,6 +1,6 @@
-"""The priority of a pod that names none itself: from which PriorityClass, as the API server's admission takes it.
+"""The priority of a pod from its PriorityClass, as in the API server's admission.
 
-Here for both readers of PriorityClasses as they are written: a cluster from files, and the embedded API server.
+Used for clusters from files and by the embedded API server.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,16 +12,16 @@ SYSTEM_PRIORITIES: Final[Mapping[str, int]] = {
     "system-cluster-critical": 2_000_000_000,
     "system-node-critical": 2_000_001_000,
 }
-"""Every cluster has these two classes, whether a file has them or not."""
+"""Two classes that every cluster has, even if a file does not contain them."""
 
 
 def default_priority_class(classes: Iterable[Tree]) -> Tree | None:
-    """The class for pods that name none: of those marked as default the one with the smallest value."""
-    marked = [one for one in classes if one.get("globalDefault")]
+    """The class for pods without a class: of those marked as default the one with the smallest value."""
+    marked = [priority_class for priority_class in classes if priority_class.get("globalDefault")]
     return min(marked, key=_value, default=None)
 
 
 def _value(priority_class: Tree) -> int:
-    """What a person wrote may be anything; whoever decodes the pod then says so."""
+    """The class's value; 0 if it is not a number, which is reported when the pod is decoded."""
     value = priority_class.get("value")
     return value if isinstance(value, int) else 0

@@ -1,14 +1,14 @@
-"""Scenarios from files: a cluster's objects and the pod to be judged, one JSON object per line (docs/explain.md).
+"""Scenarios from files: a cluster's objects and the pod to decide, a JSON object per line (docs/explain.md).
 
     {"id": "...", "config": null, "objects": {"nodes": [...], "pods": [...], ...}, "pod": {...}}
 
-`config` is null (all defaults) or a KubeSchedulerConfiguration. A key that a line or its `objects` cannot have is an
-error; an unknown field within an object is one only where the object's own reader says so, but a misspelt one is told
-(`Scenario.notes`). Lists of objects that no built rule reads, and `expect`, are passed over.
+`config` is null (all defaults) or a KubeSchedulerConfiguration. An unknown key of a line or of its `objects` is an
+error. An unknown field within an object is an error only if the object's own reader says so, but a misspelt field gets
+a note (`Scenario.notes`). Lists of objects that no built rule reads, and `expect`, are ignored.
 
-Files may be gzipped (told by their first bytes); `-` is standard input. Lines are read one at a time, so a file of any
-size needs the memory of its longest line. Objects printed over many lines, in JSON or YAML, are read as a whole: single
-scenarios, lists of them, and Kubernetes objects as `kubectl get -o yaml` and `-o json` print them (`Document`).
+Files may be gzipped (detected by their first bytes); `-` is standard input. Lines are read one at a time, so a file of
+any size needs only the memory of its longest line. Objects printed over many lines, in JSON or YAML, are read as a
+whole: single scenarios, lists of them, and Kubernetes objects from `kubectl get -o yaml` and `-o json` (`Document`).
 """
 
 import gzip
@@ -51,21 +51,21 @@ STANDARD_INPUT = "-"
 
 
 class _ManifestLoader(LOADER):  # type: ignore[misc]  # one of two classes, as PyYAML was built
-    """Times stay text, as in JSON."""
+    """Loads YAML with times as text, as in JSON."""
 
 
 _ManifestLoader.yaml_implicit_resolvers = {
-    first: [one for one in resolvers if one[0] != "tag:yaml.org,2002:timestamp"]
+    first: [resolver for resolver in resolvers if resolver[0] != "tag:yaml.org,2002:timestamp"]
     for first, resolvers in LOADER.yaml_implicit_resolvers.items()
 }
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be read. The text is one line: `FILE:LINE: field: what is wrong`."""
+    """A scenario cannot be read. The text is one line: `FILE:LINE: field: what is wrong`."""
 
 
 _NOT_READ = frozenset(("resourceslices", "resourceclaims", "deviceclasses", "podgroups", "priorityclasses"))
-"""Lists that scenarios may have and that no built rule reads."""
+"""Lists that scenarios may have although no built rule reads them."""
 
 
 class ClusterObjects(msgspec.Struct, frozen=True):
@@ -73,9 +73,9 @@ class ClusterObjects(msgspec.Struct, frozen=True):
 
     nodes: tuple[Node, ...] = ()
     pods: tuple[Pod, ...] = ()
-    """With `spec.nodeName`: on that node. Without: pending, and of no consequence to another pod."""
+    """Pods with `spec.nodeName` are on that node; others are pending and do not affect the decision."""
     namespaces: tuple[Namespace, ...] = ()
-    """For their labels, which namespace selectors ask for."""
+    """For their labels, which namespace selectors match."""
     persistentvolumes: tuple[PersistentVolume, ...] = ()
     persistentvolumeclaims: tuple[PersistentVolumeClaim, ...] = ()
     storageclasses: tuple[StorageClass, ...] = ()
@@ -101,13 +101,13 @@ class Scenario:
 
     objects: ClusterObjects
     pod: Pod
-    """The pod to be judged, whatever its `spec.nodeName` says."""
+    """The pod to decide, whatever its `spec.nodeName` says."""
     config: LoadedConfig
     id: str = ""
     where: str = ""
     """`FILE:LINE`, for messages."""
     notes: tuple[str, ...] = ()
-    """What looks misspelt."""
+    """Notes on fields that look misspelt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,19 +131,19 @@ _SHALLOW: msgspec.json.Decoder[dict[str, msgspec.Raw]] = msgspec.json.Decoder(di
 _KEYS = frozenset((*_Line.__struct_encode_fields__, "expect"))
 _LISTS = frozenset(ClusterObjects.__struct_encode_fields__)
 _BUILT_IN = default_configuration(DEFAULT_SCHEDULER_NAME)
-"""What `config: null` stands for: all of kube-scheduler's defaults, its profile's name included."""
+"""The configuration for `config: null`: kube-scheduler's defaults, including its profile's name."""
 
 
 def read_scenarios(path: str) -> Iterator[Scenario]:
-    """The scenarios of a file, one after another. Raises `ScenarioError` at the first that cannot be read."""
-    for one in read_source(path):
-        if isinstance(one, Document):
-            raise ScenarioError(f"{one.where}: a Kubernetes object where a scenario was expected")
-        yield one
+    """Yields the scenarios of a file. Raises `ScenarioError` at the first that cannot be read."""
+    for scenario in read_source(path):
+        if isinstance(scenario, Document):
+            raise ScenarioError(f"{scenario.where}: a Kubernetes object where a scenario was expected")
+        yield scenario
 
 
 def read_source(path: str) -> Iterator[Scenario | Document]:
-    """The scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read."""
+    """Yields the scenarios or objects of a file. Raises `ScenarioError` at the first that cannot be read."""
     name = "standard input" if path == STANDARD_INPUT else path
     try:
         with _opened(path) as file:
@@ -162,7 +162,7 @@ def read_source(path: str) -> Iterator[Scenario | Document]:
 
 
 def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
-    """One scenario from JSON. Raises `ScenarioError` whose text begins with `where`."""
+    """A scenario from JSON. Raises `ScenarioError` whose text begins with `where`."""
     try:
         read = _DECODER.decode(line)
     except UndecodableError as error:
@@ -174,12 +174,12 @@ def parse_scenario(line: bytes | msgspec.Raw, where: str) -> Scenario:
         config = _BUILT_IN if read.config is None else from_tree(read.config, "")
     except ConfigError as error:
         raise ScenarioError(f"{where}: config: {'; '.join(str(problem) for problem in error.problems)}") from None
-    notes = tuple(f"{where}: {one}" for one in misspelt(tree, _Line))
+    notes = tuple(f"{where}: {problem}" for problem in misspelt(tree, _Line))
     return Scenario(read.objects, read.pod, config, read.id, where, notes)
 
 
 def _whole(document: bytes | msgspec.Raw, where: str) -> dict[str, Any]:
-    """With the fields that nobody reads, which may be what is broken. Raises `ScenarioError`."""
+    """The whole document, including fields that are not read but may be broken. Raises `ScenarioError`."""
     try:
         tree: dict[str, Any] = msgspec.json.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -191,14 +191,14 @@ def _refuse_unknown(tree: dict[str, Any], known: frozenset[str], path: str, wher
     for name in tree:
         if name not in known:
             place = f"{path}.{name}" if path else name
-            meant = nearest(name, known)
-            hint = f"do you mean {meant}?" if meant else f"there are {', '.join(sorted(known))}"
+            suggestion = nearest(name, known)
+            hint = f"do you mean {suggestion}?" if suggestion else f"there are {', '.join(sorted(known))}"
             raise ScenarioError(f"{where}: {place}: unknown field; {hint}")
 
 
 @contextmanager
 def _opened(path: str) -> Iterator[IO[bytes]]:
-    """The file, unpacked where its first bytes say that it is gzipped. Standard input stays open."""
+    """The file, unpacked if its first bytes say that it is gzipped. Standard input stays open."""
     if path == STANDARD_INPUT:
         yield _unpacked(cast("BufferedReader", sys.stdin.buffer))
         return
@@ -212,7 +212,7 @@ def _unpacked(file: BufferedReader) -> IO[bytes]:
 
 
 def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "bytes | msgspec.Raw | dict[str, Any]"]]:
-    """The documents with their numbers: those of lines with the lines they stand on."""
+    """The documents, numbered; documents that are lines have their line numbers."""
     if path.removesuffix(".gz").endswith(".json"):
         whole = file.read()
         try:
@@ -234,7 +234,7 @@ def _documents(file: IO[bytes], path: str, name: str) -> Iterator[tuple[int, "by
 
 
 def _first_line(file: IO[bytes]) -> tuple[int, bytes]:
-    """The number of blank lines, and the first that is not."""
+    """The number of leading blank lines, and the first line that is not blank."""
     blank = 0
     while True:
         line = file.readline()
@@ -244,9 +244,10 @@ def _first_line(file: IO[bytes]) -> tuple[int, bytes]:
 
 
 def _is_a_line(first: bytes) -> bool:
-    """Whether a file that begins so has a document in each line: what is printed over many begins with a lone bracket.
+    """Whether a file with this first line has a document per line.
 
-    Neither is YAML; a line that begins like JSON and is broken, or no JSON at all, is told as a line.
+    JSON printed over many lines begins with a lone bracket; YAML is recognised by its form. Anything else counts as
+    lines, so that errors in them are reported by line.
     """
     stripped = first.strip()
     if stripped in (b"{", b"["):
@@ -259,7 +260,7 @@ def _looks_like_yaml(line: bytes) -> bool:
 
 
 def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | None:
-    """The Kubernetes object in a document; `None` for a scenario and what is no object. Raises `ScenarioError`."""
+    """The Kubernetes object in a document; `None` for a scenario or anything else. Raises `ScenarioError`."""
     try:
         keys = _SHALLOW.decode(document)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
@@ -270,7 +271,7 @@ def _object_in(document: bytes | msgspec.Raw, where: str) -> dict[str, Any] | No
 
 
 def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:
-    """The object, or the members of a List. Raises `ScenarioError` for what is neither."""
+    """The object, or the members of a List. Raises `ScenarioError` if it is neither."""
     kind = tree.get("kind")
     if not isinstance(kind, str) or not kind:
         raise ScenarioError(f"{where}: kind: is missing; a Kubernetes object has apiVersion and kind")
@@ -281,13 +282,13 @@ def flattened(tree: dict[str, Any], where: str) -> Iterator[Document]:
     for position, item in enumerate(items):
         if not isinstance(item, dict):
             raise ScenarioError(f"{where}: items[{position}]: expected an object")
-        # kubectl's List names each member's kind; the API server's PodList does not
+        # kubectl's List has a kind in each member; the API server's PodList does not
         named = {"apiVersion": tree.get("apiVersion"), "kind": kind.removesuffix("List"), **item}
         yield from flattened(named, f"{where}: items[{position}]")
 
 
 def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
-    """The documents of a YAML file; empty ones are passed over. Raises `ScenarioError`."""
+    """The documents of a YAML file without empty documents. Raises `ScenarioError`."""
     try:
         for tree in yaml.load_all(text, Loader=_ManifestLoader):
             if tree is None:
@@ -303,7 +304,7 @@ def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
 
 
 def _from_whole(whole: bytes) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
-    """A single document, or the members of a list (numbered as if each had a line). Raises `msgspec.DecodeError`."""
+    """A single document, or the members of a list, numbered from 1. Raises `msgspec.DecodeError`."""
     if whole.lstrip().startswith(b"["):
         yield from enumerate(msgspec.json.decode(whole, type=list[msgspec.Raw]), 1)
     else:

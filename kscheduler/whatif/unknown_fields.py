@@ -1,8 +1,8 @@
-"""Fields that nobody reads because they are misspelt.
+"""Finds misspelt fields.
 
-The problem: objects come from real clusters with hundreds of fields that no scheduler reads, and with newer ones that
-nobody here knows, so an unknown field is no error. But `spec.nodeSelectr` changes the answer in silence. The idea: an
-unknown field that is two letters or less away from one that is read, and that one is not there, is a typing mistake.
+The problem: objects of real clusters have hundreds of fields that no scheduler reads, and some that are newer than this
+code, so an unknown field is not an error. But `spec.nodeSelectr` would silently change the answer. The idea: an unknown
+field within two letters of a known field that is absent is a typing mistake.
 """
 
 import typing
@@ -13,12 +13,12 @@ from typing import Any, Final
 import msgspec
 
 _SHORTEST: Final = 5
-"""Letters; shorter names are two letters away from too many others."""
+"""Letters; shorter names are within two letters of too many others."""
 _MOST_EDITS: Final = 2
 
 
 def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
-    """`path is not a field: do you mean name?` for each, in the order of the tree."""
+    """Yields `path is not a field: do you mean name?` for each misspelt field, in the order of the tree."""
     if isinstance(tree, Mapping) and issubclass(kind, msgspec.Struct):
         known = _fields(kind)
         for name, child in tree.items():
@@ -26,30 +26,31 @@ def misspelt(tree: Any, kind: type, path: str = "") -> Iterator[str]:
             if name in known:
                 yield from misspelt(child, known[name], place)
             else:
-                meant = _meant(str(name), known, tree)
-                if meant:
-                    yield f"{place} is not a field: do you mean {meant}?"
+                suggestion = _suggestion(str(name), known, tree)
+                if suggestion:
+                    yield f"{place} is not a field: do you mean {suggestion}?"
     elif isinstance(tree, (list, tuple)):
         for position, child in enumerate(tree):
             yield from misspelt(child, kind, f"{path}[{position}]")
 
 
 def nearest(name: str, known: typing.Iterable[str]) -> str:
-    """The known name that is two letters or less away (whatever the case); empty where there is none."""
+    """The nearest known name within two letters (ignoring case); empty if there is none."""
     if len(name) < _SHORTEST:
         return ""
-    near = [(distance, one) for one in known if (distance := _distance(name.lower(), one.lower())) <= _MOST_EDITS]
+    distances = ((_distance(name.lower(), candidate.lower()), candidate) for candidate in known)
+    near = [(distance, candidate) for distance, candidate in distances if distance <= _MOST_EDITS]
     return min(near)[1] if near else ""
 
 
-def _meant(name: str, known: Mapping[str, type], tree: Mapping[Any, Any]) -> str:
-    meant = nearest(name, (one for one in known if len(one) >= _SHORTEST))
-    return "" if meant in tree else meant
+def _suggestion(name: str, known: Mapping[str, type], tree: Mapping[Any, Any]) -> str:
+    field = nearest(name, (candidate for candidate in known if len(candidate) >= _SHORTEST))
+    return "" if field in tree else field
 
 
 @lru_cache(maxsize=256)
 def _fields(kind: type) -> dict[str, type]:
-    """By the name in JSON the struct that a field holds, in a list or alone; `object` for everything else."""
+    """For each name in JSON the struct that the field holds, also within a list; `object` for other types."""
     hints = typing.get_type_hints(kind)
     names = zip(kind.__struct_fields__, kind.__struct_encode_fields__, strict=True)  # type: ignore[attr-defined]
     return {encoded: _struct_in(hints[name]) for name, encoded in names}
@@ -61,22 +62,23 @@ def _struct_in(hint: Any) -> type:
         return hint if isinstance(hint, type) and issubclass(hint, msgspec.Struct) else object
     if origin is dict:
         return object
-    found = (_struct_in(one) for one in typing.get_args(hint) if one is not Ellipsis)
-    return next((one for one in found if one is not object), object)
+    found = (_struct_in(argument) for argument in typing.get_args(hint) if argument is not Ellipsis)
+    return next((struct for struct in found if struct is not object), object)
 
 
-def _distance(one: str, other: str) -> int:
-    """Insertions, deletions, substitutions and swaps of neighbours; stops counting beyond `_MOST_EDITS`."""
-    if abs(len(one) - len(other)) > _MOST_EDITS:
+def _distance(source: str, target: str) -> int:
+    """Insertions, deletions, substitutions and swaps of neighbours; `_MOST_EDITS + 1` if the lengths differ by more."""
+    if abs(len(source) - len(target)) > _MOST_EDITS:
         return _MOST_EDITS + 1
-    before: list[int] = []
-    last = list(range(len(other) + 1))
-    for at, letter in enumerate(one, 1):
-        row = [at]
-        for to, its in enumerate(other, 1):
-            cost = min(last[to] + 1, row[to - 1] + 1, last[to - 1] + (letter != its))
-            if before and to > 1 and letter == other[to - 2] and one[at - 2] == its:
-                cost = min(cost, before[to - 2] + 1)
+    # `row[j]` is the distance from the first i letters of `source` to the first j of `target`, for rising i.
+    second_last: list[int] = []
+    last = list(range(len(target) + 1))
+    for i, letter in enumerate(source, 1):
+        row = [i]
+        for j, target_letter in enumerate(target, 1):
+            cost = min(last[j] + 1, row[j - 1] + 1, last[j - 1] + (letter != target_letter))
+            if second_last and j > 1 and letter == target[j - 2] and source[i - 2] == target_letter:
+                cost = min(cost, second_last[j - 2] + 1)
             row.append(cost)
-        before, last = last, row
+        second_last, last = last, row
     return last[-1]

@@ -1,4 +1,4 @@
-"""Which quantity of an object cannot be read: errors must name the field, and a sum does not know its terms' places."""
+"""Finds quantities that cannot be read, with their field names, which are lost once quantities are summed."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -9,11 +9,11 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError, nano_value
 
 _LISTS = frozenset(("requests", "overhead", "allocatable", "allocatedResources"))
-"""Fields that hold amounts by resource name and that the scheduler reads."""
+"""Fields with amounts by resource name that the scheduler reads."""
 
 
 def unreadable_quantity(found: Node | Pod) -> str:
-    """`path: what is wrong` of the first quantity that cannot be read; empty where all can."""
+    """`path: what is wrong` for the first quantity that cannot be read; empty if all can."""
     return next(_problems(msgspec.to_builtins(found), ""), "")
 
 

@@ -1,4 +1,4 @@
-"""A scenario's services and controllers, looked up as the live ones are."""
+"""A scenario's services and controllers, behind the same interface as those of a live cluster."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -12,7 +12,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 def listed_workloads(objects: ClusterObjects) -> StoredWorkloads:
-    """Listers over the scenario's lists."""
+    """The scenario's services and controllers."""
     return StoredWorkloads(
         _stored(objects.services),
         _stored(objects.replicationcontrollers),
@@ -23,6 +23,6 @@ def listed_workloads(objects: ClusterObjects) -> StoredWorkloads:
 
 def _stored(objects: Iterable[T]) -> Store[T]:
     store: Store[T] = Store()
-    for one in objects:
-        store.put(one.key, one)
+    for obj in objects:
+        store.put(obj.key, obj)
     return store

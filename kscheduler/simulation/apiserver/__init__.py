@@ -1,4 +1,4 @@
-"""The API server over HTTP: paths, verbs, watches, discovery, tables, and faults on purpose."""
+"""The API server over HTTP: paths, verbs, watches, discovery, tables, and injected faults."""
 
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer
 

@@ -1,4 +1,4 @@
-"""Request bodies: JSON, YAML or (a little) protobuf in, plain objects out; anything else is refused."""
+"""Decodes request bodies (JSON, YAML, some protobuf) to plain objects; anything else is refused."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from kscheduler.simulation.kinds.api_errors import Object, bad_request, too_larg
 from kscheduler.simulation.kinds.shapes import check_shape
 
 LIMIT = 3 * 1024 * 1024
-"""Bytes of a body; the real server's limit."""
+"""Bytes of a body, as on the real server."""
 
 JSON = "application/json"
 YAML = "application/yaml"
@@ -25,7 +25,7 @@ PATCH_TYPES = (JSON_PATCH, MERGE_PATCH, STRATEGIC_PATCH, APPLY_PATCH)
 
 
 async def read(request: web.BaseRequest) -> bytes:
-    """The whole body. Raises 413 as soon as it is longer than the limit: what is not read takes no memory."""
+    """The whole body. Raises 413 as soon as it exceeds the limit, without reading the rest."""
     if (request.content_length or 0) > LIMIT:
         raise too_large(LIMIT)
     body = bytearray()
@@ -72,7 +72,7 @@ def _decode_json(body: bytes) -> Any:
 
 
 def _decode_yaml(body: bytes) -> Any:
-    """JSON is tried first: nearly all YAML that clients send is JSON, and a hundred times quicker to read."""
+    """Decode YAML. Tries JSON first: nearly all YAML from clients is JSON, which is a hundred times faster to read."""
     try:
         return msgspec.json.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):

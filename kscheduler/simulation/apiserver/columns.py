@@ -1,4 +1,4 @@
-"""A column of a table, and the two that nearly every kind has."""
+"""A column of a table, and two columns that nearly every kind has."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ from kscheduler.simulation.kinds.durations import age
 from kscheduler.simulation.kinds.table_cells import field
 
 Cell = Callable[[Object, datetime], Any]
-"""From an object and the present to what the column shows."""
+"""From an object and the current time to the content of the cell."""
 
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column of a table."""
+    """A column of a table."""
 
     name: str
     cell: Cell
@@ -23,7 +23,7 @@ class Column:
     type: str = "string"
 
     def definition(self) -> Object:
-        """The column as `columnDefinitions` has it."""
+        """The column's entry in `columnDefinitions`."""
         form = "name" if self.name == "Name" else ""
         return {"name": self.name, "type": self.type, "format": form, "description": "", "priority": int(self.wide)}
 
@@ -33,7 +33,7 @@ def _created(value: Object, now: datetime) -> str:
 
 
 def plain(cell: Callable[[Object], Any]) -> Cell:
-    """A cell that does not depend on the present."""
+    """A cell that does not depend on the current time."""
     return lambda value, _: cell(value)
 
 

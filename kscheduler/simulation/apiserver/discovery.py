@@ -1,6 +1,6 @@
-"""What the server serves, as clients ask for it: group lists, aggregated discovery, versions, OpenAPI, health.
+"""Discovery documents: group lists, aggregated discovery, versions, OpenAPI, health.
 
-All documents are made from the table of kinds, once, at the first request for each.
+All documents are made from the table of kinds, at the first request for each.
 """
 
 from collections.abc import Callable
@@ -15,8 +15,8 @@ from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, n
 from kscheduler.simulation.kinds.resources import Resource, group_versions
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
-"""Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:
-there is nothing that version 3 lacks.
+"""Clients request it for kinds that are missing in the documents of version 3. Ours is empty (no bytes, in protobuf),
+since version 3 is complete.
 """
 _HEALTH = frozenset({"/healthz", "/livez", "/readyz"})
 _SCALE_KIND = {"group": "autoscaling", "version": "v1", "kind": "Scale"}
@@ -46,7 +46,7 @@ def version_info() -> Object:
 
 
 def _resource_entries(resource: Resource) -> list[Object]:
-    """A resource and its subresources as an APIResourceList names them."""
+    """The entries of a resource and its subresources in an APIResourceList."""
     entry: Object = {
         "name": resource.plural,
         "singularName": resource.singular,
@@ -72,7 +72,7 @@ def _subresource_entry(resource: Resource, name: str) -> Object:
 
 
 def resource_list(group: str, version: str) -> Object:
-    """The APIResourceList of one group version. Raises KeyError."""
+    """The APIResourceList of a group version. Raises KeyError."""
     resources = group_versions()[group, version]
     entries = [entry for resource in resources for entry in _resource_entries(resource)]
     listed: Object = {"kind": "APIResourceList", "apiVersion": "v1", "groupVersion": resources[0].group_version}
@@ -146,7 +146,7 @@ def _group_documents() -> dict[str, Callable[[], Object]]:
 
 
 class Discovery:
-    """Answers the paths that name no object. `openapi_document` makes the document of a path below /openapi/v3."""
+    """Answers paths that are not about objects. `openapi_document` makes the document of a path below /openapi/v3."""
 
     def __init__(self, openapi_document: Callable[[str], Object | None]) -> None:
         self._documents = _group_documents()

@@ -1,4 +1,4 @@
-"""Faults at the HTTP door: delays, refusals and cut connections around the ordinary handling of a request."""
+"""Applies faults to HTTP requests: delays, refusals and cut connections."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -12,14 +12,14 @@ Handler = Callable[[web.BaseRequest], Awaitable[web.StreamResponse]]
 
 
 class FaultGate:
-    """Lets a request through to `handler` as far as the faults in force allow."""
+    """Passes requests on to `handler` as far as the active faults allow."""
 
     def __init__(self, faults: Faults, handler: Handler) -> None:
         self._faults = faults
         self._handler = handler
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """Answer, late, wrongly or not at all."""
+        """Answer the request, subject to the active faults."""
         reset_afterwards = False
         for fault in self._faults.for_request(request.method, request.path):
             match fault.action:
@@ -37,7 +37,7 @@ class FaultGate:
 
 
 def _cut(request: web.BaseRequest) -> web.Response:
-    """Abort the connection; the response object goes nowhere."""
+    """Abort the connection; the response object is never sent."""
     if request.transport is not None:
         request.transport.abort()
     return web.Response(status=500)

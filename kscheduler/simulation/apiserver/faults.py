@@ -1,15 +1,15 @@
-"""Fault injection as vocabulary: what goes wrong, to which requests, how often.
+"""Fault injection as data: what goes wrong, for which requests, how often.
 
     faults.add(Fault("answer", method="POST", path="*/binding", code=429, retry_after_seconds=1, count=3))
     faults.add(Fault("apply_then_reset", method="POST", path="*/binding", probability=0.1))
     faults.add(Fault("delay", seconds=0.2))
     faults.drop_watches() ; faults.stall_watches() ; faults.resume_watches() ; faults.expire_history()
 
-A fault applies to the requests that match its method and path (shell patterns, the path without its query), `count`
-times or for ever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`,
-`lose_event`, `duplicate_event`) match the watch's path and apply to the next event that it sends.
+A fault applies to requests that match its method and path (shell patterns, the path without its query), `count` times
+or for ever, each time with its probability, drawn from a seeded generator. Watch faults (`cut_event`,
+`lose_event`, `duplicate_event`) match the watch's path and apply to its next event.
 
-The same vocabulary is spoken over HTTP as JSON on POST /_faults when the server was started with it enabled:
+If the server was started with it enabled, POST /_faults accepts the same as JSON:
 `{"add": {"action": "answer", "path": "*", "code": 500}}`, `{"do": "drop_watches"}`, `{"clear": true}`.
 """
 
@@ -30,29 +30,30 @@ _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: 
 
 
 class Fault(msgspec.Struct, forbid_unknown_fields=True):
-    """One thing that goes wrong."""
+    """A fault to inject."""
 
     action: Action
-    """answer: refuse with `code`. delay: wait `seconds` first. reset: cut the connection before anything is done.
-    apply_then_reset: do it, then cut the connection. cut_event: end a watch inside a line. lose_event, duplicate_event.
+    """answer: refuse with `code`. delay: wait `seconds` first. reset: cut the connection before handling the request.
+    apply_then_reset: handle it, then cut the connection. cut_event: end a watch inside a line. lose_event,
+    duplicate_event: drop or repeat an event of a watch.
     """
     method: str = "*"
     """HTTP method, a shell pattern."""
     path: str = "*"
     """URL path without the query, a shell pattern."""
     count: int | None = None
-    """How many more times it happens; None: for ever."""
+    """How many more times it applies; None means for ever."""
     probability: float = 1.0
-    """Chance that it happens to a matching request."""
+    """The chance that it applies to a matching request."""
     code: int = 500
-    """Of `answer`."""
+    """For `answer`."""
     retry_after_seconds: int = 0
-    """Of `answer`: the Retry-After header; 0 leaves it out."""
+    """For `answer`: the Retry-After header; 0 means none."""
     seconds: float = 0.0
-    """Of `delay`."""
+    """For `delay`."""
 
     def matches(self, method: str, path: str) -> bool:
-        """Whether it may happen to this request."""
+        """Whether it may apply to this request."""
         return self.count != 0 and fnmatchcase(method, self.method) and fnmatchcase(path, self.path)
 
     def error(self) -> ApiError:
@@ -66,7 +67,7 @@ Command = Literal["drop_watches", "stall_watches", "resume_watches", "expire_his
 
 
 class FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """Body of POST /_faults; parts are done in the order clear, add, do."""
+    """The body of POST /_faults; its parts are executed in the order clear, add, do."""
 
     clear: bool = False
     add: Fault | list[Fault] | None = None
@@ -74,11 +75,11 @@ class FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def _nothing() -> None:
-    """What a command does before a server has connected itself."""
+    """The default of a command before a server has connected its own."""
 
 
 class Faults:
-    """The faults in force. The server connects the watch and history commands."""
+    """The active faults. The server connects the watch and history commands."""
 
     def __init__(self, seed: int = 0) -> None:
         self.active: list[Fault] = []
@@ -90,27 +91,27 @@ class Faults:
         self._random = random.Random(seed)
 
     def add(self, fault: Fault) -> Fault:
-        """Put a fault in force; later ones stand behind earlier ones."""
+        """Activate a fault; faults apply in the order in which they were added."""
         self.active.append(fault)
         return fault
 
     def clear(self) -> None:
-        """Nothing goes wrong any more; stalled watches go on."""
+        """Remove all faults; stalled watches go on."""
         self.active.clear()
         self.resume_watches()
 
     def for_request(self, method: str, path: str) -> list[Fault]:
-        """What happens to this request, counted down."""
+        """The faults for this request; their counts are decreased."""
         return self._draw(REQUEST_ACTIONS, method, path) if self.active else []
 
     def for_event(self, path: str) -> Fault | None:
-        """What happens to the next event of the watch on this path, counted down."""
+        """The fault for the next event of the watch on this path; its count is decreased."""
         if not self.active:
             return None
         return next(iter(self._draw(WATCH_ACTIONS, "GET", path)), None)
 
     def obey(self, request: FaultRequest) -> None:
-        """Do what an administrator's request says."""
+        """Execute an administrator's request."""
         if request.clear:
             self.clear()
         added = request.add

@@ -1,6 +1,6 @@
-"""Bodies that do not fit their kind: wrong types are refused, unknown fields as `fieldValidation` of the request says.
+"""Checks bodies against their kind: wrong types are refused, unknown fields handled by the query's `fieldValidation`.
 
-kubectl asks for Strict. A client that does not ask is warned, as on the real server.
+kubectl requests Strict. The default is a warning, as on the real server.
 """
 
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind 
 
 
 def check_body(resource: Resource, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
-    """Warnings to send along with the answer to a create or an update. Raises 400 for what does not fit."""
+    """Warnings for the answer to a create or update. Raises 400 if the body does not fit."""
     kind = type_of_resource(resource)
     try:
         return () if kind is None else _fits(kind, value, query)
@@ -30,13 +30,13 @@ def check_body(resource: Resource, value: Object, query: Mapping[str, str]) -> t
 
 
 def check_patched(resource: Resource, value: Object, query: Mapping[str, str], patch: Any) -> tuple[str, ...]:
-    """Warnings to send along with the answer to a patch. Raises 422 for what came out of it and does not fit.
+    """Warnings for the answer to a patch. Raises 422 if the patched object does not fit.
 
     Args:
-        resource: what is patched.
-        value: the outcome.
-        query: of the request.
-        patch: a strategic patch, which the refusal shows; None: of another type, and the outcome is shown.
+        resource: the kind.
+        value: the patched object.
+        query: the request's query.
+        patch: a strategic patch, which the refusal shows; None for other types, whose refusal shows the object.
     """
     kind = type_of_resource(resource)
     try:
@@ -70,7 +70,7 @@ def _handled(resource: Resource, kind: str = "", version: str = "") -> str:
 
 
 def check_kind(resource: Resource, value: Object) -> None:
-    """Refuse an object of another kind than the path's. Raises 400."""
+    """Raises 400 for an object of another kind than the path's."""
     kind, group_version = value.get("kind") or resource.kind, value.get("apiVersion") or resource.group_version
     if (kind, group_version) == (resource.kind, resource.group_version):
         return
@@ -84,7 +84,7 @@ def check_kind(resource: Resource, value: Object) -> None:
 
 
 def unrecognized(resource: Resource, body: bytes, found: str) -> ApiError:
-    """400 for a body that is JSON and no object."""
+    """400 for a body that is JSON but not an object."""
     shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
     why = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
     message = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "

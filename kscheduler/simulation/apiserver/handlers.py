@@ -1,8 +1,8 @@
-"""The REST verbs over HTTP: a request in, the registry asked, bytes out.
+"""The REST verbs over HTTP.
 
-Every request is parsed by hand instead of through a router: the path grammar of the API is one rule, and a binding is
-answered in well under a millisecond. `ApiError` becomes its Status here and nowhere else; any other exception is a
-defect and becomes a 500 that names the request.
+Requests are parsed by hand rather than by a router: the API's path grammar is a single rule, and a binding must be
+answered in well under a millisecond. `ApiError` becomes its Status only here; any other exception is a bug and becomes
+a 500 that names the request.
 """
 
 import logging
@@ -30,7 +30,7 @@ _log = logging.getLogger(__name__)
 _RETURNS_DELETED = frozenset(
     {"pods", "namespaces", "services", "serviceaccounts", "persistentvolumeclaims", "persistentvolumes"}
 )
-"""Kinds whose DELETE answers with the object; the others answer with a Status."""
+"""Kinds whose DELETE answers with the object; other kinds answer with a Status."""
 
 
 def respond(body: bytes, status: int = 200, headers: Mapping[str, str] | None = None) -> web.Response:
@@ -45,7 +45,7 @@ def respond_error(error: ApiError) -> web.Response:
 
 
 def write_options(query: Mapping[str, str]) -> WriteOptions:
-    """Options of a write from its query. Raises 400."""
+    """The options of a write from its query. Raises 400."""
     dry_run = query.get("dryRun", "")
     if dry_run not in {"", "All"}:
         raise bad_request(f'dryRun: Unsupported value: "{dry_run}": supported values: "All"')
@@ -53,7 +53,7 @@ def write_options(query: Mapping[str, str]) -> WriteOptions:
 
 
 class Handlers:
-    """Answers every request of one server."""
+    """Answers the requests of a server."""
 
     def __init__(self, registry: Registry, watches: Watches, discovery: Discovery) -> None:
         self._registry = registry
@@ -61,12 +61,12 @@ class Handlers:
         self._discovery = discovery
 
     async def handle(self, request: web.BaseRequest) -> web.StreamResponse:
-        """The one entry: errors become Status objects here."""
+        """Answer a request; errors become Status objects here."""
         try:
             return await self._route(request)
         except ApiError as error:
             return respond_error(error)
-        except Exception as error:  # noqa: BLE001 - the HTTP boundary: a defect becomes a 500 that names the request
+        except Exception as error:  # noqa: BLE001 - the HTTP boundary: a bug becomes a 500 that names the request
             _log.exception("defect while answering %s %s", request.method, request.path)
             message = f"Internal error occurred: {type(error).__name__}: {error}"
             return respond_error(ApiError(500, "InternalError", message))
@@ -81,8 +81,8 @@ class Handlers:
         return await verb(request, path)
 
     def _authorize(self, request: web.BaseRequest, path: ResourcePath) -> None:
-        """Who acts as somebody else may do what that one may. Raises 403."""
-        user, asked = requester(request), asked_of(request, path)
+        """An impersonated user may do only what the user's roles allow. Raises 403."""
+        user, asked = requester(request), attributes_of(request, path)
         if not access.allows(self._registry.store, user, asked):
             raise access.refusal(user, asked)
 
@@ -245,14 +245,14 @@ def _warned(response: web.Response, warnings: tuple[str, ...]) -> web.Response:
 
 
 def requester(request: web.BaseRequest) -> access.User:
-    """Who a request acts for: the administrator, unless it impersonates somebody."""
+    """The user of a request: the administrator, unless it impersonates another user."""
     if "Impersonate-User" not in request.headers:
         return access.ADMIN
     return access.user_of(request.headers, tuple(request.headers.getall("Impersonate-Group", ())))
 
 
-def asked_of(request: web.BaseRequest, path: ResourcePath) -> access.Attributes:
-    """What a request wants to do, in the words of role-based access."""
+def attributes_of(request: web.BaseRequest, path: ResourcePath) -> access.Attributes:
+    """The attributes of a request for role-based access control."""
     verb = _VERBS[request.method]
     if verb == "get" and (not path.name or request.query.get("watch") in {"1", "true"}):
         verb = "watch" if request.query.get("watch") in {"1", "true"} else "list"

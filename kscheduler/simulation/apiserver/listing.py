@@ -1,8 +1,8 @@
-"""Lists: which version of the collection is meant, what of it is wanted, and one page at a time.
+"""Lists: the requested version of a collection, selection, and paging.
 
-The rules of resourceVersion and resourceVersionMatch are those of the API concepts page of Kubernetes: unset is the
-newest state, 0 any state, Exact one snapshot, NotOlderThan at least that new. A continue token names the snapshot of
-the first page, so that all pages belong together; 410 when its history is gone.
+resourceVersion and resourceVersionMatch follow the API concepts page of Kubernetes: unset means the newest state, 0 any
+state, Exact a snapshot, NotOlderThan at least that version. A continue token names the snapshot of the first page, so
+that all pages are consistent; 410 when its history is gone.
 """
 
 import base64
@@ -21,7 +21,7 @@ from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Records of one page, in key order, and the list metadata that belongs to them."""
+    """The records of a page, in key order, with the list metadata."""
 
     records: list[Record]
     version: int
@@ -52,7 +52,7 @@ def parse_version(text: str) -> int:
 
 
 def list_page(store: ObjectStore, resource: Resource, selection: Selection, query: Mapping[str, str]) -> Page:
-    """The page that the query asks for. Raises 400, 410 or 504."""
+    """The page for a query. Raises 400, 410 or 504."""
     limit = parse_integer(query.get("limit"), "limit")
     token = query.get("continue", "")
     if token:

@@ -1,4 +1,4 @@
-"""Columns of kinds that a scheduler's manifests bring along: access, settings, network, storage drivers, devices."""
+"""Columns of further kinds: access, settings, network, storage drivers, devices."""
 
 from collections.abc import Callable, Mapping
 from types import MappingProxyType
@@ -25,7 +25,7 @@ def _role(binding: Object) -> str:
 def _subjects(kind: str) -> Callable[[Object], str]:
     def cell(binding: Object) -> str:
         found = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
-        return ", ".join("/".join(filter(None, (one.get("namespace"), one.get("name")))) for one in found)
+        return ", ".join("/".join(filter(None, (subject.get("namespace"), subject.get("name")))) for subject in found)
 
     return cell
 
@@ -79,9 +79,9 @@ def _slice_ports(value: Object) -> str:
 
 
 def _slice_addresses(value: Object) -> str:
-    return ",".join(one for endpoint in value.get("endpoints") or () for one in endpoint.get("addresses") or ()) or (
-        "<unset>"
-    )
+    return ",".join(
+        address for endpoint in value.get("endpoints") or () for address in endpoint.get("addresses") or ()
+    ) or ("<unset>")
 
 
 def _claim_state(claim: Object) -> str:
@@ -122,7 +122,8 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
             _text(
                 "TokenRequests",
                 lambda value: (
-                    ",".join(one.get("audience", "") for one in field(value, "spec.tokenRequests", ())) or "<unset>"
+                    ",".join(request.get("audience", "") for request in field(value, "spec.tokenRequests", ()))
+                    or "<unset>"
                 ),
             ),
             at("RequiresRepublish", "spec.requiresRepublish", default=False),

@@ -1,7 +1,7 @@
-"""Which form of an answer a client wants: the plain object, a Table, or only the metadata.
+"""The form of an answer: the plain object, a Table, or only the metadata.
 
-kubectl asks for `application/json;as=Table;v=v1;g=meta.k8s.io,application/json`; the first form that this server can
-make wins. Anything but JSON is passed over, as protobuf and CBOR clients name JSON as their last resort.
+kubectl accepts `application/json;as=Table;v=v1;g=meta.k8s.io,application/json`; the first form that this server can
+make wins. Anything but JSON is ignored: protobuf and CBOR clients accept JSON as well.
 """
 
 from enum import Enum
@@ -12,7 +12,7 @@ DISCOVERY_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscove
 
 
 class Form(Enum):
-    """What objects are turned into before they are sent."""
+    """The forms in which objects are sent."""
 
     PLAIN = "plain"
     TABLE = "Table"
@@ -29,7 +29,7 @@ _PLAIN_TYPES = frozenset({"", "*/*", "application/*", "application/json"})
 
 
 def form_of(accept: str) -> Form:
-    """The first acceptable form. Raises 406 when the client accepts no JSON at all."""
+    """The first acceptable form. Raises 406 if the client does not accept JSON."""
     if accept in _PLAIN_TYPES:
         return Form.PLAIN
     for media_type, parameters in _clauses(accept):
@@ -41,7 +41,7 @@ def form_of(accept: str) -> Form:
 
 
 def wants_aggregated_discovery(accept: str) -> bool:
-    """Whether the client prefers one document over a request per group."""
+    """Whether the client prefers a single document to a request per group."""
     for media_type, parameters in _clauses(accept):
         if media_type not in _PLAIN_TYPES:
             continue

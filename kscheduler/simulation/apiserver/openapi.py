@@ -1,7 +1,7 @@
-"""OpenAPI v3 documents of the served kinds, as kubectl reads them for apply, validation and explain.
+"""OpenAPI v3 documents of the served kinds, which kubectl reads for apply, validation and explain.
 
-Schemas come from the table of API types, so that no copy of the API's schema has to be kept here. Descriptions are our
-own and short (`typed/descriptions.txt`): of what a scheduler reads, and of what its users write.
+Schemas come from the table of API types, so no copy of the API's schema is needed here. Descriptions are our own
+(`typed/descriptions.txt`), and short: of fields that a scheduler reads, and that its users write.
 """
 
 from functools import cache
@@ -48,30 +48,30 @@ COMMON = {
     "kind": "What this object is.",
     "metadata": "Name, namespace, labels, and what the server keeps about the object.",
 }
-"""Of fields that every kind has."""
+"""Descriptions of fields that every kind has."""
 
 
 @cache
 def descriptions() -> dict[str, str]:
-    """What is said of a struct (`core/v1.Pod`) or a field (`core/v1.PodSpec.nodeName`)."""
+    """The descriptions of structs (`core/v1.Pod`) and fields (`core/v1.PodSpec.nodeName`)."""
     lines = (line for line in _DESCRIPTIONS.read_text().splitlines() if line and not line.startswith("#"))
     return dict(line.split(": ", 1) for line in lines)
 
 
 def schema_name(key: str) -> str:
-    """A struct's name in documents: `core/v1.Pod` is `io.k8s.api.core.v1.Pod`."""
+    """A struct's name in documents: `core/v1.Pod` becomes `io.k8s.api.core.v1.Pod`."""
     package = "io.k8s.apimachinery.pkg.apis" if key.startswith("meta/") else "io.k8s.api"
     return f"{package}.{key.replace('/', '.')}"
 
 
 class _Document:
-    """Gathers the schemas that one group version needs."""
+    """Collects the schemas of a group version."""
 
     def __init__(self) -> None:
         self.schemas: Object = {}
 
     def add_kind(self, resource: Resource) -> None:
-        """The schema of a kind and of everything below it."""
+        """Add the schema of a kind and of all its parts."""
         kind = type_of_resource(resource)
         if kind is None:
             return
@@ -145,7 +145,7 @@ def _list_extensions(field: ApiField) -> Object:
 
 
 def _paths(resource: Resource) -> Object:
-    """Paths of a kind; what matters to kubectl is which parameters and formats a PATCH takes."""
+    """The paths of a kind; kubectl needs the parameters and formats of PATCH."""
     prefix = f"/apis/{resource.group_version}" if resource.group else f"/api/{resource.version}"
     collection = (
         f"{prefix}/namespaces/{{namespace}}/{resource.plural}" if resource.namespaced else f"{prefix}/{resource.plural}"
@@ -174,7 +174,7 @@ def _operation(resource: Resource, method: str, action: str) -> Object:
 
 
 def document(path: str) -> Object | None:
-    """The document of a path below /openapi/v3, or its index; None for any other path."""
+    """The index, or the document of a path below /openapi/v3; None for any other path."""
     prefixes = {
         f"apis/{group}/{version}" if group else f"api/{version}": resources
         for (group, version), resources in group_versions().items()

@@ -1,7 +1,7 @@
-"""PATCH in its four formats, brought to one outcome: the object as it is stored afterwards.
+"""PATCH in its four formats, each leading to the object to store.
 
-JSON patch and merge patch know only JSON; a strategic merge patch knows the API's merge keys; an apply patch also knows
-who owns which field. Whatever the format, what comes out goes through the same update path as a PUT.
+JSON patch and merge patch work on plain JSON; a strategic merge patch uses the API's merge keys; an apply patch also
+uses the owners of fields. In each format the result goes through the same update path as a PUT.
 """
 
 import copy
@@ -43,7 +43,7 @@ class Patch:
 
 @dataclass(frozen=True, slots=True)
 class PatchOutcome:
-    """What a patch led to."""
+    """The result of a patch."""
 
     record: Record
     created: bool = False
@@ -65,7 +65,7 @@ def read_patch(body: bytes, content_type: str) -> Patch:
 
 
 def merge(current: Any, patch: Any) -> Any:
-    """RFC 7386: objects merge, null removes, everything else replaces."""
+    """A merge patch (RFC 7386): objects merge, null removes, everything else replaces."""
     if not isinstance(patch, dict):
         return patch
     merged = dict(current) if isinstance(current, dict) else {}
@@ -101,7 +101,7 @@ def _json_patched(current: Object, operations: list[Any]) -> Object:
 
 
 def _unprocessable() -> ApiError:
-    """422 for a JSON patch that does not apply. The real server says no more than this either."""
+    """422 for a JSON patch that does not apply, with the real server's text."""
     return ApiError(422, "Invalid", "the server rejected our request due to an error in our request")
 
 
@@ -123,7 +123,7 @@ def patch_object(
 
 
 def _check_identity(path: ResourcePath, current: Object, patched: Object) -> None:
-    """A patch may state name, UID and version as preconditions; it cannot change them."""
+    """Name, UID and version in a patch are preconditions and cannot be changed."""
     before, after = current["metadata"], patched.get("metadata")
     if not isinstance(after, dict):
         raise bad_request("metadata must be an object")
@@ -167,7 +167,7 @@ def _apply(
 
 
 def _identified(path: ResourcePath, applied: Object) -> Object:
-    """The applied object with the name and namespace of the URL. Raises 400 when it says otherwise."""
+    """The applied object with the name and namespace of the URL. Raises 400 if it has others."""
     check_shape(applied)
     metadata = dict(applied.get("metadata") or {})
     for field, expected in (("name", path.name), ("namespace", path.namespace)):

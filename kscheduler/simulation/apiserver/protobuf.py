@@ -1,11 +1,10 @@
-r"""Protobuf request bodies, which kubectl's typed commands send, turned into plain objects.
+r"""Decodes protobuf request bodies, which kubectl's typed commands send, to plain objects.
 
-`kubectl create namespace` and its siblings (kubectl 1.32 and later) send protobuf and have no fallback. The format is
-an envelope, `k8s\0` and an `Unknown` message with the type and the raw bytes; what these mean says the table of API
-types, which has the number of each field. Go writes zero values of plain fields too; they are dropped here as JSON's
-`omitempty` would drop them.
+`kubectl create namespace` and similar commands (kubectl 1.32 and later) send protobuf without a fallback. The format is
+an envelope, `k8s\0` and an `Unknown` message with the type and the raw bytes; the table of API types has the number of
+each field. Go writes zero values of plain fields too; they are dropped here, as JSON's `omitempty` would.
 
-Limits: decoding only, and only kinds of the table; a field that it does not have is refused, never half read.
+Limits: decoding only, and only kinds of the table; an unknown field is refused.
 """
 
 import base64
@@ -98,7 +97,7 @@ def _decode_struct(body: bytes, kind: ApiType, path: str) -> Object:
             raise _refusal(f"field number {number} of {path} is not known")
         if field.name:
             _set_field(decoded, field, value, f"{path}.{field.name}")
-        else:  # an embedded struct is a message of its own here, and part of the outer one in JSON
+        else:  # an embedded struct is a message of its own in protobuf, and part of the outer object in JSON
             decoded |= _decode_struct(_as_bytes(value, path), field.type, path)
     return decoded
 
@@ -142,7 +141,7 @@ def _decode_value(kind: ApiType, value: int | bytes, path: str) -> Any:
 
 
 def _decode_wrapped(kind: ApiType, body: bytes, path: str) -> Any:
-    """Types that are messages here and something simpler in JSON."""
+    """Types that are messages in protobuf and something simpler in JSON."""
     if kind.form is Form.LIST and kind.element is not None:
         return [_decode_value(kind.element, part, path) for number, _, part in _fields(body) if number == 1]
     if kind.form is Form.INT_OR_STRING:

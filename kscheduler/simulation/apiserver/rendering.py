@@ -1,7 +1,7 @@
 """Objects as response bytes, in the form that the client negotiated.
 
-The plain form joins the stored bytes of each record and never decodes them; tables and metadata are made per request,
-as only people and a few controllers ask for them.
+The plain form joins the stored bytes of records without decoding them; tables and metadata are made per request, since
+only people and a few controllers request them.
 """
 
 from collections.abc import Callable
@@ -23,12 +23,12 @@ encode = msgspec.json.Encoder().encode
 
 
 def partial_metadata(value: Object) -> Object:
-    """Only the metadata of an object."""
+    """The metadata of an object only."""
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": value["metadata"]}
 
 
 def render_object(resource: Resource, record: Record, form: Form, now: datetime, include: str = "") -> bytes:
-    """One object. `include` is the includeObject parameter of tables."""
+    """An object. `include` is the includeObject parameter of tables."""
     if form is Form.PLAIN:
         return record.encoded_as(event_views.view_of(resource))
     value = event_views.shown(resource, record.value)
@@ -39,7 +39,7 @@ def render_object(resource: Resource, record: Record, form: Form, now: datetime,
 
 
 def render_page(resource: Resource, page: Page, form: Form, now: datetime, include: str = "") -> bytes:
-    """One page of a list."""
+    """A page of a list."""
     if form is Form.PLAIN:
         return _plain_list(resource, page)
     values = [event_views.shown(resource, record.value) for record in page.records]
@@ -60,7 +60,7 @@ def _plain_list(resource: Resource, page: Page) -> bytes:
 def watch_encoder(
     resource: Resource, form: Form, now: Callable[[], datetime], cache: LineCache, include: str = ""
 ) -> Callable[[ChangeType, Record], bytes]:
-    """How a watcher of this form makes its lines; the plain form shares them through `cache`."""
+    """The encoder of a watcher's lines; lines of the plain form are shared through `cache`."""
     if form is Form.PLAIN:
         return cache.line
 

@@ -3,8 +3,8 @@
     async with EmbeddedAPIServer() as server:
         print(server.url, server.kubeconfig_text())
 
-Plain HTTP, no authentication. `serve` runs one until it is cancelled, with other services (hollow kubelets, a workload)
-beside it; they are async context managers made from the server, started after it and stopped before it.
+Plain HTTP, no authentication. `serve` runs a server until cancelled, together with other services (hollow kubelets, a
+workload); they are async context managers made from the server, started after it and stopped before it.
 """
 
 import asyncio
@@ -45,11 +45,11 @@ class EmbeddedAPIServer:
         bookmark_seconds: float = 60.0,
         admin: bool = False,
     ) -> None:
-        """Prepare; nothing listens yet.
+        """Prepare the server without listening.
 
         Args:
             now: the clock of creation timestamps and ages.
-            seed: makes UIDs, generated names and fault probabilities repeatable; None draws a fresh one.
+            seed: makes UIDs, generated names and fault probabilities repeatable; None means a random seed.
             history_limit: changes per kind that watches can resume from; older ones answer 410.
             bookmark_seconds: time between the bookmarks of a watch.
             admin: whether POST /_faults is served.
@@ -70,12 +70,12 @@ class EmbeddedAPIServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, as `http://host:port`."""
+        """The server's URL, `http://host:port`."""
         host, port = self._address
         return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
     async def start(self, host: str = "127.0.0.1", port: int = 0) -> None:
-        """Listen; port 0 takes a free one. Raises OSError when the port is taken."""
+        """Listen; port 0 means any free port. Raises OSError if the port is taken."""
         runner = web.ServerRunner(
             web.Server(self._answer, handler_cancellation=True, access_log=None), shutdown_timeout=_SHUTDOWN_SECONDS
         )
@@ -91,7 +91,7 @@ class EmbeddedAPIServer:
         self._address = (str(bound[0]), int(bound[1]))
 
     async def aclose(self) -> None:
-        """End all watches, answer what is under way, stop listening."""
+        """End all watches, finish requests in flight, stop listening."""
         if self._runner is not None:
             runner, self._runner = self._runner, None
             self.watches.streams.drop()
@@ -130,7 +130,7 @@ class EmbeddedAPIServer:
         return await self._gate.handle(request)
 
     async def _obey(self, request: web.BaseRequest) -> web.Response:
-        """The admin endpoint: POST changes the faults, anything else shows them."""
+        """The admin endpoint: POST changes the faults, other methods show them."""
         if request.method == "POST":
             try:
                 self.faults.obey(msgspec.json.decode(await request.read(), type=FaultRequest))
@@ -140,7 +140,7 @@ class EmbeddedAPIServer:
 
 
 Service = Callable[[EmbeddedAPIServer], AbstractAsyncContextManager[object]]
-"""Something that runs beside a server, such as hollow kubelets; called with the started server."""
+"""A service that runs together with a server, such as hollow kubelets; called with the started server."""
 
 
 async def serve(
@@ -151,14 +151,14 @@ async def serve(
     host: str = "127.0.0.1",
     on_ready: Callable[[EmbeddedAPIServer], None] = lambda _: None,
 ) -> None:
-    """Run a server and the services beside it until cancelled.
+    """Run a server and its services until cancelled.
 
     Args:
-        server: prepared and not started.
-        port: where to listen; 0 takes a free port.
+        server: prepared but not started.
+        port: the port to listen on; 0 means any free port.
         services: called with the started server, in order; closed in reverse.
         host: address to listen on.
-        on_ready: called once everything runs, to print where it is.
+        on_ready: called once everything is running, to print the address.
     """
     async with AsyncExitStack() as stack:
         await server.start(host, port)

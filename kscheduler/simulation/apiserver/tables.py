@@ -1,7 +1,7 @@
-"""Tables: the columns that `kubectl get` prints, made by the server as the real one does.
+"""Tables with the columns that `kubectl get` prints, made by the server as in Kubernetes.
 
 A kind has a list of columns, each a name, a priority (above 0 only with `-o wide`) and a function from the object and
-the present to a cell. Kinds without a list of their own show name and age.
+the current time to a cell. Kinds without a list of their own show name and age.
 """
 
 from collections.abc import Mapping
@@ -279,7 +279,7 @@ _GENERIC = (NAME, AGE)
 
 
 def table(resource: Resource, values: list[Object], metadata: Object, now: datetime, include: str) -> Object:
-    """The Table of these objects; `include` says what each row carries: Metadata (default), Object or None."""
+    """The Table of some objects; `include` is the object part of each row: Metadata (default), Object or None."""
     columns = COLUMNS.get(resource.key, _GENERIC)
     rows = [_row(columns, value, now, include) for value in values]
     head: Object = {"kind": "Table", "apiVersion": "meta.k8s.io/v1", "metadata": metadata}

@@ -1,8 +1,8 @@
-"""Watch requests: from query to a subscribed watcher, with what it must see first.
+"""Watch requests: from the query to a subscribed watcher and its first events.
 
 resourceVersion=N            everything after N from history, or 410
-resourceVersion="" or 0      synthetic ADDED events of the present state, then what follows
-sendInitialEvents=true       the same, closed by a bookmark that says so (WatchList)
+resourceVersion="" or 0      synthetic ADDED events of the current state, then changes
+sendInitialEvents=true       the same, with a bookmark at the end of the initial events (WatchList)
 """
 
 from datetime import datetime
@@ -27,7 +27,7 @@ _DEFAULT_TIMEOUT_SECONDS = 1800.0
 
 
 def parse_watch(request: web.BaseRequest, path: ResourcePath) -> WatchRequest:
-    """What the query asks to watch. Raises 400 or 422."""
+    """The watch that the query requests. Raises 400 or 422."""
     query = request.query
     try:
         timeout = float(query.get("timeoutSeconds") or 0) or _DEFAULT_TIMEOUT_SECONDS
@@ -54,7 +54,7 @@ def parse_watch(request: web.BaseRequest, path: ResourcePath) -> WatchRequest:
 
 
 class Watches:
-    """All watches of one server."""
+    """All watches of a server."""
 
     def __init__(self, registry: Registry, faults: Faults, bookmark_seconds: float) -> None:
         self.streams = WatchStreams()
@@ -64,7 +64,7 @@ class Watches:
         self._caches: dict[str, LineCache] = {}
 
     async def serve(self, request: web.BaseRequest, watch: WatchRequest) -> web.StreamResponse:
-        """Answer with the stream until it ends. Nothing awaits between reading the state and subscribing."""
+        """Answer with the stream until it ends. There is no await between reading the state and subscribing."""
         store = self._registry.store
         watcher = Watcher(
             watch.selection,
@@ -93,13 +93,13 @@ class Watches:
         return self._caches[key]
 
     def _replay(self, watch: WatchRequest, watcher: Watcher) -> None:
-        """Queue what the client must see first. Raises 410 or 504."""
+        """Queue the first events for the client. Raises 410 or 504."""
         if watch.initial_events or watch.resource_version in {"", "0"}:
             self._present_state(watch, watcher)
             return
         store, version = self._registry.store, parse_version(watch.resource_version)
         if version > store.version:
-            # A client of an earlier life of this server would otherwise wait for ever on versions that never come.
+            # A client with a version from before a restart of the server would otherwise wait for ever.
             raise too_large_resource_version(version, store.version)
         for change in store.collection(watch.resource.collection).changes_since(version):
             watcher.deliver(change)
@@ -117,7 +117,7 @@ class Watches:
         return lambda: bookmark_line(watch.resource, store.version) if watch.bookmarks else b""
 
     async def _refuse(self, request: web.BaseRequest, watcher: Watcher, error: ApiError) -> web.StreamResponse:
-        """A 410 comes as an ERROR event of a stream that ends at once; other refusals as plain answers."""
+        """Send a 410 as the ERROR event of a stream that ends at once; other refusals are plain answers."""
         if error.code != 410:
             raise error
         stream = WatchStream(self.streams, watcher, 0.0, self._bookmark_seconds)

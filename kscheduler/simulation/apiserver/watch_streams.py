@@ -1,7 +1,7 @@
-"""Watches over HTTP: one task per client that sends what its watcher has gathered, and the bookmarks between.
+"""Watches over HTTP: a task per client sends the lines that its watcher has collected, and bookmarks.
 
-The task waits for whichever comes first: an event, the next bookmark, the end of timeoutSeconds, or the order to close.
-Everything that decides *what* is sent is in `watching`; here is only when.
+The task waits for an event, the next bookmark, the end of timeoutSeconds, or the order to close. `watching` decides
+what is sent; this module decides when.
 """
 
 import asyncio
@@ -16,13 +16,13 @@ _HEADERS = {"Content-Type": "application/json", "Cache-Control": "no-cache, priv
 
 
 MakeLine = Callable[[], bytes]
-"""Makes the bookmark line of this moment; empty bytes for a client that did not ask for bookmarks."""
+"""Makes the current bookmark line; empty for a client that did not request bookmarks."""
 
 EventFilter = Callable[[bytes], tuple[bytes, ...]]
 
 
 class WatchStreams:
-    """Every open watch of a server: they are dropped, stalled and ended together."""
+    """All open watches of a server, which are dropped, stalled and ended together."""
 
     def __init__(self) -> None:
         self._open: dict[asyncio.Event, None] = {}
@@ -32,12 +32,12 @@ class WatchStreams:
 
     @property
     def count(self) -> int:
-        """How many watches are open."""
+        """The number of open watches."""
         return len(self._open)
 
     @property
     def generation(self) -> int:
-        """Changes when all watches are told to end; a stream that began under an older one ends."""
+        """A number that grows when all watches are dropped; streams of an older generation end."""
         return self._generation
 
     def drop(self) -> None:
@@ -48,11 +48,11 @@ class WatchStreams:
             event.set()
 
     def stall(self) -> None:
-        """Keep every watch open and send nothing."""
+        """Keep all watches open but send nothing."""
         self._flowing.clear()
 
     def resume(self) -> None:
-        """Send again, beginning with what gathered meanwhile."""
+        """Send again, beginning with the lines collected meanwhile."""
         self._flowing.set()
 
     def enter(self, wake: asyncio.Event) -> None:
@@ -69,7 +69,7 @@ class WatchStreams:
 
 
 class WatchStream:
-    """One client's watch: sends `first`, then what the watcher gathers, until its time is over."""
+    """A client's watch: sends `first`, then the lines of its watcher, until its timeout."""
 
     def __init__(
         self, streams: WatchStreams, watcher: Watcher, timeout_seconds: float, bookmark_seconds: float
@@ -82,7 +82,7 @@ class WatchStream:
         watcher.wake = self._wake.set
 
     async def send(self, request: web.BaseRequest, first: bytes, bookmark: MakeLine) -> web.StreamResponse:
-        """Answer the request with the stream; returns when it has ended."""
+        """Answer the request with the stream; returns at its end."""
         response = web.StreamResponse(headers=_HEADERS)
         response.enable_chunked_encoding()
         generation = self._streams.generation
@@ -115,7 +115,7 @@ class WatchStream:
                 return
 
     async def _woken(self, moment: float) -> bool:
-        """Wait for an event until `moment` of the loop's clock; False when that came first."""
+        """Wait for an event until `moment` of the loop's clock; False if none came."""
         try:
             async with asyncio.timeout_at(moment):
                 await self._wake.wait()
@@ -130,7 +130,7 @@ class CutLineError(Exception):
 
 
 CUT_MARK = b"\0cut"
-"""Ends a line after which the connection is to be cut; no JSON contains it."""
+"""Marks a line after which the connection is cut; cannot occur in JSON."""
 
 
 async def _write_lines(response: web.StreamResponse, lines: list[bytes]) -> None:
@@ -151,7 +151,7 @@ def _abort(request: web.BaseRequest) -> None:
 
 
 def event_filter(faults: Faults, path: str) -> EventFilter:
-    """What the watch on `path` makes of each of its lines under the faults in force."""
+    """The filter for the lines of the watch on `path` that applies the active faults."""
 
     def filtered(line: bytes) -> tuple[bytes, ...]:
         fault = faults.for_event(path)

@@ -1,8 +1,8 @@
-"""Watches as pure state: what one watcher sees of a collection's changes, as bytes ready to be sent.
+"""Watches as pure state: a watcher turns a collection's changes into bytes to send.
 
-A watcher has a selection of its own, so the same write may be ADDED to one and DELETED to another: what matters is
-whether the object was selected before and is now. The bytes of an event are made once and shared by all watchers of the
-same form. `deliver` is called by the store; the HTTP side takes what has gathered with `take_nowait`.
+Each watcher has its own selection, so the same write may be ADDED for one watcher and DELETED for another, depending on
+whether the object was selected before and after the write. The bytes of an event are made once for all watchers of the
+same form. The store calls `deliver`; the HTTP side takes the collected lines with `take_nowait`.
 """
 
 from collections import deque
@@ -20,7 +20,7 @@ from kscheduler.simulation.objects.store import Change, ChangeType, Record, View
 
 @dataclass(frozen=True, slots=True)
 class WatchRequest:
-    """What a client asked to watch, and how it wants to see it."""
+    """A client's request: what to watch, and in which form."""
 
     resource: Resource
     selection: Selection
@@ -29,12 +29,12 @@ class WatchRequest:
     initial_events: bool = False
     resource_version: str = ""
     include_object: str = ""
-    """What a table's rows carry: Object, Metadata or None."""
+    """The object part of a table's rows: Object, Metadata or None."""
     timeout_seconds: float = 1800.0
 
 
 def seen_type(change: Change, selection: Selection) -> ChangeType | None:
-    """What a watcher with this selection sees of a change; None if nothing."""
+    """The type of event that a watcher with this selection sees; None if it sees nothing."""
     is_wanted = selection.matches(change.record.value)
     if change.type is ChangeType.ADDED:
         return ChangeType.ADDED if is_wanted else None
@@ -47,12 +47,12 @@ def seen_type(change: Change, selection: Selection) -> ChangeType | None:
 
 
 def event_line(event_type: str, encoded: bytes) -> bytes:
-    """One line of a watch stream."""
+    """A line of a watch stream."""
     return b'{"type":"' + event_type.encode() + b'","object":' + encoded + b"}\n"
 
 
 def bookmark_line(resource: Resource, version: int, *, ends_initial_events: bool = False) -> bytes:
-    """A BOOKMARK event: nothing but the version (and the mark that the initial state is complete)."""
+    """A BOOKMARK event with the version, and with the mark that ends the initial events."""
     metadata: Object = {"resourceVersion": str(version), "creationTimestamp": None}
     if ends_initial_events:
         metadata["annotations"] = {"k8s.io/initial-events-end": "true"}
@@ -61,12 +61,12 @@ def bookmark_line(resource: Resource, version: int, *, ends_initial_events: bool
 
 
 def error_line(error: ApiError) -> bytes:
-    """An ERROR event with the Status in it; the stream ends after it."""
+    """An ERROR event with the Status; the stream ends after it."""
     return event_line("ERROR", msgspec.json.encode(error.status_object()))
 
 
 class LineCache:
-    """Event lines that several watchers share: the last few changes in their plain form."""
+    """Event lines in the plain form, shared by several watchers."""
 
     def __init__(self, view: View | None) -> None:
         self._view = view
@@ -74,7 +74,7 @@ class LineCache:
         self._lines: dict[ChangeType, bytes] = {}
 
     def line(self, event_type: ChangeType, record: Record) -> bytes:
-        """The line of this event. Watchers see a change one after the other, so one change is all that is kept."""
+        """The line of an event. All watchers get a change before the next one, so only the last change is kept."""
         if record is not self._record:
             self._record, self._lines = record, {}
         line = self._lines.get(event_type)
@@ -84,7 +84,7 @@ class LineCache:
 
 
 class Watcher:
-    """Gathers the lines for one client between two sends; bounded, and closed when the client is too slow."""
+    """Collects the lines for a client between two sends; bounded, and closed when the client is too slow."""
 
     def __init__(
         self, selection: Selection, encode: Callable[[ChangeType, Record], bytes], limit: int = 200_000
@@ -98,7 +98,7 @@ class Watcher:
         self.filter_fault: Callable[[bytes], tuple[bytes, ...]] = lambda line: (line,)
 
     def deliver(self, change: Change) -> None:
-        """Take note of a change, if the selection sees any of it."""
+        """Queue the event of a change, if the selection sees it."""
         event_type = seen_type(change, self._selection)
         if event_type is None:
             return
@@ -106,12 +106,12 @@ class Watcher:
         self.push_event(event_type, record)
 
     def push_event(self, event_type: ChangeType, record: Record) -> None:
-        """Queue one event that the faults in force may lose, double or cut."""
+        """Queue an event, which active faults may drop, repeat or cut."""
         for line in self.filter_fault(self._encode(event_type, record)):
             self.push(line)
 
     def push(self, line: bytes) -> None:
-        """Queue one line and wake the sender."""
+        """Queue a line and wake the sender."""
         if len(self._lines) >= self._limit:
             self.is_overrun = True
         else:
@@ -119,13 +119,13 @@ class Watcher:
         self.wake()
 
     def take_nowait(self) -> list[bytes]:
-        """Everything gathered since the last call."""
+        """All lines since the last call."""
         lines = list(self._lines)
         self._lines.clear()
         return lines
 
     def _final_state(self, change: Change) -> Record:
-        """An object that leaves the selection is shown in the state that was still selected, under the new version."""
+        """For an object that leaves the selection: its last selected state, with the new version."""
         if change.type is ChangeType.DELETED or change.previous is None:
             return change.record
         metadata = {**change.previous.value["metadata"], "resourceVersion": str(change.version)}

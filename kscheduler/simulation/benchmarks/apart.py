@@ -17,13 +17,13 @@ _ONLY_WARNINGS: Final = logs.WARNINGS
 
 
 def play_apart(scenarios: Iterable[Scenario]) -> Iterator[Figures]:
-    """The figures of each, one after the other. Raises `ScenarioError`, also where a process ends without a word."""
+    """Yields the figures of each scenario. Raises `ScenarioError`, also if a process dies without a result."""
     for scenario in scenarios:
         yield _in_a_process(scenario)
 
 
 def _in_a_process(scenario: Scenario) -> Figures:
-    fresh = multiprocessing.get_context("spawn")  # forked, it would begin with all that this process holds
+    fresh = multiprocessing.get_context("spawn")  # a forked process would start with this process's memory
     receiver, sender = fresh.Pipe(duplex=False)
     process = fresh.Process(target=_play_and_send, args=(scenario, sender), name=f"bench {scenario.name}", daemon=True)
     process.start()
@@ -35,7 +35,7 @@ def _in_a_process(scenario: Scenario) -> Figures:
             f"{scenario.name}: its process ended without a word; was there too little memory?"
         ) from None
     finally:
-        process.kill()  # whoever interrupts this process ends that one too
+        process.kill()  # an interrupt of this process ends the child too
         process.join()
         receiver.close()
     if isinstance(answer, ScenarioError):
@@ -44,7 +44,7 @@ def _in_a_process(scenario: Scenario) -> Figures:
 
 
 def _play_and_send(scenario: Scenario, sender: Connection) -> None:
-    """What the process does. An interrupt from the terminal is for its parent, which ends it."""
+    """The child's main function. Ignores interrupts from the terminal: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logs.configure(verbosity=_ONLY_WARNINGS)
     try:

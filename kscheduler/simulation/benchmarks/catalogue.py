@@ -1,7 +1,7 @@
 """All scenarios by name: scheduler_perf's at their 5,000-node sizes, and ours.
 
-Source of upstream's: Kubernetes 1.36, test/integration/scheduler_perf, workload names as there. Left out are those of
-rules that are not built here (DRA), of single plugins' events, and extended resources with a name for each node.
+Upstream's come from Kubernetes 1.36, test/integration/scheduler_perf, with its workload names. Left out are scenarios
+for rules that are not built here (DRA), for events of single plugins, and for extended resources with a name per node.
 """
 
 from collections.abc import Mapping
@@ -39,7 +39,7 @@ def _measured(count: int, template: Template, namespace: str = "") -> CreatePods
 def _two_namespaces(
     name: str, template: Template, init: int, measured: int, goal: int, *, zones: tuple[str, ...] = ()
 ) -> Scenario:
-    """Pods of one kind, some of them in a namespace beside the measured ones."""
+    """Pods of one kind, some of them in another namespace than the measured pods."""
     source = f"affinity/{name} 5000Nodes_{measured}Pods"
     first = CreatePods(init, template, "sched-0")
     return Scenario(name, source, (_nodes(zones=zones), _SCHED, first, _measured(measured, template, "sched-1")), goal)
@@ -293,5 +293,5 @@ _VOLUMES: Final = (
 )
 
 SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
-    {one.name: one for one in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *own_scenarios.OWN)}
+    {scenario.name: scenario for scenario in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *own_scenarios.OWN)}
 )

@@ -1,8 +1,8 @@
-"""Who stands in for API server, controllers and kubelets: all that is asked of it is done at once.
+"""A stand-in for API server, controllers and kubelets that executes every request at once.
 
-What changes becomes a watch event, and `deliver` takes the events to the informers' stores and handlers, in order. So a
-Binding comes back as the MODIFIED pod, a deleted victim as DELETED, a condition as MODIFIED; a claim whose node was
-selected gets a volume for the node's zone and is bound to it, as a provisioner and the volume controller would do.
+Each change becomes a watch event, and `deliver` passes the events to the informers' stores and handlers, in order. So a
+Binding comes back as MODIFIED, a deleted victim as DELETED, a condition as MODIFIED; a claim with a selected node gets
+a volume for the node's zone and is bound to it, as a provisioner and the volume controller would do.
 """
 
 from collections import deque
@@ -37,70 +37,70 @@ _replace = msgspec.structs.replace
 
 
 class StandIn:
-    """The cluster as the scheduler sees it. Implements the protocols of all who write: pods, victims, volumes."""
+    """The cluster as the scheduler sees it. Implements the protocols for writes to pods, victims and volumes."""
 
     def __init__(self) -> None:
         self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in KINDS.values()}
         self.on_bound: Callable[[str], None] = lambda _uid: None
-        """Told the UID of each pod that gets a node."""
+        """Called with the UID of each pod that gets a node."""
         self._events: deque[tuple[Kind, WatchEvent[Any]]] = deque()
         self._version = 1
 
     def pod_of(self, key: str) -> Pod | None:
-        """A pod as the watch last showed it."""
+        """A pod in the state that the watch showed last."""
         found: Pod | None = self.informers[PODS].store.get(key)
         return found
 
     def deliver(self) -> None:
-        """The watches show what has changed."""
+        """Deliver all changes as watch events."""
         events, informers = self._events, self.informers
         while events:
             kind, event = events.popleft()
             informers[kind].apply(event)
 
-    # --- what users, controllers and kubelets do ----------------------------------------------------------------------
+    # --- actions of users, controllers and kubelets -------------------------------------------------------------------
 
     def create(self, kind: Kind, obj: KubeObject) -> None:
-        """Show a new object at once. Raises `ScenarioError` where there is one of its name."""
+        """Create an object and show it at once. Raises `ScenarioError` if the name is taken."""
         if obj.key in self.informers[kind].store:
             raise ScenarioError(f"{kind.name} {obj.key} is created twice")
         self.informers[kind].apply(WatchEvent("ADDED", obj))
 
     def delete(self, kind: Kind, obj: KubeObject) -> None:
-        """It is gone."""
+        """Remove an object."""
         self._events.append((kind, WatchEvent("DELETED", obj)))
 
     def terminate(self, pod: Pod) -> None:
-        """It is asked to go, and something holds it."""
+        """Mark a pod as terminating; a finalizer keeps it."""
         metadata = _replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
         self._modify(PODS, _replace(pod, metadata=metadata))
 
     def show(self, kind: Kind, obj: KubeObject) -> None:
-        """A newer version of an object, as somebody else has written it; its version is its own."""
+        """Show a newer version of an object that another client has written; it has its own resource version."""
         self._events.append((kind, WatchEvent("MODIFIED", obj)))
 
     def change(self, kind: Kind, obj: KubeObject) -> None:
-        """The same, and its version comes from here, as those of all that the scheduler writes."""
+        """The same, with a new resource version, as for the scheduler's own writes."""
         self._modify(kind, obj)
 
     def _modify(self, kind: Kind, obj: Any) -> Any:
-        """Give a changed object its version, and show it."""
+        """Give a changed object a new resource version, and show it."""
         self._version += 1
         obj.metadata = _replace(obj.metadata, resource_version=str(self._version))
         self._events.append((kind, WatchEvent("MODIFIED", obj)))
         return obj
 
-    # --- what the scheduler asks for ----------------------------------------------------------------------------------
+    # --- requests of the scheduler ------------------------------------------------------------------------------------
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Take a Binding. Implements `framework.handle.Writer`."""
+        """Accept a Binding. Implements `framework.handle.Writer`."""
         status = _replace(pod.status, conditions=_SCHEDULED, nominated_node_name="")
         self._modify(PODS, _replace(pod, spec=_replace(pod.spec, node_name=node_name), status=status))
         self.on_bound(pod.metadata.uid)
         return SUCCESS
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Take a condition and a nomination. Implements `scheduling.status_writer.StatusPatcher`."""
+        """Accept a condition and a nomination. Implements `scheduling.status_writer.StatusPatcher`."""
         status = pod.status
         if condition is not None:
             status = _replace(status, conditions=(condition,))
@@ -112,7 +112,7 @@ class StandIn:
         return changed
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Delete a victim, which has no grace. Implements `scheduling.victims.VictimWriter`."""
+        """Delete a victim without a grace period. Implements `scheduling.victims.VictimWriter`."""
         del condition
         known = self.pod_of(pod.key)
         if known is None or known.metadata.uid != pod.metadata.uid:
@@ -121,7 +121,7 @@ class StandIn:
         return True
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
-        """Take a claim reference, and bind the claim. Implements `framework.volumes.VolumeWriter`."""
+        """Accept a claim reference, and bind the claim. Implements `framework.volumes.VolumeWriter`."""
         bound = _replace(volume, status=PersistentVolumeStatus(phase="Bound"))
         self._modify(PERSISTENT_VOLUMES, bound)
         owner = volume.spec.claim_ref
@@ -131,7 +131,7 @@ class StandIn:
         return bound
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
-        """Take a selected node, make a volume for it and bind the two."""
+        """Accept a selected node, create a volume for it and bind both."""
         selected: PersistentVolumeClaim = self._modify(PERSISTENT_VOLUME_CLAIMS, _replace(claim))
         volume = self._volume_for(selected)
         self._events.append((PERSISTENT_VOLUMES, WatchEvent("ADDED", volume)))

@@ -1,4 +1,4 @@
-"""What goes on beside the measured pods: churn and deletions, told by how many pods were bound."""
+"""Churn and deletions while pods are measured, paced by the number of bound pods."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -17,19 +17,19 @@ Make = Callable[[Template, int, str], KubeObject]
 
 
 class Disturbance(Protocol):
-    """Something that happens every so many pods."""
+    """A disturbance that makes a step every `every` measured pods."""
 
     every: float
     """Measured pods between two steps."""
 
     def step(self, cluster: StandIn) -> None:
-        """It happens once more."""
+        """Make a step."""
         ...
 
 
 @dataclass(slots=True)
 class Churning:
-    """Creates the objects of a `Churn`; in the mode `recreate` every other step deletes them again."""
+    """Creates the objects of a `Churn`; in the mode `recreate` every second step deletes them again."""
 
     churn: Churn
     every: float
@@ -39,7 +39,7 @@ class Churning:
     _present: list[tuple[Kind, KubeObject]] = field(default_factory=list)
 
     def step(self, cluster: StandIn) -> None:
-        """Create, or delete."""
+        """Create the objects, or delete them."""
         if self._present:
             for kind, obj in self._present:
                 cluster.delete(kind, cluster.informers[kind].store.get(obj.key) or obj)
@@ -55,14 +55,14 @@ class Churning:
 
 @dataclass(slots=True)
 class Deleting:
-    """Deletes the pods of a namespace one by one, in the order they came."""
+    """Deletes the pods of a namespace one by one, in the order of their creation."""
 
     deletion: DeletePods
     every: float
     _keys: deque[str]
 
     def step(self, cluster: StandIn) -> None:
-        """The next one."""
+        """Delete the next pod."""
         while self._keys:
             pod = cluster.pod_of(self._keys.popleft())
             if pod is not None:
@@ -77,5 +77,5 @@ class Deleting:
 
 
 def deleting(deletion: DeletePods, pace: float, keys: Mapping[str, list[str]]) -> Deleting:
-    """The deletions of one namespace; `keys` of pods by namespace."""
+    """The deletions of a namespace; `keys` are pods' keys by namespace."""
     return Deleting(deletion, pace / deletion.per_second, deque(keys.get(deletion.namespace, ())))

@@ -1,4 +1,4 @@
-"""What comes out of a scenario."""
+"""The results of a scenario."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -7,29 +7,29 @@ import msgspec
 
 
 class Figures(msgspec.Struct, frozen=True):
-    """One scenario, played once."""
+    """The results of one run of a scenario."""
 
     scenario: str
     nodes: int
     pods: int
-    """Measured ones."""
+    """Measured pods."""
     bound: int
-    """How many of them got a node: these are the decisions."""
+    """Measured pods that got a node: the decisions."""
     rejected: int
-    """Attempts of the measured phase that ended without a node, whosever they were."""
+    """Attempts of the measured phase that ended without a node, including those of other pods."""
     decisions_per_second: float
     """Measured pods bound per second of the whole phase: arrival, queue, decision, binding's book-keeping, watch."""
     goal: int
-    """What is promised at the scenario's own size; 0 is no promise."""
+    """The goal at the scenario's own size; 0 means none."""
     cpu_us_per_decision: float
-    """CPU of the process in the phase, all in, per measured pod bound."""
+    """CPU of the whole process in the phase, per measured pod bound."""
     p50_us: float
-    """Of an attempt: from the pop to the reservation."""
+    """Duration of an attempt, from the pop to the reservation."""
     p99_us: float
     rss_mib: float
     scored_nodes_per_decision: float
     seconds: dict[str, float]
-    """Where the phase went: arriving, deciding, binding, watching, all (the rest is the loop and churn)."""
+    """Parts of the phase: arriving, deciding, binding, watching, and all (the rest is the loop and churn)."""
 
     @property
     def is_complete(self) -> bool:
@@ -44,16 +44,16 @@ HEADER: Final = (
 )
 
 
-def row(one: Figures) -> str:
+def row(figures: Figures) -> str:
     """A line under `HEADER`."""
-    goal = f"{one.goal:,}" if one.goal else ""
+    goal = f"{figures.goal:,}" if figures.goal else ""
     return (
-        f"{one.scenario:<{_WIDTH}}{one.nodes:>8,}{one.pods:>8,}{one.bound:>8,}{one.rejected:>10,}"
-        f"{one.decisions_per_second:>13,.0f}{goal:>8}{one.cpu_us_per_decision:>9,.0f}{one.p50_us:>9,.0f}"
-        f"{one.p99_us:>9,.0f}{one.rss_mib:>9,.0f}{one.scored_nodes_per_decision:>8,.0f}"
+        f"{figures.scenario:<{_WIDTH}}{figures.nodes:>8,}{figures.pods:>8,}{figures.bound:>8,}{figures.rejected:>10,}"
+        f"{figures.decisions_per_second:>13,.0f}{goal:>8}{figures.cpu_us_per_decision:>9,.0f}{figures.p50_us:>9,.0f}"
+        f"{figures.p99_us:>9,.0f}{figures.rss_mib:>9,.0f}{figures.scored_nodes_per_decision:>8,.0f}"
     )
 
 
 def as_json(figures: Iterable[Figures]) -> str:
-    """An array of all."""
+    """All results as a JSON array."""
     return msgspec.json.format(msgspec.json.encode(list(figures)), indent=2).decode()

@@ -1,7 +1,7 @@
-"""What the measured phase took.
+"""Time and CPU of the measured phase.
 
-Wall clock and CPU of the whole process from the arrival of the first measured pod to the binding of the last one. That
-includes all that the stand-in does meanwhile: its share is small, and what it replaces (decoding) is not smaller.
+Wall clock and CPU of the whole process from the arrival of the first measured pod to the binding of the last. That
+includes the work of the stand-in, which is small, and not larger than the decoding that it replaces.
 """
 
 import resource
@@ -21,34 +21,34 @@ class Meter:
     """Counts while pods are measured, in seconds."""
 
     attempts: "array[float]" = field(default_factory=lambda: array("d"))
-    """From the pop to the reservation, or to the failure's being dealt with: each attempt of the phase."""
+    """Duration of each attempt, from the pop to the reservation or the end of the failure's handling."""
     bound: int = 0
     rejected: int = 0
     scored_nodes: int = 0
     arriving: float = 0.0
     binding: float = 0.0
     watching: float = 0.0
-    """Handlers of what the watch shows meanwhile."""
+    """Seconds in handlers of watch events."""
     wall: float = 0.0
     cpu: float = 0.0
     _began: tuple[float, float] = (0.0, 0.0)
 
     def start(self) -> None:
-        """The phase begins."""
+        """Begin the phase."""
         self._began = time.perf_counter(), time.process_time()
 
     def stop(self) -> None:
-        """It is over."""
+        """End the phase."""
         wall, cpu = self._began
         self.wall += time.perf_counter() - wall
         self.cpu += time.process_time() - cpu
 
     def quantile(self, share: float) -> float:
-        """Seconds of an attempt that so large a share does not exceed."""
+        """The quantile of the attempts' durations, in seconds."""
         return float(np.quantile(np.asarray(self.attempts), share)) if self.attempts else 0.0
 
 
 def resident_mebibytes() -> float:
-    """What the process holds of the machine's memory now (Linux)."""
+    """The resident memory of the process (Linux)."""
     pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[1])
     return pages * resource.getpagesize() / _MEBIBYTE

@@ -1,4 +1,4 @@
-"""The templates of scheduler_perf's scenarios, in its words, with what the API server adds to every pod.
+"""The templates of scheduler_perf's scenarios, under its names, with the API server's defaults for pods.
 
 Sizes are upstream's: nodes of 4 CPUs, 32 GiB and 110 pods; pods of 100m CPU and 500 MiB.
 """
@@ -41,7 +41,7 @@ def node(
     labels: Object | None = None,
     **spec: Any,
 ) -> Template:
-    """A node that is ready."""
+    """A ready node."""
     gives = {"cpu": cpu, "memory": memory, "pods": pods}
     status = {"capacity": gives, "allocatable": gives, "conditions": [{"type": "Ready", "status": "True"}]}
     return template(NODES, prefix, {"metadata": {"labels": labels or {}}, "spec": spec, "status": status})
@@ -54,7 +54,7 @@ CHURN_NODE: Final = node("node-churn-", cpu="0", memory="0", pods="0")
 
 
 def csi_node(*, migrated: bool = False) -> Template:
-    """What a kubelet says that attaches at most 39 volumes."""
+    """The CSINode of a node that attaches at most 39 volumes."""
     driver = {"name": EBS, "nodeID": "$node", "allocatable": {"count": 39}}
     annotations = {MIGRATED_PLUGINS: "kubernetes.io/aws-ebs"} if migrated else {}
     return template(CSI_NODES, "$node", {"metadata": {"annotations": annotations}, "spec": {"drivers": [driver]}})
@@ -72,7 +72,7 @@ def pod(
     tolerations: tuple[Object, ...] = (),
     **spec: Any,
 ) -> Template:
-    """A pod of one container, as the API server shows it."""
+    """A pod with one container, as the API server shows it."""
     container: Object = {"name": "pause", "image": "registry.k8s.io/pause:3.10.2", "ports": [{"containerPort": 80}]}
     if requests is not None:
         container["resources"] = {"requests": requests, "limits": requests}
@@ -100,9 +100,9 @@ def app_term(key: str, app: str, **fields: Any) -> Object:
     return {"topologyKey": key, "labelSelector": {"matchLabels": {"app": app}}, **fields}
 
 
-def weighted(one: Object) -> Object:
+def weighted(term: Object) -> Object:
     """A preferred term."""
-    return {"weight": 1, "podAffinityTerm": one}
+    return {"weight": 1, "podAffinityTerm": term}
 
 
 def spread(key: str, skew: int, when: str, labels: Object, **fields: Any) -> Object:

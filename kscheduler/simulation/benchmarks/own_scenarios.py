@@ -1,7 +1,7 @@
-"""What scheduler_perf does not have: pods as their controllers make them, many classes at once, preemption at scale.
+"""Scenarios that scheduler_perf lacks: pods as controllers create them, many classes at once, preemption at scale.
 
-A StatefulSet's pods each have a label, a name and a claim of their own; a DaemonSet's pods each name a node; an Indexed
-Job's pods each have their index as a label. To a scheduler that looks at whole pods no two of them are alike.
+Each pod of a StatefulSet has its own label, name and claim; each pod of a DaemonSet names its node; each pod of an
+Indexed Job has its index as a label. A scheduler that compares whole pods finds no two alike.
 """
 
 from collections.abc import Iterator
@@ -130,7 +130,7 @@ _BUDGET: Final = template(
 )
 _NEW: Final[Object] = {"app": "new"}
 _PREEMPTORS_AT_ONCE: Final = 16
-"""As a controller makes them; PreemptionBasic has what a heap of a thousand nominations costs besides."""
+"""As a controller creates them; PreemptionBasic also measures the cost of a thousand nominations at once."""
 
 
 def _preemptor(**spec: Any) -> Template:
@@ -145,7 +145,7 @@ _DEPLOYMENTS, _TEAMS = 100, 10
 
 
 def _mixed_nodes() -> Iterator[CreateNodes]:
-    """5,000 nodes of five sizes, every other one with an SSD; a twentieth is cordoned, another one is tainted."""
+    """5,000 nodes of five sizes, half of them with an SSD; a twentieth is cordoned, another twentieth tainted."""
     for number, (cpu, memory) in enumerate(_SIZES):
         for disk in ("ssd", "hdd"):
             labels = {"disk": disk}
@@ -174,7 +174,7 @@ _SOCIABLE_POD: Final = objects.pod(
 def running_pods(
     running: int, measured: int = 2000, nodes: int = 5000, kind: Template = objects.DEFAULT_POD
 ) -> Scenario:
-    """Pods that come to nodes where so many like them run already, in one namespace; for plots."""
+    """Pods that arrive where `running` like them run already, in one namespace; for plots."""
     large = objects.node("scheduler-perf-", cpu="64", memory="256Gi", pods="250")
     before = replace(kind, prefix="running-")
     operations = (

@@ -1,8 +1,8 @@
-"""A scenario, played and measured.
+"""Plays and measures a scenario.
 
-One loop does what the workers do: pop, decide, bind, and between them the watch shows what has changed. The API server
-answers at once, so one worker is as fast as many. Pods that wait (for their volumes) are prepared in tasks of their
-own, and the loop has a turn every 5 ms, as in the service.
+A loop does the work of the workers: pop, decide, bind; in between the watch delivers changes. The API server answers at
+once, so one worker is as fast as many. Pods that wait for their volumes are prepared in tasks of their own, and the
+event loop gets a turn every 5 ms, as in the service.
 """
 
 import asyncio
@@ -40,19 +40,19 @@ from kscheduler.simulation.benchmarks.service import ServiceInProcess
 from kscheduler.simulation.benchmarks.template import ScenarioError, Template, template
 
 SLICE_SECONDS: Final = 0.005
-"""As `scheduling.workers`."""
+"""As in `scheduling.attempt.workers`."""
 STALL_SECONDS: Final = 120.0
-"""With something under way and nobody bound for so long, the scenario is given up."""
+"""The scenario is given up if no pod is bound for this long while work is in progress."""
 _MICROSECONDS: Final = 1e6
 
 
 async def play(scenario: Scenario) -> Figures:
-    """Play it in this process. Raises `ScenarioError` when it comes to a standstill."""
+    """Play the scenario in this process. Raises `ScenarioError` at a standstill."""
     return await Player(scenario).play()
 
 
 class Player:
-    """One run of a scenario; afterwards `cluster` tells where everything is."""
+    """A run of a scenario; afterwards `cluster` has its final state."""
 
     def __init__(self, scenario: Scenario) -> None:
         self.scenario = scenario
@@ -61,22 +61,22 @@ class Player:
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()
-        """Of the operation under way; thrown away unless its pods are measured."""
+        """The current operation's meter; discarded unless its pods are measured."""
         self._resident = 0.0
         self._nodes: list[str] = []
         self._keys: dict[str, list[str]] = defaultdict(list)
-        """Of pods, by namespace, in the order they came."""
+        """Keys of pods by namespace, in the order of their creation."""
         self._coming: deque[Pod] = deque()
-        """Pods of the operation under way that nobody has seen yet."""
+        """Pods of the current operation that have not arrived yet."""
         self._disturbances: list[Disturbance] = []
         self._due: list[float] = []
         self._awaited: set[str] = set()
-        """UIDs of pods of the operation under way without a node."""
+        """UIDs of pods of the current operation without a node."""
         self._slice_ends = self._flush_at = 0.0
         self.cluster.on_bound = self._awaited.discard
 
     async def play(self) -> Figures:
-        """Do everything in order; once. Raises `ScenarioError`."""
+        """Perform all operations in order; may be called once. Raises `ScenarioError`."""
         service, problem = self.service, None
         services = (
             Service("long-lived objects", LongLived(service.clock).run),
@@ -84,7 +84,7 @@ class Player:
             Service("evictions", service.evictions.run),
         )
         async with running(*services):
-            await asyncio.sleep(0)  # they begin: what lives long is set aside while the cluster is filled, too
+            await asyncio.sleep(0)  # let them begin: long-lived objects are frozen while the cluster is filled, too
             try:
                 for number, operation in enumerate(self.scenario.operations, start=1):
                     await self._perform(operation, f"namespace-{number}")
@@ -100,7 +100,7 @@ class Player:
     # --- operations ---------------------------------------------------------------------------------------------------
 
     async def _perform(self, operation: Operation, own_namespace: str) -> None:
-        """Do it, and wait until its pods are dealt with."""
+        """Perform an operation, and wait until its pods are bound or given up."""
         match operation:
             case CreateNodes():
                 self._create_nodes(operation)
@@ -140,7 +140,7 @@ class Player:
 
     async def _create_pods(self, operation: CreatePods, own_namespace: str) -> None:
         pods = list(self._pods(operation, operation.namespace or own_namespace))
-        gc.collect()  # what is there now is set aside, as the service's first full collection would do
+        gc.collect()  # freeze the present objects, as the service's first full collection would do
         if operation.arrival == "pending":
             self._awaited.update(pod.metadata.uid for pod in pods)
         phase = self._phase = self.meter if operation.measured else Meter()
@@ -155,7 +155,7 @@ class Player:
         self._give_up_on_rest(operation)
 
     def _give_up_on_rest(self, operation: CreatePods) -> None:
-        """What is there before must be as declared; of measured pods the figures tell."""
+        """Raises `ScenarioError` if pods that are not measured found no node; for measured pods the figures tell."""
         if self._awaited and not operation.measured:
             raise ScenarioError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
         self._awaited.clear()
@@ -164,7 +164,7 @@ class Player:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def _pods(self, operation: CreatePods, namespace: str) -> Iterator[Pod]:
-        """The pods of an operation; what goes with them is created on the way."""
+        """The pods of an operation; their companions are created on the way."""
         for index in range(operation.count):
             values = self._values(operation, index)
             values["namespace"] = namespace.replace("$set", values["set"])
@@ -191,7 +191,7 @@ class Player:
     # --- scheduling ---------------------------------------------------------------------------------------------------
 
     async def _schedule(self, operation: CreatePods) -> None:
-        """Try whoever is ready: until the measured pods are bound, or nobody is left and nothing is under way."""
+        """Try ready pods until all measured pods are bound, or no pod is ready and no work is in progress."""
         last, progress = len(self._awaited), time.monotonic()
         while not operation.measured or self._awaited:
             if not await self._try_next():
@@ -206,7 +206,7 @@ class Player:
                 raise ScenarioError(f"{self.scenario.name}: standstill with {last} pods to go")
 
     def _arrive(self, count: int) -> None:
-        """So many of those that are to come."""
+        """Let `count` pods arrive."""
         began = time.perf_counter()
         for _ in range(min(count, len(self._coming))):
             self.cluster.create(PODS, self._coming.popleft())
@@ -216,7 +216,7 @@ class Player:
         return not len(self.service.evictions) and not self._waiting.statistics().running
 
     async def _try_next(self) -> bool:
-        """An attempt, and what the watch shows of it; whether anybody was ready."""
+        """Make an attempt and deliver its watch events; whether a pod was ready."""
         phase, now = self._phase, time.perf_counter
         began = now()
         queued = self.service.queue.pop_nowait(self.service.clock.time())
@@ -251,7 +251,7 @@ class Player:
             await self.service.scheduler.bind(attempt)
 
     async def _take_turn(self) -> None:
-        """Others have the loop; then the watch shows what they did, and whose back-off is over may go."""
+        """Give the event loop a turn; then deliver watch events and flush finished back-offs."""
         await asyncio.sleep(0)
         self.cluster.deliver()
         now = time.perf_counter()
@@ -273,7 +273,7 @@ class Player:
     # --- the result ---------------------------------------------------------------------------------------------------
 
     def _audit(self) -> None:
-        """Raises `ScenarioError` where a handler failed or a node is over what it has: then no figure counts."""
+        """Raises `ScenarioError` if a handler failed or a node is overcommitted: then the figures are worthless."""
         failed = sum(informer.statistics().handler_errors for informer in self.cluster.informers.values())
         if failed:
             raise ScenarioError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")

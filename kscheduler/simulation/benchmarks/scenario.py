@@ -1,12 +1,12 @@
-"""What is done to a cluster, in order: scheduler_perf's operations, typed.
+"""Scenarios: lists of scheduler_perf's operations, typed.
 
-    CreateNodes, CreateNamespaces, CreateObjects    are there when the next operation begins
-    CreatePods                                      come together, and are scheduled before the next operation begins
-    Churn, DeletePods                               go on beside the measured pods
+    CreateNodes, CreateNamespaces, CreateObjects    complete before the next operation begins
+    CreatePods                                      arrive together, and are scheduled before the next operation begins
+    Churn, DeletePods                               go on while pods are measured
 
-scheduler_perf lets churn go by the clock. At a few thousand decisions a second a whole run would see a handful of such
-events, so the clock is told in pods: `pace` is the throughput that kube-scheduler is held to in that workload, and an
-interval of 0.2 s at a pace of 170 is every 34 measured pods.
+scheduler_perf paces churn by the clock. At a few thousand decisions per second a whole run would see only a handful of
+such events, so time is converted to pods: `pace` is the throughput expected of kube-scheduler in that workload, and an
+interval of 0.2 s at a pace of 170 becomes 34 measured pods.
 """
 
 from dataclasses import dataclass, replace
@@ -20,21 +20,21 @@ DEFAULT_NAMESPACE: Final = "default"
 
 @dataclass(frozen=True, slots=True)
 class CreateNodes:
-    """Nodes, each with `kubernetes.io/hostname` as kubelets set it."""
+    """Creates nodes, each with the label `kubernetes.io/hostname`, as kubelets do."""
 
     count: int
     template: Template
     zones: tuple[str, ...] = ()
     """Values of `topology.kubernetes.io/zone`, in turn."""
     csi_node: Template | None = None
-    """What the kubelet says of each node's CSI drivers."""
+    """The CSINode of each node."""
     is_fixed: bool = False
-    """The count stays as it is when the scenario is made smaller or larger."""
+    """Whether the count stays the same when the scenario is resized."""
 
 
 @dataclass(frozen=True, slots=True)
 class CreateNamespaces:
-    """Namespaces `PREFIX-0`, `PREFIX-1` ..."""
+    """Creates namespaces `PREFIX-0`, `PREFIX-1` ..."""
 
     prefix: str
     count: int
@@ -43,7 +43,7 @@ class CreateNamespaces:
 
 @dataclass(frozen=True, slots=True)
 class CreateObjects:
-    """Anything else."""
+    """Creates other objects."""
 
     template: Template
     count: int = 1
@@ -57,23 +57,23 @@ class CreatePods:
     count: int
     template: Template
     namespace: str = ""
-    """May hold `$set`; empty: one of the operation's own, as in scheduler_perf."""
+    """May contain `$set`; empty means the operation's own namespace, as in scheduler_perf."""
     measured: bool = False
     sets: int = 1
-    """Groups, in turn: pod by pod the next one."""
+    """The number of groups; pods are assigned to them in turn."""
     one_per_node: bool = False
-    """Each group has a pod for every node (`$node`), and the groups come one after the other."""
+    """Each group has a pod for every node (`$node`), and the groups follow each other."""
     companions: tuple[Template, ...] = ()
-    """Made before each pod with the same values: its claim, its volume."""
+    """Created before each pod with the same values, such as its claim and volume."""
     at_once: int = 0
-    """The next pod comes when fewer than so many have no node; 0: they come all together."""
+    """A pod arrives when fewer than this many are without a node; 0 means that all arrive together."""
     arrival: Literal["pending", "parked", "running"] = "pending"
-    """`parked`: nobody expects them to be bound. `running`: they are on their nodes already, one after the other."""
+    """`parked`: they need not be bound. `running`: they start on the nodes, in turn."""
 
 
 @dataclass(frozen=True, slots=True)
 class Churn:
-    """Objects that come (and, with `recreate`, go again) while others are measured."""
+    """Creates objects (and, with `recreate`, deletes them again) while pods are measured."""
 
     templates: tuple[Template, ...]
     interval_seconds: float
@@ -82,12 +82,12 @@ class Churn:
 
 @dataclass(frozen=True, slots=True)
 class DeletePods:
-    """The pods of a namespace are deleted one by one while others are measured."""
+    """Deletes the pods of a namespace one by one while others are measured."""
 
     namespace: str
     per_second: float
     keeps_objects: bool = False
-    """A finalizer holds them: they terminate, and stay."""
+    """Whether a finalizer keeps them terminating."""
 
 
 Operation: TypeAlias = CreateNodes | CreateNamespaces | CreateObjects | CreatePods | Churn | DeletePods
@@ -99,21 +99,23 @@ class Scenario:
 
     name: str
     source: str
-    """The workload of scheduler_perf with this name and size, or what of ours it stands for."""
+    """The workload of scheduler_perf with this name and size, or the purpose of our own scenario."""
     operations: tuple[Operation, ...]
     goal: int = 0
-    """Decisions per second that are promised at the size declared here; 0 is no promise."""
+    """The goal in decisions per second at the declared size; 0 means none."""
     pace: float = 250.0
-    """Measured pods per second that intervals are told by."""
+    """Measured pods per second, by which intervals are converted."""
     most_per_node: float = 25.0
-    """How many measured pods have room for each node of the cluster."""
+    """How many measured pods have room on each node, on average."""
 
     def __post_init__(self) -> None:
-        """Raise `ScenarioError` for what can be seen to be wrong."""
-        for problem in (_problem(one) for one in self.operations):
+        """Raise `ScenarioError` for invalid operations."""
+        for problem in (_problem(operation) for operation in self.operations):
             if problem:
                 raise ScenarioError(f"{self.name}: {problem}")
-        measured = [one for one in self.operations if isinstance(one, CreatePods) and one.measured]
+        measured = [
+            operation for operation in self.operations if isinstance(operation, CreatePods) and operation.measured
+        ]
         if not self.nodes or len(measured) != 1:
             raise ScenarioError(f"{self.name}: needs nodes, and one operation of measured pods")
         if self.pods > self.most_pods:
@@ -123,45 +125,51 @@ class Scenario:
 
     @property
     def nodes(self) -> int:
-        """How many nodes the scenario creates."""
-        return sum(one.count for one in self.operations if isinstance(one, CreateNodes))
+        """The number of nodes that the scenario creates."""
+        return sum(operation.count for operation in self.operations if isinstance(operation, CreateNodes))
 
     @property
     def pods(self) -> int:
-        """How many pods are measured."""
-        return sum(one.count for one in self.operations if isinstance(one, CreatePods) and one.measured)
+        """The number of measured pods."""
+        return sum(
+            operation.count for operation in self.operations if isinstance(operation, CreatePods) and operation.measured
+        )
 
     @property
     def most_pods(self) -> int:
-        """How many measured pods have room."""
+        """The number of measured pods that have room."""
         return int(self.most_per_node * self.nodes)
 
     def resized(self, nodes: int | None = None, pods: int | None = None) -> "Scenario":
-        """The same with so many nodes, and pods that are there before in proportion; with `pods` measured ones.
+        """The same scenario with `nodes` nodes, earlier pods in proportion, and `pods` measured pods.
 
-        Where so many have no room, as many as have. Where all nodes are fixed, all pods follow the measured ones.
-        Raises `ScenarioError` below one.
+        Measured pods are limited to those that have room. If all nodes are fixed, all pods scale with the measured
+        ones. Raises `ScenarioError` for less than one node or pod.
         """
         if min(nodes or 1, pods or 1) < 1 or 0 in (nodes, pods):
             raise ScenarioError(f"{self.name}: at least one node and one pod are needed")
         fixed, free = self._nodes(is_fixed=True), self._nodes(is_fixed=False)
         by_nodes = (nodes / free if nodes else 1.0) if free else (pods or self.pods) / self.pods
-        kept = tuple(_resized(one, by_nodes) for one in self.operations)
-        wanted = pods or max(1, round(self.pods * by_nodes))
+        kept = tuple(_resized(operation, by_nodes) for operation in self.operations)
+        measured = pods or max(1, round(self.pods * by_nodes))
         room = max(1, int(self.most_per_node * (fixed + (nodes or free if free else 0))))
         goal = self.goal if nodes in (None, self.nodes) and pods in (None, self.pods) else 0
-        operations = tuple(_measuring(one, min(wanted, room) / self.pods) for one in kept)
+        operations = tuple(_measuring(operation, min(measured, room) / self.pods) for operation in kept)
         return replace(self, operations=operations, goal=goal)
 
     def settled(self) -> "Scenario":
-        """The same where the pods that are there before run on the nodes in turn, and need not be scheduled first.
+        """The same scenario with the earlier pods running on the nodes in turn, without being scheduled first.
 
-        To schedule a pod for each of 100,000 nodes takes longer than all that is measured then.
+        Scheduling a pod for each of 100,000 nodes would take longer than the measurement.
         """
         return replace(self, operations=tuple(map(_settled, self.operations)))
 
     def _nodes(self, *, is_fixed: bool) -> int:
-        return sum(one.count for one in self.operations if isinstance(one, CreateNodes) and one.is_fixed is is_fixed)
+        return sum(
+            operation.count
+            for operation in self.operations
+            if isinstance(operation, CreateNodes) and operation.is_fixed is is_fixed
+        )
 
 
 def _problem(operation: Operation) -> str:
@@ -183,9 +191,9 @@ def _problem_of_pods(operation: CreatePods) -> str:
     if operation.template.kind != PODS:
         return f"CreatePods needs a template of pods, not of {operation.template.kind.plural}"
     if operation.sets < 1 or (operation.sets > 1 and operation.one_per_node):
-        return "CreatePods.sets must be at least 1, and is not told with one_per_node"
+        return "CreatePods.sets must be at least 1, and does not go with one_per_node"
     if operation.at_once < 0 or (operation.at_once and operation.arrival != "pending"):
-        return "CreatePods.at_once must be at least 0, and is for pods that are to be bound"
+        return "CreatePods.at_once must be at least 0, and is for pods that will be bound"
     if operation.measured and operation.arrival != "pending":
         return f"pods that are {operation.arrival} cannot be measured"
     return ""

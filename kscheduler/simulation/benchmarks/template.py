@@ -1,10 +1,10 @@
-"""Objects with placeholders: one template, thousands of objects.
+"""Templates: thousands of objects from text with placeholders.
 
-A template is rendered as text and decoded as the watch decodes, so no two objects share a part that in a service they
-would not share either. Placeholders stand in any string:
+A template is rendered as text and decoded as a watch would be, so objects share parts only as far as in the service.
+Placeholders may be in any string:
 
     $index    0, 1, 2 ... over all objects of one operation
-    $set      which group of objects (a Deployment's pods, say)
+    $set      the number of the group (such as a Deployment's pods)
     $member   0, 1, 2 ... within the group
     $node     the name of a node
     $name, $namespace, $uid    the object's own
@@ -30,16 +30,16 @@ _KNOWN: Final = frozenset({"index", "set", "member", "node", "name", "namespace"
 
 
 class ScenarioError(ValueError):
-    """A scenario that cannot be played; the message names the part and what is wrong with it."""
+    """A scenario cannot be played; the message names the part and what is wrong with it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Template:
-    """One kind of object."""
+    """A template of objects of one kind."""
 
     kind: Kind
     prefix: str
-    """The name; one that ends in a dash is numbered."""
+    """The name; if it ends in a dash, a number is appended."""
     text: str
     """JSON with placeholders."""
 
@@ -52,7 +52,7 @@ class Template:
         return _decoder(self.kind.type).decode(_PLACEHOLDER.sub(lambda found: known[found[1]], self.text))
 
     def name(self, values: Mapping[str, str]) -> str:
-        """What the object is called: numbered where the prefix ends in a dash."""
+        """The object's name, with a number if the prefix ends in a dash."""
         name = _PLACEHOLDER.sub(lambda found: values[found[1]], self.prefix)
         return f"{name}{int(values['index']):05}" if name.endswith("-") else name
 

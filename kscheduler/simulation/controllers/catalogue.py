@@ -1,7 +1,7 @@
-"""All controllers by name, and which of them a cluster runs: `--controllers` as kube-controller-manager reads it.
+"""All controllers by name, and `--controllers` as in kube-controller-manager.
 
-`*` is all of them, a name adds one, `-name` takes one out; what comes first for a name counts,
-wherever `*` stands.
+`*` selects all, `name` adds a controller, `-name` removes it; for each name its first mention counts, wherever `*`
+stands.
 """
 
 from collections.abc import Callable, Mapping
@@ -58,15 +58,15 @@ CONTROLLERS: Mapping[str, Callable[[], Controller]] = MappingProxyType(
         "ttl-after-finished-controller": FinishedJobController,
     }
 )
-"""How each one is made, by kube-controller-manager's names; `hollow-provisioner` and `job-pod-finalizer` are ours."""
+"""Factories by kube-controller-manager's names; `hollow-provisioner` and `job-pod-finalizer` are our own."""
 
 
 class UnknownControllerError(ValueError):
-    """A name that no controller has; the message names those there are."""
+    """An unknown controller; the message lists the known names."""
 
 
 def chosen(text: str) -> list[str]:
-    """Names of the controllers that a `--controllers` value asks for. Raises UnknownControllerError."""
+    """The names of the controllers that a `--controllers` value selects. Raises UnknownControllerError."""
     parts = [part.strip() for part in text.split(",") if part.strip()]
     unknown = sorted({part.removeprefix("-") for part in parts} - {ALL} - CONTROLLERS.keys())
     if unknown:

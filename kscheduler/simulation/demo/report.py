@@ -97,7 +97,7 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, fl
         pending=tuple(_pending(waiting)),
         rejected=tuple(f"{pod.key} on {pod.spec.node_name}" for pod in pods if pod.status.phase == "Failed"),
         overcommitted=tuple(_overcommitted(rooms.values())),
-        loads=tuple(sorted(map(_load, rooms.values()), key=lambda one: -max(one.cpu, one.memory))),
+        loads=tuple(sorted(map(_load, rooms.values()), key=lambda load: -max(load.cpu, load.memory))),
         latencies=tuple(sorted(latencies.values())),
         seconds=seconds,
     )
@@ -123,13 +123,19 @@ def _overcommitted(rooms: Iterable[NodeRoom]) -> Iterator[str]:
 
 def _pending(waiting: Iterable[Pod]) -> Iterator[PendingGroup]:
     by_reason = sorted((pending_reason(pod), pod.key) for pod in waiting)
-    groups = [PendingGroup(why, tuple(key for _, key in each)) for why, each in groupby(by_reason, lambda one: one[0])]
+    groups = [
+        PendingGroup(why, tuple(key for _, key in each)) for why, each in groupby(by_reason, lambda entry: entry[0])
+    ]
     yield from sorted(groups, key=lambda group: -len(group.pods))
 
 
 def pending_reason(pod: Pod) -> str:
     """What the pod's PodScheduled condition says; empty while nobody has said anything."""
-    said = [one for one in pod.status.conditions if one.type == "PodScheduled" and one.status == "False"]
+    said = [
+        condition
+        for condition in pod.status.conditions
+        if condition.type == "PodScheduled" and condition.status == "False"
+    ]
     return f"{said[0].reason}: {said[0].message}" if said else ""
 
 

@@ -160,5 +160,7 @@ def _is_wrongly_unready(pod: Pod, node: Node) -> bool:
     """Whether the pod's Ready condition is false though its node is back: nobody but its kubelet takes that back."""
     if pod.status.phase != "Running":
         return False
-    ready = {one.type: one.status for one in pod.status.conditions}.get("Ready")
-    return ready == "False" and any(one.type == "Ready" and one.status == "True" for one in node.status.conditions)
+    ready = {condition.type: condition.status for condition in pod.status.conditions}.get("Ready")
+    return ready == "False" and any(
+        condition.type == "Ready" and condition.status == "True" for condition in node.status.conditions
+    )

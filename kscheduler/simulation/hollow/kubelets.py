@@ -330,7 +330,7 @@ def exit_code(pod: Pod) -> int:
 
 def _address_of(node: Node | None) -> str:
     addresses = node.status.addresses if isinstance(node, AddressedNode) else ()
-    return next((one.address for one in addresses if one.type == "InternalIP"), _UNKNOWN_HOST)
+    return next((address.address for address in addresses if address.type == "InternalIP"), _UNKNOWN_HOST)
 
 
 @asynccontextmanager

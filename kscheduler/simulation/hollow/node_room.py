@@ -66,8 +66,8 @@ def _amounts(resources: ResourceList) -> Amounts:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 
-def _together(one: Amounts, other: Amounts) -> Amounts:
-    return {name: one.get(name, 0) + other.get(name, 0) for name in one | other}
+def _together(left: Amounts, right: Amounts) -> Amounts:
+    return {name: left.get(name, 0) + right.get(name, 0) for name in left | right}
 
 
 def _take_larger(level: Amounts, other: Amounts) -> None:
@@ -86,16 +86,16 @@ def _is_counted(name: str) -> bool:
 
 def host_ports_of(pod: Pod) -> Iterator[HostPort]:
     """The ports of the node that the pod takes, those of its sidecars included."""
-    sidecars = (one for one in pod.spec.init_containers if one.restart_policy == "Always")
+    sidecars = (sidecar for sidecar in pod.spec.init_containers if sidecar.restart_policy == "Always")
     for container in (*pod.spec.containers, *sidecars):
         for port in container.ports:
             if port.host_port > 0:
                 yield port.host_ip or _ALL_ADDRESSES, port.protocol or "TCP", port.host_port
 
 
-def _collide(one: HostPort, other: HostPort) -> bool:
-    same_address = one[0] == other[0] or _ALL_ADDRESSES in (one[0], other[0])
-    return same_address and one[1:] == other[1:]
+def _collide(left: HostPort, right: HostPort) -> bool:
+    same_address = left[0] == right[0] or _ALL_ADDRESSES in (left[0], right[0])
+    return same_address and left[1:] == right[1:]
 
 
 class NodeRoom:

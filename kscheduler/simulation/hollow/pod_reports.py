@@ -25,8 +25,8 @@ def running(pod: Pod, host_ip: str, pod_ip: str, now: str) -> bytes:
     }
     if pod.spec.init_containers:
         status["initContainerStatuses"] = [
-            _started(one, now) if one.restart_policy == "Always" else _completed(one, now, now)
-            for one in pod.spec.init_containers
+            _started(container, now) if container.restart_policy == "Always" else _completed(container, now, now)
+            for container in pod.spec.init_containers
         ]
     return _patch(pod, status)
 
@@ -43,7 +43,9 @@ def ended(pod: Pod, started: str, now: str, exit_code: int = 0) -> bytes:
     containers = [_completed(container, started, now, exit_code) for container in pod.spec.containers]
     status: dict[str, Any] = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
     if pod.spec.init_containers:
-        status["initContainerStatuses"] = [_completed(one, started, now) for one in pod.spec.init_containers]
+        status["initContainerStatuses"] = [
+            _completed(container, started, now) for container in pod.spec.init_containers
+        ]
     return _patch(pod, status)
 
 

@@ -14,12 +14,12 @@ _OPERATORS = {"In": "in", "NotIn": "notin"}
 
 def container_names(value: Object) -> str:
     """Names of the template's containers."""
-    return ",".join(str(one.get("name", "")) for one in _containers(value))
+    return ",".join(str(container.get("name", "")) for container in _containers(value))
 
 
 def container_images(value: Object) -> str:
     """Images of the template's containers."""
-    return ",".join(str(one.get("image", "")) for one in _containers(value))
+    return ",".join(str(container.get("image", "")) for container in _containers(value))
 
 
 def selector(value: Object) -> str:
@@ -29,7 +29,7 @@ def selector(value: Object) -> str:
         return NONE
     labels = found if value["kind"] == "ReplicationController" else found.get("matchLabels") or {}
     parts = [f"{key}={labels[key]}" for key in sorted(labels)]
-    parts += [_expression(one) for one in found.get("matchExpressions") or ()]
+    parts += [_expression(expression) for expression in found.get("matchExpressions") or ()]
     return ",".join(parts) or NONE
 
 

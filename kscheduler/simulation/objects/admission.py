@@ -64,7 +64,11 @@ def admit_runtime_class(store: ObjectStore, pod: Object) -> None:
     scheduling = record.value.get("scheduling") or {}
     if scheduling.get("nodeSelector"):
         spec["nodeSelector"] = {**(spec.get("nodeSelector") or {}), **scheduling["nodeSelector"]}
-    added = [one for one in scheduling.get("tolerations") or () if one not in (spec.get("tolerations") or ())]
+    added = [
+        toleration
+        for toleration in scheduling.get("tolerations") or ()
+        if toleration not in (spec.get("tolerations") or ())
+    ]
     if added:
         spec["tolerations"] = [*(spec.get("tolerations") or ()), *added]
 

@@ -169,7 +169,7 @@ class Deletion:
         metadata = record.value["metadata"]
         if _FOREGROUND not in (metadata.get("finalizers") or ()) or self._blocking_dependents(record):
             return
-        finalizers = [one for one in metadata["finalizers"] if one != _FOREGROUND]
+        finalizers = [finalizer for finalizer in metadata["finalizers"] if finalizer != _FOREGROUND]
         final = {**record.value, "metadata": {**metadata, "finalizers": finalizers}}
         if finalizers:
             self._store.put(resource.collection, final)

@@ -31,7 +31,7 @@ def untolerated(
 ) -> Iterator[Taint]:
     """The taints of these effects that no toleration covers."""
     for taint in taints:
-        if taint.effect in effects and not any(covers(one, taint) for one in tolerations):
+        if taint.effect in effects and not any(covers(toleration, taint) for toleration in tolerations):
             yield taint
 
 

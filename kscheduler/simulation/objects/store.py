@@ -157,9 +157,7 @@ class ObjectStore:
         return self.collection(collection).records.get((namespace, name))
 
     def put(self, collection: str, value: Object) -> Record:
-        """Store `value` under its metadata's namespace and name with the next version; its metadata is replaced, not
-        changed.
-        """
+        """Store `value` under its namespace and name with the next version, in a new metadata dict."""
         holder = self.collection(collection)
         metadata = value["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])

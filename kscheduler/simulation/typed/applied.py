@@ -38,7 +38,7 @@ def check_applied(kind: ApiType, value: Object) -> None:
     metadata = value["metadata"] if isinstance(value.get("metadata"), dict) else {}
     group, _, version = str(value.get("apiVersion", "")).rpartition("/")
     named = f"{metadata.get('namespace', '')}/{metadata.get('name', '')}; {group}/{version}, Kind={value.get('kind')}"
-    text = wrong[0] if len(wrong) == 1 else "errors:\n" + "\n".join(f"  {one}" for one in wrong)
+    text = wrong[0] if len(wrong) == 1 else "errors:\n" + "\n".join(f"  {problem}" for problem in wrong)
     raise ApiError(500, "", f"failed to create typed patch object ({named}): {text}")
 
 

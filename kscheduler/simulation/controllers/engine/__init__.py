@@ -1,1 +1,1 @@
-"""What carries the controllers: plans, the view, the queue and its loop."""
+"""The machinery of the controllers: plans, the view, the queue and its loop."""

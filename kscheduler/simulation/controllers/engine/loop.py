@@ -1,9 +1,8 @@
-"""The loop: changes of the store become keys, keys become plans, plans become writes.
+"""The loop: from changes of the store to keys, from keys to plans, from plans to writes.
 
-`Engine` is synchronous: `settle` works until nothing is left to do, which tests call as often as they like.
-`ControllerLoop` owns the one task that calls it, in slices: between two slices it rests at least three times as long
-as it worked, so the controllers take a quarter of one core at most, whatever the cluster does, and events about one
-object that come meanwhile are one look.
+`Engine` is synchronous: tests call `settle`, which works until nothing is left to do. `ControllerLoop` owns the task
+that calls it in slices: after a slice it rests at least three times as long as it worked, so that controllers take at
+most a quarter of a core, and events about one object that arrive meanwhile are handled together.
 """
 
 from collections.abc import AsyncIterator, Iterable
@@ -25,23 +24,23 @@ from kscheduler.simulation.objects.store import Change, ChangeType, Subscriber
 log = get_logger(__name__)
 
 _SLICE_SECONDS = 0.005
-"""Work at a time; a plan that takes longer is finished."""
+"""The length of a slice; a plan that takes longer is completed."""
 _REST = 3.0
-"""Rest after a slice, in times of the work."""
+"""The rest after a slice, as a multiple of the work."""
 _GATHERING_SECONDS = 0.01
-"""Least rest: events that belong together arrive within it."""
+"""The shortest rest: related events arrive within it."""
 _IDLE_SECONDS = 60.0
 _ENDLESS = 100_000
-"""Plans in one `settle`; more means that two controllers undo each other's work."""
+"""Plans in a `settle`; more mean that two controllers undo each other's work."""
 
 
 class Engine:
-    """Controllers over one registry, without a task."""
+    """Controllers over a registry, without a task."""
 
     def __init__(self, registry: Registry, controllers: Iterable[Controller]) -> None:
         self.view = View(registry)
         self.bell: Bell | None = None
-        """Rung when there is something to do."""
+        """Rung when there is work."""
         self._store = registry.store
         self._performer = Performer(registry)
         self._controllers = {controller.name: controller for controller in controllers}
@@ -55,21 +54,21 @@ class Engine:
                 self._follow(name, resource, concerned)
 
     def stop(self) -> None:
-        """Follow the store no longer."""
+        """Unsubscribe from the store."""
         for collection, subscriber in self._subscriptions:
             self._store.unsubscribe(collection, subscriber)
         self._subscriptions.clear()
         self.view.close()
 
     def settle(self) -> None:
-        """Work until nothing is due now. Raises RuntimeError if that never ends."""
+        """Work until nothing is due. Raises RuntimeError if that never ends."""
         for _ in range(_ENDLESS):
             if not self.step():
                 return
         raise RuntimeError("the controllers do not settle: two of them undo each other's work")
 
     def step(self) -> bool:
-        """Look at one object; false when none is due."""
+        """Reconcile an object; False if none is due."""
         now = self.view.now
         self._queue.wake(now)
         item = self._queue.pop()
@@ -83,7 +82,7 @@ class Engine:
             log.debug("a controller was refused", controller=name, object="/".join(key), err=error.message)
             self._queue.failed(item, now)
         except Exception:
-            # One object that a controller cannot read must not end the cluster.
+            # An object that a controller cannot read must not end the cluster.
             log.exception("a controller failed", controller=name, object="/".join(key))
             self._queue.failed(item, now)
         else:
@@ -93,7 +92,7 @@ class Engine:
         return True
 
     def idle_seconds(self) -> float:
-        """How long nothing is due, if nothing happens."""
+        """Seconds until an object is due, if no event comes."""
         if self._queue:
             return 0.0
         due = self._queue.next_due()
@@ -134,7 +133,7 @@ class ControllerLoop:
             self._engine.stop()
 
     def _slice(self) -> float:
-        """Work for a moment; the seconds that it took."""
+        """Work for a slice; returns its duration in seconds."""
         begin = now = self._clock.monotonic()
         while now - begin < _SLICE_SECONDS and self._engine.step():
             now = self._clock.monotonic()
@@ -145,7 +144,7 @@ class ControllerLoop:
 async def running_controllers(
     registry: Registry, controllers: Iterable[Controller], clock: Clock = REAL_CLOCK
 ) -> AsyncIterator[Engine]:
-    """Controllers at work while the body runs, in the event loop that serves the registry."""
+    """Run controllers while the body runs, in the event loop that serves the registry."""
     engine = Engine(registry, controllers)
     async with running(Service("controllers", ControllerLoop(engine, clock).run)):
         yield engine

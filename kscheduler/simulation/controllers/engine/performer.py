@@ -1,7 +1,7 @@
-"""Performs plans: every write goes the way of a client's request, through admission, defaults and validation.
+"""Executes plans: every write passes admission, defaults and validation, as a client's request does.
 
-What has become pointless is passed over: an object that is gone, or that is there already. Any other refusal is told as
-an Event where the plan provides one, and raised after the rest of the plan, so that the object is tried again later.
+Writes that have become pointless are skipped: the object is gone, or exists already. Any other refusal is recorded as
+an Event if the plan has one for it, and raised after the rest of the plan, so that the object is tried again later.
 """
 
 from kscheduler.bounded.recently_used import RecentlyUsed
@@ -14,12 +14,12 @@ from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
 from kscheduler.simulation.objects.store import Key
 
 _REMEMBERED_EVENTS = 4096
-"""Events that a repetition finds again; beyond them it starts a new one."""
+"""How many Events are remembered, so that a repetition increases their count."""
 _GONE = 404
 
 
 class Performer:
-    """Writes into one registry."""
+    """Writes to a registry."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -27,7 +27,7 @@ class Performer:
         self._last_event = 0
 
     def perform(self, plan: Plan) -> None:
-        """Do everything in the plan. Raises the first refusal, after the rest has been done."""
+        """Execute the plan. Raises the first refusal after the rest has been executed."""
         refused: ApiError | None = None
         for action in plan.actions:
             try:
@@ -46,7 +46,7 @@ class Performer:
             case Delete():
                 self._delete(action)
             case News():
-                self._tell(action)
+                self._record(action)
 
     def _create(self, action: Create) -> None:
         namespace = action.value["metadata"].get("namespace", "")
@@ -56,10 +56,10 @@ class Performer:
             if error.reason == "AlreadyExists":
                 return
             if action.failed is not None:
-                self._tell(action.failed, error=error.message)
+                self._record(action.failed, error=error.message)
             raise
         if action.done is not None:
-            self._tell(action.done, name=record.value["metadata"]["name"])
+            self._record(action.done, name=record.value["metadata"]["name"])
 
     def _update(self, action: Update) -> None:
         metadata = action.value["metadata"]
@@ -68,7 +68,7 @@ class Performer:
             return
         value = action.value
         if action.subresource:
-            # Written over the object as it is now: an earlier action of the plan may have changed the rest of it.
+            # Applied to the current object: an earlier action of the plan may have changed other parts of it.
             value = {**record.value, "status": action.value["status"]}
         self._registry.replace(action.resource, record, value, NO_OPTIONS, action.subresource)
 
@@ -83,10 +83,10 @@ class Performer:
                 return
             raise
         if action.done is not None:
-            self._tell(action.done, name=name)
+            self._record(action.done, name=name)
 
-    def _tell(self, news: News, **filled: str) -> None:
-        """Record an Event, or count one more of it. An Event that cannot be stored is not worth a failure."""
+    def _record(self, news: News, **filled: str) -> None:
+        """Record an Event, or increase its count. Failures to store it are ignored."""
         message = news.text.format(**filled) if filled else news.text
         identity = (news.about["metadata"]["uid"], news.component, news.reason, message)
         key = self._events.get(identity)
@@ -109,7 +109,7 @@ class Performer:
         about = news.about
         metadata = about["metadata"]
         namespace = metadata.get("namespace") or "default"
-        # As client-go names Events, which lists them in the order in which they happened.
+        # Named as by client-go, so that sorted names are in the order of time.
         moment = int(self._registry.now().timestamp() * 1e9)
         self._last_event = max(moment, self._last_event + 1)
         involved = {

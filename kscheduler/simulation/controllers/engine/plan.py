@@ -1,7 +1,7 @@
-"""What a controller wants done: a list of writes, and when to look again.
+"""Plans: a list of writes, and when to reconcile again.
 
-A plan is data. The engine performs its actions in order and skips what has become pointless (the object is gone);
-Events are actions too, or hang on a write as what is told when it succeeds or fails.
+A plan is data. The engine executes its actions in order and skips pointless ones (the object is gone). Events are
+actions too, or belong to a write and are recorded when it succeeds or fails.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -16,7 +16,7 @@ from kscheduler.simulation.objects.store import Change, Key
 
 @dataclass(frozen=True, slots=True)
 class News:
-    """An Event about an object. `{name}` and `{error}` in the text are filled in by the write that it hangs on."""
+    """An Event about an object. `{name}` and `{error}` in the text are filled in by the write that it belongs to."""
 
     about: Object
     component: str
@@ -37,7 +37,7 @@ class Create:
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """Store a changed object; `subresource` is `status` or empty. The value is the whole object as it shall be."""
+    """Store a changed object; `subresource` is `status` or empty. The value is the whole new object."""
 
     resource: Resource
     value: Object
@@ -46,7 +46,7 @@ class Update:
 
 @dataclass(frozen=True, slots=True)
 class Delete:
-    """Delete an object as a client would: with its grace period, or in so many seconds."""
+    """Delete an object as a client would, with its own grace period or the given one."""
 
     resource: Resource
     value: Object
@@ -59,43 +59,43 @@ Action = Create | Update | Delete | News
 
 @dataclass(slots=True)
 class Plan:
-    """What is to be done for one object."""
+    """The writes for an object."""
 
     actions: list[Action] = field(default_factory=list)
     again_seconds: float | None = None
-    """Look at the object again after so long, though nothing happens to it."""
+    """Reconcile the object again after this time, even without an event."""
 
     def add(self, *actions: Action) -> None:
         """Append actions."""
         self.actions.extend(actions)
 
     def set_status(self, resource: Resource, value: Object, status: Object) -> None:
-        """Write a status if it differs from the present one."""
+        """Write a status if it differs from the current one."""
         if status != (value.get("status") or {}):
             self.add(Update(resource, {**value, "status": status}, "status"))
 
     def look_again(self, seconds: float) -> None:
-        """Look again after so many seconds at the latest."""
+        """Reconcile again after at most `seconds`."""
         known = self.again_seconds
         self.again_seconds = max(seconds, 0.0) if known is None else min(known, max(seconds, 0.0))
 
 
 Concerned = Callable[[View, Change], Iterable[Key]]
-"""Keys of the controller's objects that a change concerns."""
+"""From a change to the keys of the controller's objects that it concerns."""
 
 
 class Controller(Protocol):
-    """One kind of care: which objects a change concerns, and what one object needs."""
+    """A controller: which objects a change concerns, and the writes that an object needs."""
 
     @property
     def name(self) -> str:
-        """As kube-controller-manager calls it."""
+        """The name in kube-controller-manager."""
         ...
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """The kinds whose changes matter, each with the objects of ours that a change concerns."""
+        """The kinds to watch, each with the function that finds our objects concerned by a change."""
         ...
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """What is missing for the object of this key, which may be gone."""
+        """The missing writes for the object of this key, which may be gone."""
         ...

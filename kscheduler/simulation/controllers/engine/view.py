@@ -1,6 +1,6 @@
-"""What controllers read: the objects as they are now, by name, namespace, owner and node, and the time.
+"""The controllers' read access: current objects by name, namespace, owner and node, and the time.
 
-Values are the store's own and are never changed in place. Indexes are made when first asked for and follow the store.
+Values belong to the store and are never changed in place. Indexes are built at first use and follow the store.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ GroupOf = Callable[[Object], str]
 
 
 class Index:
-    """The keys of a collection's objects by one text, kept up to date from the store's changes."""
+    """A collection's keys grouped by a text, kept up to date with the store's changes."""
 
     def __init__(self, store: ObjectStore, collection: str, group_of: GroupOf) -> None:
         self._store = store
@@ -32,7 +32,7 @@ class Index:
         return [records[key].value for key in self._keys.get(group, ())]
 
     def close(self) -> None:
-        """Follow the store no longer."""
+        """Unsubscribe from the store."""
         self._store.unsubscribe(self._collection, self._follow)
 
     def _follow(self, change: Change) -> None:
@@ -62,7 +62,7 @@ def _node_of(pod: Object) -> str:
 
 
 class View:
-    """The cluster at this moment."""
+    """The current state of the cluster."""
 
     def __init__(self, registry: Registry) -> None:
         self._registry = registry
@@ -80,16 +80,16 @@ class View:
         return None if record is None else record.value
 
     def all(self, resource: Resource) -> Iterator[Object]:
-        """Every object of a kind."""
+        """All objects of a kind."""
         for record in tuple(self._store.collection(resource.collection).records.values()):
             yield record.value
 
     def has_any(self, resource: Resource) -> bool:
-        """Whether there is an object of this kind at all."""
+        """Whether there is any object of this kind."""
         return bool(self._store.collection(resource.collection).records)
 
     def in_namespace(self, resource: Resource, namespace: str) -> list[Object]:
-        """The objects of a kind inside a namespace."""
+        """The objects of a kind in a namespace."""
         if not self.has_any(resource):
             return []
         return self._index(resource.collection, "namespace", _namespace_of).values(namespace)
@@ -99,7 +99,7 @@ class View:
         return self._index(PODS.collection, "node", _node_of).values(node_name)
 
     def controlled(self, resource: Resource, owner: Object) -> list[Object]:
-        """The objects of a kind whose controller the owner is, oldest name first."""
+        """The objects of a kind that the owner controls, sorted by name."""
         uid = owner["metadata"]["uid"]
         found = []
         for collection, key in sorted(self._registry.deletion.dependents(uid)):
@@ -111,7 +111,7 @@ class View:
         return found
 
     def close(self) -> None:
-        """Give the indexes back."""
+        """Drop the indexes."""
         for index in self._indexes.values():
             index.close()
         self._indexes.clear()

@@ -1,6 +1,6 @@
-"""Which objects are to be looked at, now and later: no I/O, no clock of its own.
+"""The objects to reconcile, now and later; without I/O and clock.
 
-An object waits once, however many events concern it. One whose plan was refused comes back after a growing delay, as
+An object is queued once, however many events concern it. After a refused plan it comes back with a growing delay, as
 with kube-controller-manager's rate limiter: 10 ms doubled with each failure, 60 s at most.
 """
 
@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from kscheduler.simulation.objects.store import Key
 
 Item = tuple[str, Key]
-"""(controller's name, object's key)."""
+"""(name of the controller, key of the object)."""
 
 _FIRST_RETRY_SECONDS = 0.01
 _LAST_RETRY_SECONDS = 60.0
@@ -30,11 +30,11 @@ class WorkQueue:
         return len(self._ready)
 
     def add(self, item: Item) -> None:
-        """The item is to be looked at; it keeps its place if it waits already."""
+        """Queue an item; it keeps its place if it is queued already."""
         self._ready[item] = None
 
     def add_after(self, item: Item, moment: datetime) -> None:
-        """The item is to be looked at by then; only the earliest moment counts."""
+        """Queue an item at `moment`; of several moments the earliest counts."""
         known = self._due.get(item)
         if known is None or moment < known:
             self._due[item] = moment
@@ -49,17 +49,17 @@ class WorkQueue:
         return item
 
     def failed(self, item: Item, now: datetime) -> None:
-        """The item's plan was refused: again later."""
+        """The item's plan was refused: queue it again with a delay."""
         count = self._failures[item] = self._failures.get(item, 0) + 1
         delay = min(_FIRST_RETRY_SECONDS * 2.0 ** min(count - 1, _DOUBLINGS), _LAST_RETRY_SECONDS)
         self.add_after(item, now + timedelta(seconds=delay))
 
     def succeeded(self, item: Item) -> None:
-        """The item's plan is done: its failures are forgotten."""
+        """The item's plan was executed: forget its failures."""
         self._failures.pop(item, None)
 
     def wake(self, now: datetime) -> None:
-        """Make ready what is due."""
+        """Queue the items that are due."""
         while self._later and self._later[0][0] <= now:
             moment, item = heapq.heappop(self._later)
             if self._due.get(item) == moment:
@@ -67,7 +67,7 @@ class WorkQueue:
                 self._ready[item] = None
 
     def next_due(self) -> datetime | None:
-        """When something becomes due; None: never."""
+        """When the next item is due; None means never."""
         while self._later and self._due.get(self._later[0][1]) != self._later[0][0]:
             heapq.heappop(self._later)
         return self._later[0][0] if self._later else None

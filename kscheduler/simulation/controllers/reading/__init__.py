@@ -1,1 +1,1 @@
-"""Pure facts about objects that several controllers ask for."""
+"""Facts about objects that several controllers need; pure."""

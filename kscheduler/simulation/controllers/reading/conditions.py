@@ -10,7 +10,7 @@ from kscheduler.simulation.kinds.durations import timestamp
 
 def find(conditions: list[Object], kind: str) -> Object | None:
     """The condition of this type."""
-    return next((one for one in conditions if one.get("type") == kind), None)
+    return next((condition for condition in conditions if condition.get("type") == kind), None)
 
 
 def with_condition(
@@ -28,12 +28,12 @@ def with_condition(
     made = {"type": kind, "status": status, "reason": reason, "message": message, "lastTransitionTime": since, **fields}
     if known is None:
         return [*conditions, made]
-    return [made if one is known else one for one in conditions]
+    return [made if condition is known else condition for condition in conditions]
 
 
 def without_condition(conditions: list[Object], kind: str) -> list[Object]:
     """The list without this condition."""
-    return [one for one in conditions if one.get("type") != kind]
+    return [condition for condition in conditions if condition.get("type") != kind]
 
 
 def compact(status: Mapping[str, Any], *always: str) -> Object:

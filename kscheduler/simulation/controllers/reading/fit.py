@@ -1,6 +1,6 @@
-"""Stored nodes and pods as typed ones, and which nodes a pod template is for: name, selector, required affinity.
+"""Typed nodes and pods from stored ones, and which nodes a pod template selects: name, selector, required affinity.
 
-A DaemonSet asks this of each node; resources are the scheduler's business. Nodes are decoded once per version.
+Used by DaemonSets for each node; resources are left to the scheduler. Nodes are decoded once per version.
 """
 
 import msgspec
@@ -26,7 +26,7 @@ class NodeReader:
         return known[1]
 
     def forget(self, name: str) -> None:
-        """The node is gone."""
+        """Forget a deleted node."""
         self._nodes.pop(name, None)
 
 

@@ -1,7 +1,7 @@
-"""Owner references: who controls an object, and which free objects a controller takes over or lets go.
+"""Owner references: an object's controller, and the objects that a controller adopts or releases.
 
-As kube-controller-manager: a controller adopts what its selector matches and nobody controls, and releases what it
-controls and its selector no longer matches. One that is being deleted adopts nothing.
+As in kube-controller-manager: a controller adopts objects that its selector matches and that have no controller, and
+releases objects that its selector no longer matches. A controller that is being deleted adopts nothing.
 """
 
 from collections.abc import Iterable, Iterator
@@ -37,7 +37,7 @@ def controller_of(value: Object) -> Object | None:
 
 
 def reference_to(owner: Object) -> Object:
-    """A reference that makes the owner the controller."""
+    """A controller reference to the owner."""
     metadata = owner["metadata"]
     return {
         "apiVersion": owner["apiVersion"],
@@ -50,7 +50,7 @@ def reference_to(owner: Object) -> Object:
 
 
 def owner_key(value: Object, owner: Resource) -> Key | None:
-    """Key of the controlling owner if it is of this kind."""
+    """The key of the controlling owner if it is of this kind."""
     reference = controller_of(value)
     if reference is None or BY_GROUP_KIND.get((reference["apiVersion"], reference["kind"])) is not owner:
         return None
@@ -63,14 +63,14 @@ def owner_resource(reference: Object) -> Resource | None:
 
 
 def itself(_: View, change: Change) -> Iterator[Key]:
-    """The changed object is the controller's own."""
+    """The key of the changed object itself."""
     yield change.key
 
 
 def concerned_owner(owner: Resource, view: View, change: Change) -> Iterator[Key]:
-    """Keys of owners that a change of a dependent concerns: its controller, the one before, or who might adopt it.
+    """Keys of owners that a change of a dependent concerns: old and new controller, or owners that might adopt it.
 
-    The way of every pod's every change: a kind of owner of which there are none costs one look into a dictionary.
+    Called for each change of a pod, so a kind without objects costs only a dictionary look-up.
     """
     if not view.has_any(owner):
         return
@@ -97,14 +97,14 @@ def selects(owner: Object, labels: dict[str, str]) -> bool:
 
 @dataclass(slots=True)
 class Claimed:
-    """The dependents of an owner, and the writes that make it so."""
+    """The dependents of an owner, and the writes that adopt and release."""
 
     values: list[Object] = field(default_factory=list)
     updates: list[Update] = field(default_factory=list)
 
 
 def claim(view: View, owner: Object, resource: Resource) -> Claimed:
-    """The owner's dependents of a kind, with orphans adopted and strangers released."""
+    """The owner's dependents of a kind, with orphans adopted and non-matching objects released."""
     claimed = Claimed()
     owner_is_going = "deletionTimestamp" in owner["metadata"]
     for value in view.controlled(resource, owner):
@@ -135,7 +135,11 @@ def _with_owner(value: Object, owner: Object) -> Object:
 
 def _without_owner(value: Object, owner: Object) -> Object:
     uid = owner["metadata"]["uid"]
-    references = [one for one in value["metadata"].get("ownerReferences") or () if one["uid"] != uid]
+    references = [
+        known_reference
+        for known_reference in value["metadata"].get("ownerReferences") or ()
+        if known_reference["uid"] != uid
+    ]
     metadata = {**value["metadata"], "ownerReferences": references}
     if not references:
         del metadata["ownerReferences"]

@@ -1,4 +1,4 @@
-"""What controllers ask about a pod: whether it counts, is ready, has been ready for long enough."""
+"""Facts about pods for controllers: active, ready, available."""
 
 from datetime import datetime
 
@@ -10,7 +10,7 @@ FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def phase_of(pod: Object) -> str:
-    """The pod's phase, Pending when nobody has said anything."""
+    """The pod's phase; Pending if it is not set."""
     return str((pod.get("status") or {}).get("phase") or "Pending")
 
 
@@ -25,7 +25,7 @@ def is_terminating(pod: Object) -> bool:
 
 
 def is_active(pod: Object) -> bool:
-    """Whether it counts as one of its controller's pods."""
+    """Whether it counts among its controller's pods."""
     return not is_finished(pod) and not is_terminating(pod)
 
 

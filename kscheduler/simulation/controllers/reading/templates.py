@@ -1,4 +1,4 @@
-"""Pod templates: pods made from them, and the hash that names a version of one."""
+"""Pod templates: pods made from them, and the hash that names a version of a template."""
 
 from typing import Any
 
@@ -11,13 +11,13 @@ HASH_LABEL = "pod-template-hash"
 REVISION_LABEL = "controller-revision-hash"
 
 _LETTERS = "bcdfghjklmnpqrstvwxz2456789"
-"""No vowels and nothing that looks like another sign, so that a hash is never a word."""
+"""Without vowels and ambiguous characters, so that a hash is never a word."""
 _FNV_OFFSET, _FNV_PRIME = 2166136261, 16777619
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
 
 def hash_of(value: Any, collisions: int = 0) -> str:
-    """Up to ten letters for a template, other ones when those were taken by another template."""
+    """A hash of up to ten letters; `collisions` changes it when another template has the same hash."""
     number = _FNV_OFFSET
     for byte in _encode([value, collisions]):
         number = ((number ^ byte) * _FNV_PRIME) % 2**32
@@ -25,7 +25,7 @@ def hash_of(value: Any, collisions: int = 0) -> str:
 
 
 def pod_of(template: Object, owner: Object, *, name: str = "") -> Object:
-    """A pod from a template, controlled by the owner; without a name it gets one that begins with the owner's."""
+    """A pod from a template, controlled by the owner; without a name, one is generated from the owner's."""
     given = template.get("metadata") or {}
     metadata: Object = {"namespace": owner["metadata"]["namespace"], "ownerReferences": [reference_to(owner)]}
     if name:
@@ -46,6 +46,6 @@ def without_hash(template: Object, label: str = HASH_LABEL) -> Object:
 
 
 def with_label(template: Object, key: str, value: str) -> Object:
-    """The template with one more label."""
+    """The template with an additional label."""
     metadata = template.get("metadata") or {}
     return {**template, "metadata": {**metadata, "labels": {**(metadata.get("labels") or {}), key: value}}}

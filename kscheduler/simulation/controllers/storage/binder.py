@@ -1,12 +1,12 @@
-"""Claims and volumes find each other: the persistent volume binder, for both kinds.
+"""The persistent volume binder, for claims and volumes.
 
-    claim without a volume   reserved for it by scheduler or administrator -> bound
+    claim without a volume   a volume is reserved for it                   -> bound
                              class waits for a pod, none placed yet        -> an Event says so
                              a free volume fits                            -> bound
                              its class has a provisioner                   -> the claim is marked for it
     volume                   Available, Bound, or Released when its claim is gone
 
-A key with a namespace is a claim, one without is a volume.
+A key with a namespace is a claim, a key without is a volume.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,12 +28,12 @@ _MISBOUND = "Two claims are bound to the same volume, this one is bound incorrec
 
 
 class VolumeBinder:
-    """Binds."""
+    """Binds claims and volumes."""
 
     name = "persistentvolume-binder-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Claims and volumes, each other's partners, and classes, which claims may wait for."""
+        """Claims and volumes with their partners, and classes that claims may wait for."""
         return {CLAIMS: self._by_claim, VOLUMES: self._by_volume, STORAGE_CLASSES: self._unbound}
 
     def _by_claim(self, view: View, change: Change) -> Iterator[Key]:
@@ -42,8 +42,8 @@ class VolumeBinder:
         if volume:
             yield "", volume
         elif view.get(CLAIMS, change.key) is None:
-            # A claim that is gone before it was bound may have been reserved a volume.
-            yield from (key_of(one) for one in view.all(VOLUMES) if facts.refers_to(one, change.record.value))
+            # A volume may have been reserved for a claim that was deleted before it was bound.
+            yield from (key_of(volume) for volume in view.all(VOLUMES) if facts.refers_to(volume, change.record.value))
 
     def _by_volume(self, view: View, change: Change) -> Iterator[Key]:
         yield change.key
@@ -57,7 +57,7 @@ class VolumeBinder:
         yield from (key_of(claim) for claim in view.all(CLAIMS) if not claim["spec"].get("volumeName"))
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """See to a claim or a volume."""
+        """Handle a claim or a volume."""
         plan = Plan()
         value = view.get(CLAIMS if key[0] else VOLUMES, key)
         if value is None:
@@ -78,7 +78,7 @@ class VolumeBinder:
         if facts.class_of(claim) is None and (name := facts.default_class_name(view)):
             claim = {**claim, "spec": {**claim["spec"], "storageClassName": name}}
             plan.add(Update(CLAIMS, claim))
-        reserved = next((one for one in view.all(VOLUMES) if facts.refers_to(one, claim)), None)
+        reserved = next((volume for volume in view.all(VOLUMES) if facts.refers_to(volume, claim)), None)
         storage = facts.storage_class(view, claim)
         is_placed = SELECTED_NODE in facts.annotations_of(claim)
         if reserved is not None:
@@ -91,7 +91,7 @@ class VolumeBinder:
             self._ask_provisioner(plan, claim, storage)
 
     def _see_named(self, plan: Plan, view: View, claim: Object, volume: Object | None) -> None:
-        """A claim that names a volume: bound, or wanting just this one."""
+        """Handle a claim that names a volume: it is bound, or requests this volume."""
         is_bound = BIND_COMPLETED in facts.annotations_of(claim)
         if volume is None:
             if is_bound:
@@ -170,7 +170,7 @@ class VolumeBinder:
             self._give_back(plan, volume)
 
     def _give_back(self, plan: Plan, volume: Object) -> None:
-        """Its claim has got another volume meanwhile."""
+        """Release a volume whose claim has got another volume."""
         annotations = facts.annotations_of(volume)
         if facts.PROVISIONED_BY in annotations and volume["spec"].get("persistentVolumeReclaimPolicy") == "Delete":
             self._set_phase(plan, volume, "Released")

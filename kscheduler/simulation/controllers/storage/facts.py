@@ -1,4 +1,4 @@
-"""What a claim asks for and whether a volume has it: pure."""
+"""A claim's requirements, and whether a volume meets them; pure."""
 
 from collections.abc import Iterable
 
@@ -23,7 +23,7 @@ def annotations_of(value: Object) -> dict[str, str]:
 
 
 def class_of(value: Object) -> str | None:
-    """Name of a claim's or volume's class; empty is none on purpose, None says nothing."""
+    """The name of a claim's or volume's class; empty means explicitly none, None means not set."""
     name = annotations_of(value).get(BETA_STORAGE_CLASS, (value.get("spec") or {}).get("storageClassName"))
     return None if name is None else str(name)
 
@@ -35,13 +35,13 @@ def storage_class(view: View, claim: Object) -> Object | None:
 
 
 def default_class_name(view: View) -> str | None:
-    """The name of the class for claims that name none."""
-    chosen = default_class(convert(one, StorageClass) for one in view.all(STORAGE_CLASSES))
+    """The name of the default class."""
+    chosen = default_class(convert(storage, StorageClass) for storage in view.all(STORAGE_CLASSES))
     return None if chosen is None else chosen.metadata.name
 
 
 def waits_for_pod(storage: Object | None) -> bool:
-    """Whether the class binds when a pod has been placed."""
+    """Whether the class binds only after a pod has been placed."""
     return storage is not None and storage.get("volumeBindingMode") == "WaitForFirstConsumer"
 
 
@@ -54,7 +54,7 @@ def refers_to(volume: Object, claim: Object) -> bool:
 
 
 def reference_to(claim: Object) -> Object:
-    """What a volume says of its claim."""
+    """A volume's reference to its claim."""
     metadata = claim["metadata"]
     return {
         "kind": "PersistentVolumeClaim",
@@ -67,13 +67,13 @@ def reference_to(claim: Object) -> Object:
 
 
 def best_match(volumes: Iterable[Object], claim: Object) -> Object | None:
-    """The smallest free volume that has what the claim asks for."""
+    """The smallest free volume that meets the claim's requirements."""
     fitting = [volume for volume in volumes if _fits(volume, claim)]
-    return min(fitting, key=lambda one: (_size(one), one["metadata"]["name"]), default=None)
+    return min(fitting, key=lambda volume: (_size(volume), volume["metadata"]["name"]), default=None)
 
 
 def requested(claim: Object) -> str:
-    """The storage that the claim asks for, as text."""
+    """The storage that the claim requests, as text."""
     return str(((claim["spec"].get("resources") or {}).get("requests") or {}).get("storage", "0"))
 
 

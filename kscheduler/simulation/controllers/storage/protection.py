@@ -1,4 +1,4 @@
-"""Claims in use by pods, and volumes in use by claims, are not deleted under them: a finalizer holds them."""
+"""Finalizers that keep claims in use by pods, and volumes in use by claims, from being deleted."""
 
 from collections.abc import Iterator, Mapping
 
@@ -15,7 +15,7 @@ _VOLUME_FINALIZER = "kubernetes.io/pv-protection"
 
 
 def claims_of(pod: Object) -> Iterator[str]:
-    """Names of the claims that a pod uses, those of its ephemeral volumes included."""
+    """Names of the claims that a pod uses, including those of its ephemeral volumes."""
     for volume in pod["spec"].get("volumes") or ():
         if volume.get("persistentVolumeClaim"):
             yield volume["persistentVolumeClaim"]["claimName"]
@@ -24,7 +24,7 @@ def claims_of(pod: Object) -> Iterator[str]:
 
 
 class ClaimProtection:
-    """Holds a claim while a pod on a node uses it."""
+    """Protects a claim while a pod on a node uses it."""
 
     name = "persistentvolumeclaim-protection-controller"
 
@@ -39,7 +39,7 @@ class ClaimProtection:
             yield from ((change.key[0], name) for name in claims_of(pod))
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Put the finalizer on, or take it off."""
+        """Add or remove the finalizer."""
         claim = view.get(CLAIMS, key)
         if claim is None:
             return Plan()
@@ -57,7 +57,7 @@ class VolumeProtection:
         return {VOLUMES: itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Put the finalizer on, or take it off."""
+        """Add or remove the finalizer."""
         volume = view.get(VOLUMES, key)
         if volume is None:
             return Plan()
@@ -70,7 +70,7 @@ def _held(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> P
     present: list[str] = value["metadata"].get("finalizers") or []
     if hold is (finalizer in present) or (hold and "deletionTimestamp" in value["metadata"]):
         return Plan()
-    changed = [*present, finalizer] if hold else [one for one in present if one != finalizer]
+    changed = [*present, finalizer] if hold else [known for known in present if known != finalizer]
     metadata = {**value["metadata"], "finalizers": changed}
     if not changed:
         del metadata["finalizers"]

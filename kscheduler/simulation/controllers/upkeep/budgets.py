@@ -170,4 +170,4 @@ def _allowed_condition(budget: Object, view: View, reason: str, message: str, *,
         return [*conditions, made]
     if known["status"] == status:
         made["lastTransitionTime"] = known["lastTransitionTime"]
-    return [made if one is known else one for one in conditions]
+    return [made if condition is known else condition for condition in conditions]

@@ -107,7 +107,10 @@ class NodeLifecycleController:
         now = timestamp(view.now)
         for pod in pods:
             ready = {"status": "False", "lastTransitionTime": now}
-            changed = [{**one, **ready} if one["type"] == "Ready" else one for one in pod["status"]["conditions"]]
+            changed = [
+                {**condition, **ready} if condition["type"] == "Ready" else condition
+                for condition in pod["status"]["conditions"]
+            ]
             plan.add(Update(PODS, {**pod, "status": {**pod["status"], "conditions": changed}}, "status"))
             plan.add(News(pod, _COMPONENT, "NodeNotReady", "Node is not ready", is_warning=True))
 
@@ -115,7 +118,7 @@ class NodeLifecycleController:
 def _last_heartbeat(view: View, node: Object, conditions: list[Object]) -> datetime | None:
     lease = view.get(LEASES, (_LEASE_NAMESPACE, node["metadata"]["name"]))
     heard = [parse_time((lease.get("spec") or {}).get("renewTime"))] if lease is not None else []
-    heard += [parse_time(one.get("lastHeartbeatTime")) for one in conditions]
+    heard += [parse_time(condition.get("lastHeartbeatTime")) for condition in conditions]
     return max((moment for moment in heard if moment is not None), default=None)
 
 
@@ -129,7 +132,7 @@ def _silenced(conditions: list[Object], now: datetime) -> list[Object]:
             continue
         unknown = {"status": "Unknown", "reason": "NodeStatusUnknown", "message": _SILENT}
         found.append({**(known or {"type": kind}), **unknown, "lastTransitionTime": timestamp(now)})
-    return [*found, *(one for one in conditions if one.get("type") not in _OBSERVED)]
+    return [*found, *(condition for condition in conditions if condition.get("type") not in _OBSERVED)]
 
 
 def _wanted_taints(spec: Object, conditions: list[Object]) -> Iterator[tuple[str, str]]:

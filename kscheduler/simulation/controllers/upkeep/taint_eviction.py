@@ -70,7 +70,7 @@ class TaintEvictionController:
     def _first_seen(self, node: Object, taints: list[Taint], now: datetime) -> dict[_Seen, datetime]:
         """Since when the node has each taint; what it no longer has is forgotten."""
         uid, before = node["metadata"]["uid"], self._since.get(node["metadata"]["name"], {})
-        stated = {one["key"]: parse_time(one.get("timeAdded")) for one in node["spec"]["taints"]}
+        stated = {taint["key"]: parse_time(taint.get("timeAdded")) for taint in node["spec"]["taints"]}
         found = {}
         for taint in taints:
             seen = taint.key, taint.value, uid
@@ -81,19 +81,21 @@ class TaintEvictionController:
 
 def _driving_taints(node: Object) -> list[Taint]:
     taints = (node.get("spec") or {}).get("taints") or ()
-    return [msgspec.convert(one, Taint, strict=False) for one in taints if one.get("effect") == "NoExecute"]
+    return [msgspec.convert(taint, Taint, strict=False) for taint in taints if taint.get("effect") == "NoExecute"]
 
 
 def _seconds_left(pod: Object, taints: list[Taint], since: dict[_Seen, datetime], now: datetime) -> float | None:
     """Seconds until the pod has to go, None for never; of a pod that came later than the taint, from its arrival."""
-    tolerations = [msgspec.convert(one, Toleration, strict=False) for one in pod["spec"].get("tolerations") or ()]
+    tolerations = [
+        msgspec.convert(toleration, Toleration, strict=False) for toleration in pod["spec"].get("tolerations") or ()
+    ]
     arrival = parse_time((pod.get("status") or {}).get("startTime")) or parse_time(created(pod))
     limits = []
     for taint in taints:
-        borne = [one for one in tolerations if covers(one, taint)]
+        borne = [toleration for toleration in tolerations if covers(toleration, taint)]
         if not borne:
             return 0.0
-        patience = [one.toleration_seconds for one in borne if one.toleration_seconds is not None]
+        patience = [toleration.toleration_seconds for toleration in borne if toleration.toleration_seconds is not None]
         if patience:
             first = next(
                 moment for (key, value, _), moment in since.items() if (key, value) == (taint.key, taint.value)

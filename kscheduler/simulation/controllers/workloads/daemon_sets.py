@@ -76,7 +76,7 @@ class DaemonSetController:
         if strategy.get("type") == "RollingUpdate" and not plan_changes_pods(plan):
             self._change(plan, daemons, replacements(daemons))
         in_use = {owners.labels_of(pod).get(REVISION_LABEL, "") for pod in claimed.values}
-        names = {history.name_of(one) for one in versions.revisions if _digest(one) in in_use}
+        names = {history.name_of(revision) for revision in versions.revisions if _digest(revision) in in_use}
         history.cut(plan, daemon_set, versions, names)
         self._write_status(plan, daemons)
         return plan

@@ -49,12 +49,12 @@ def max_unavailable(deployment: Object) -> int:
 
 def total(replica_sets: Iterable[Object]) -> int:
     """Pods that the sets shall have."""
-    return sum(replicas_of(one) for one in replica_sets)
+    return sum(replicas_of(replica_set) for replica_set in replica_sets)
 
 
 def present(replica_sets: Iterable[Object], field: str = "replicas") -> int:
     """Pods that the sets have, or those of them that `field` counts."""
-    return sum(int((one.get("status") or {}).get(field, 0)) for one in replica_sets)
+    return sum(int((replica_set.get("status") or {}).get(field, 0)) for replica_set in replica_sets)
 
 
 def new_replicas(deployment: Object, replica_sets: list[Object], new: Object | None) -> int:
@@ -74,20 +74,22 @@ def shrunk_old(deployment: Object, old: list[Object], new: Object) -> list[Scale
     budget = total(everything) - floor - new_missing
     if budget <= 0 or total(old) == 0:
         return []
-    sizes = {one["metadata"]["name"]: replicas_of(one) for one in old}
-    for one in sorted(old, key=created):
-        sick = replicas_of(one) - present([one], "availableReplicas")
-        gone = min(budget, sick, sizes[one["metadata"]["name"]])
+    sizes = {replica_set["metadata"]["name"]: replicas_of(replica_set) for replica_set in old}
+    for replica_set in sorted(old, key=created):
+        sick = replicas_of(replica_set) - present([replica_set], "availableReplicas")
+        gone = min(budget, sick, sizes[replica_set["metadata"]["name"]])
         if gone > 0:
-            sizes[one["metadata"]["name"]] -= gone
+            sizes[replica_set["metadata"]["name"]] -= gone
             budget -= gone
     healthy = present(everything, "availableReplicas") - floor
-    for one in sorted(old, key=created):
-        gone = min(max(healthy, 0), sizes[one["metadata"]["name"]])
-        sizes[one["metadata"]["name"]] -= gone
+    for replica_set in sorted(old, key=created):
+        gone = min(max(healthy, 0), sizes[replica_set["metadata"]["name"]])
+        sizes[replica_set["metadata"]["name"]] -= gone
         healthy -= gone
     return [
-        Scale(one, sizes[one["metadata"]["name"]]) for one in old if sizes[one["metadata"]["name"]] != replicas_of(one)
+        Scale(replica_set, sizes[replica_set["metadata"]["name"]])
+        for replica_set in old
+        if sizes[replica_set["metadata"]["name"]] != replicas_of(replica_set)
     ]
 
 
@@ -102,13 +104,13 @@ def proportional(deployment: Object, active: list[Object]) -> list[Scale]:
     ordered.sort(key=replicas_of, reverse=True)
     sizes: list[int] = []
     added = 0
-    for one in ordered:
-        share = _share(one, to_add, added, size)
-        sizes.append(replicas_of(one) + share)
+    for replica_set in ordered:
+        share = _share(replica_set, to_add, added, size)
+        sizes.append(replicas_of(replica_set) + share)
         added += share
     if ordered:
         sizes[0] = max(sizes[0] + to_add - added, 0)
-    return [Scale(one, replicas) for one, replicas in zip(ordered, sizes, strict=True)]
+    return [Scale(replica_set, replicas) for replica_set, replicas in zip(ordered, sizes, strict=True)]
 
 
 def _share(replica_set: Object, to_add: int, added: int, size: int) -> int:

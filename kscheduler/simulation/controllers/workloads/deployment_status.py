@@ -58,13 +58,13 @@ def _newest_last(
     changed = with_condition(conditions, kind, status, reason, message, now, lastUpdateTime=timestamp(now))
     if changed is conditions:
         return conditions
-    return [*without_condition(changed, kind), *(one for one in changed if one["type"] == kind)]
+    return [*without_condition(changed, kind), *(condition for condition in changed if condition["type"] == kind)]
 
 
 def counted(deployment: Object, rollout: Rollout, conditions: list[Object], now: datetime) -> Object:
     """The counts, and the condition Available."""
     available = present(rollout.all, "availableReplicas")
-    total = sum(int(one["spec"].get("replicas", 1)) for one in rollout.all)
+    total = sum(int(replica_set["spec"].get("replicas", 1)) for replica_set in rollout.all)
     is_enough = available >= wanted(deployment) - max_unavailable(deployment)
     reason = "MinimumReplicasAvailable" if is_enough else "MinimumReplicasUnavailable"
     message = f"Deployment {'has' if is_enough else 'does not have'} minimum availability."
@@ -142,7 +142,9 @@ def seconds_left(deployment: Object, conditions: list[Object], now: datetime) ->
 def _with_failure(status: Object, rollout: Rollout, now: datetime) -> Object:
     """ReplicaFailure of a ReplicaSet is the Deployment's too."""
     newest_first = reversed(rollout.all)
-    failures = (find((one.get("status") or {}).get("conditions") or [], _FAILURE) for one in newest_first)
+    failures = (
+        find((replica_set.get("status") or {}).get("conditions") or [], _FAILURE) for replica_set in newest_first
+    )
     failure = next(filter(None, failures), None)
     conditions = status["conditions"]
     if failure is None:

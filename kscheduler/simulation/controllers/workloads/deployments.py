@@ -71,7 +71,7 @@ class _Step:
         self._plan = plan
         self._conditions = statuses.conditions_of(deployment)
         new = revisions.find_new(deployment, replica_sets)
-        self._rollout = Rollout(new, [one for one in replica_sets if one is not new])
+        self._rollout = Rollout(new, [replica_set for replica_set in replica_sets if replica_set is not new])
 
     def take(self) -> None:
         """Plan what may be done now, and the status."""
@@ -107,7 +107,7 @@ class _Step:
 
     def _recreate(self) -> None:
         self._number(make=False)
-        shrunk = [one for one in self._active_old() if self._resize(one, 0)]
+        shrunk = [replica_set for replica_set in self._active_old() if self._resize(replica_set, 0)]
         if not shrunk and not self._old_pods_run():
             self._number(make=True)
             if self._rollout.new is not None:
@@ -125,15 +125,15 @@ class _Step:
 
     def _scale(self) -> None:
         """Follow a new `replicas`: the only set, or the newest, takes it; in the middle of a rollout each its share."""
-        active = [one for one in self._rollout.all if replicas_of(one) > 0]
+        active = [replica_set for replica_set in self._rollout.all if replicas_of(replica_set) > 0]
         newest = self._rollout.new or max(self._rollout.old, key=created, default=None)
         single = active[0] if len(active) == 1 else newest if not active else None
         wanted = rolling.wanted(self._deployment)
         if single is not None:
             self._resize(single, wanted)
         elif self._is_saturated():
-            for one in self._active_old():
-                self._resize(one, 0)
+            for replica_set in self._active_old():
+                self._resize(replica_set, 0)
         elif rolling.is_rolling(self._deployment):
             for scale in rolling.proportional(self._deployment, active):
                 self._resize(scale.replica_set, scale.replicas)
@@ -150,14 +150,16 @@ class _Step:
     def _was_scaled(self) -> bool:
         """Whether `replicas` is not what it was when the active sets were sized."""
         wanted = str(rolling.wanted(self._deployment))
-        active = [one for one in self._all if replicas_of(one) > 0]
-        return any(revisions.annotations_of(one).get(revisions.DESIRED, wanted) != wanted for one in active)
+        active = [replica_set for replica_set in self._all if replicas_of(replica_set) > 0]
+        return any(
+            revisions.annotations_of(replica_set).get(revisions.DESIRED, wanted) != wanted for replica_set in active
+        )
 
     def _active_old(self) -> list[Object]:
-        return [one for one in self._rollout.old if replicas_of(one) > 0]
+        return [replica_set for replica_set in self._rollout.old if replicas_of(replica_set) > 0]
 
     def _old_pods_run(self) -> bool:
-        pods = (pod for one in self._rollout.old for pod in self._view.controlled(PODS, one))
+        pods = (pod for replica_set in self._rollout.old for pod in self._view.controlled(PODS, replica_set))
         return any(not is_finished(pod) for pod in pods)
 
     def _most(self) -> int:
@@ -165,7 +167,7 @@ class _Step:
 
     def _number(self, *, make: bool) -> None:
         """Give the current template its ReplicaSet and the newest number."""
-        newest = max((revisions.revision_of(one) for one in self._rollout.old), default=0) + 1
+        newest = max((revisions.revision_of(replica_set) for replica_set in self._rollout.old), default=0) + 1
         new = self._rollout.new
         if new is not None:
             renewed = revisions.renewed(self._deployment, new, newest)
@@ -214,7 +216,7 @@ class _Step:
         if self._rollout.new is replica_set:
             self._rollout = Rollout(changed, self._rollout.old)
         else:
-            old = [changed if one is replica_set else one for one in self._rollout.old]
+            old = [changed if known is replica_set else known for known in self._rollout.old]
             self._rollout = Rollout(self._rollout.new, old)
         if replicas == before:
             return False
@@ -227,10 +229,12 @@ class _Step:
         limit = self._deployment["spec"].get("revisionHistoryLimit")
         if limit is None:
             return
-        idle = [one for one in self._rollout.old if self._is_idle(one)]
-        idle.sort(key=lambda one: (revisions.revision_of(one), created(one)))
-        surplus = len([one for one in self._rollout.old if not is_terminating(one)]) - int(limit)
-        self._plan.add(*(Delete(REPLICA_SETS, one) for one in idle[: max(surplus, 0)]))
+        idle = [replica_set for replica_set in self._rollout.old if self._is_idle(replica_set)]
+        idle.sort(key=lambda replica_set: (revisions.revision_of(replica_set), created(replica_set)))
+        surplus = len([replica_set for replica_set in self._rollout.old if not is_terminating(replica_set)]) - int(
+            limit
+        )
+        self._plan.add(*(Delete(REPLICA_SETS, replica_set) for replica_set in idle[: max(surplus, 0)]))
 
     def _is_idle(self, replica_set: Object) -> bool:
         is_empty = replicas_of(replica_set) == 0 and rolling.present([replica_set]) == 0

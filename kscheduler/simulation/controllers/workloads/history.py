@@ -40,11 +40,13 @@ def name_of(revision: Object) -> str:
 
 def brought_up_to_date(plan: Plan, view: View, owner: Object) -> History:
     """The history with the owner's template in it; what must be written for that enters the plan."""
-    known = sorted(view.controlled(CONTROLLER_REVISIONS, owner), key=lambda one: (one["revision"], name_of(one)))
+    known = sorted(
+        view.controlled(CONTROLLER_REVISIONS, owner), key=lambda revision: (revision["revision"], name_of(revision))
+    )
     collisions = int((owner.get("status") or {}).get("collisionCount") or 0)
     data = {"spec": {"template": {**owner["spec"]["template"], _DIRECTIVE: "replace"}}}
     newest = known[-1]["revision"] if known else 0
-    equal = next((one for one in reversed(known) if one["data"] == data), None)
+    equal = next((revision for revision in reversed(known) if revision["data"] == data), None)
     if equal is None:
         made, collisions = _made(view, owner, data, newest + 1, collisions)
         plan.add(Create(CONTROLLER_REVISIONS, made))
@@ -53,14 +55,16 @@ def brought_up_to_date(plan: Plan, view: View, owner: Object) -> History:
         return History(known, equal, collisions)
     renewed = {**equal, "revision": newest + 1}
     plan.add(Update(CONTROLLER_REVISIONS, renewed))
-    return History([*(one for one in known if one is not equal), renewed], renewed, collisions)
+    return History([*(revision for revision in known if revision is not equal), renewed], renewed, collisions)
 
 
 def cut(plan: Plan, owner: Object, history: History, in_use: Collection[str]) -> None:
     """Delete the oldest revisions that nobody uses, beyond `revisionHistoryLimit`."""
-    idle = [one for one in history.revisions if name_of(one) not in in_use and one is not history.update]
+    idle = [
+        revision for revision in history.revisions if name_of(revision) not in in_use and revision is not history.update
+    ]
     surplus = len(idle) - int(owner["spec"].get("revisionHistoryLimit", 10))
-    plan.add(*(Delete(CONTROLLER_REVISIONS, one) for one in idle[: max(surplus, 0)]))
+    plan.add(*(Delete(CONTROLLER_REVISIONS, revision) for revision in idle[: max(surplus, 0)]))
 
 
 def _made(view: View, owner: Object, data: Object, revision: int, collisions: int) -> tuple[Object, int]:

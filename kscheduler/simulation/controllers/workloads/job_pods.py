@@ -26,7 +26,7 @@ def is_tracked(pod: Object) -> bool:
 def untracked(pod: Object) -> Object:
     """The pod without the finalizer."""
     metadata = {**pod["metadata"]}
-    metadata["finalizers"] = [one for one in metadata.get("finalizers") or () if one != TRACKING]
+    metadata["finalizers"] = [finalizer for finalizer in metadata.get("finalizers") or () if finalizer != TRACKING]
     if not metadata["finalizers"]:
         del metadata["finalizers"]
     return {**pod, "metadata": metadata}
@@ -104,15 +104,15 @@ def finish_time(pod: Object) -> datetime | None:
     """When the last container ended; else when the pod was deleted or last changed its mind about being ready."""
     status = pod.get("status") or {}
     ends = [
-        parse_time(((one.get("state") or {}).get("terminated") or {}).get("finishedAt"))
-        for one in status.get("containerStatuses") or ()
+        parse_time(((container.get("state") or {}).get("terminated") or {}).get("finishedAt"))
+        for container in status.get("containerStatuses") or ()
     ]
     known = [end for end in ends if end is not None]
     if known and is_finished(pod):
         return max(known)
     if is_terminating(pod):
         return parse_time(pod["metadata"]["deletionTimestamp"])
-    changes = [parse_time(one.get("lastTransitionTime")) for one in status.get("conditions") or ()]
+    changes = [parse_time(condition.get("lastTransitionTime")) for condition in status.get("conditions") or ()]
     return max((moment for moment in changes if moment is not None), default=None)
 
 
@@ -132,5 +132,7 @@ def _pod(job: Object, index: int | None) -> Object:
         variable = {"name": "JOB_COMPLETION_INDEX", "valueFrom": reference}
         for kind in ("containers", "initContainers"):
             if spec.get(kind):
-                spec[kind] = [{**one, "env": [*(one.get("env") or ()), variable]} for one in spec[kind]]
+                spec[kind] = [
+                    {**container, "env": [*(container.get("env") or ()), variable]} for container in spec[kind]
+                ]
     return pod

@@ -146,8 +146,10 @@ class _Step:
         """Restarts of containers count where a failed container is started again in its pod."""
         if self._spec["template"]["spec"].get("restartPolicy") != "OnFailure":
             return 0
-        statuses = (one for pod in self._active for one in (pod.get("status") or {}).get("containerStatuses") or ())
-        return sum(int(one.get("restartCount", 0)) for one in statuses)
+        statuses = (
+            container for pod in self._active for container in (pod.get("status") or {}).get("containerStatuses") or ()
+        )
+        return sum(int(container.get("restartCount", 0)) for container in statuses)
 
     def _fail(self, reason: str, message: str) -> None:
         for pod in self._active:

@@ -69,11 +69,11 @@ class ReplicaSetController:
             return active
         namespace = replica_set["metadata"]["namespace"]
         siblings = [
-            one
-            for one in view.in_namespace(self._resource, namespace)
-            if (found := owners.controller_of(one)) is not None and found["uid"] == reference["uid"]
+            sibling
+            for sibling in view.in_namespace(self._resource, namespace)
+            if (found := owners.controller_of(sibling)) is not None and found["uid"] == reference["uid"]
         ]
-        return [pod for one in siblings for pod in view.controlled(PODS, one) if is_active(pod)]
+        return [pod for sibling in siblings for pod in view.controlled(PODS, sibling) if is_active(pod)]
 
     def _status(self, plan: Plan, view: View, replica_set: Object, active: list[Object], terminating: int) -> Object:
         spec, before = replica_set["spec"], replica_set.get("status") or {}

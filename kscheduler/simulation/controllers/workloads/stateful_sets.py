@@ -81,7 +81,7 @@ class _Step:
 
     def _current_revision(self) -> Object:
         name = (self._set.get("status") or {}).get("currentRevision")
-        known = (one for one in self._history.revisions if history.name_of(one) == name)
+        known = (revision for revision in self._history.revisions if history.name_of(revision) == name)
         return next(known, self._history.update)
 
     # --- the three steps; each tells whether the next one may be taken ------------------------------------------------
