@@ -7,7 +7,7 @@ row that other pods are nominated to is judged with them and without (see `nomin
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -18,10 +18,9 @@ from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.label_column import Mask
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.scheduling.classes.class_columns import is_matter_of_row
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.nominations import (
     count_in,
@@ -140,9 +139,10 @@ class Filters:
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """The same filters for PostFilter plugins. `expected_changes` tells where `expected` may be another later."""
         quiet = Filters(self.profile, self.pod, self.expected, self.skipped, Uncounted(self.tally))
-        reading_pods = tuple(plugin for plugin in self.profile.filter if reads_pods(plugin))
+        traits = self.profile.traits
+        reading_pods = tuple(plugin for plugin in self.profile.filter if traits[plugin.name].reads_pods)
         counting = counting_plugins(self.profile, self.skipped)
-        row_wise = row_wise_plugins(counting)
+        row_wise = row_wise_plugins(self.profile, counting)
         return DryRun(
             passing=partial(quiet._try, self.profile.filter),
             still_passing=partial(quiet._try, reading_pods),
@@ -156,10 +156,11 @@ class Filters:
 
     def _row_class(self) -> Hashable | None:
         """What the filters sign; nothing where the cycle has no engine: it is not to believe what is kept."""
-        plugins: list[Any] = [plugin for plugin in self.profile.filter if plugin.name not in self.skipped]
-        if self.known is None or not all(is_matter_of_row(plugin) for plugin in plugins):
+        traits, listener = self.profile.traits, self.profile.listener
+        plugins = [plugin for plugin in self.profile.filter if plugin.name not in self.skipped]
+        if self.known is None or not all(traits[plugin.name].is_matter_of_row for plugin in plugins):
             return None
-        signers = [signer_of(plugin, self.profile.listener) for plugin in plugins]
+        signers = [signer_of(plugin, traits[plugin.name], listener) for plugin in plugins]
         signatures = or_judged_alone(signatures_of, signers, self.pod)
         if signatures is None or UNSIGNABLE in signatures:
             return None

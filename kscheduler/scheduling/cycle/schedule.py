@@ -114,7 +114,9 @@ def prioritize(
     for weighted in profile.score if known is None else known.live_score:
         plugin = weighted.plugin
         if plugin.name not in skipped:
-            points = call_score_and_normalize(plugin, record.state, record.pod, nodes, rows, watch)
+            points = call_score_and_normalize(
+                plugin, profile.traits[plugin.name], record.state, record.pod, nodes, rows, watch
+            )
             scores[plugin.name] = PluginScores(plugin.name, weighted.weight, points * weighted.weight)
     leaders = known.leaders(nodes, record.pod, record.state, rows) if known is not None and not scores else None
     if leaders is not None:
