@@ -24,7 +24,7 @@ from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
-from kscheduler.scheduling.runtime.sort_order import SortOrder
+from kscheduler.scheduling.runtime.sort_order import sort_keys_of
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.hints import HintTable, Registrations
@@ -96,9 +96,8 @@ def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
 
 
 def _order_of(profile: Profile) -> SortKey:
-    """The order of the queue; of PrioritySort itself bare, as it can neither fail nor be slow."""
     plugin = profile.queue_sort
-    return plugin.sort_key if profile.traits[plugin.name].is_in_tree else SortOrder(plugin, profile.listener)
+    return sort_keys_of(plugin, profile.traits[plugin.name], profile.listener)
 
 
 def _registrations(profile: Profile) -> Registrations:
