@@ -6,7 +6,7 @@ it would be without columns. Rows that carry nominated pods are judged by the pl
 
 from collections.abc import Hashable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.node_table import Codes, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin
 from kscheduler.framework.status import SUCCESS
-from kscheduler.scheduling.classes.class_columns import is_matter_of_row
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities
@@ -78,10 +77,11 @@ class ClassEvaluator:
     def _row_class(self) -> Hashable | None:
         """What the filters sign, where all of them look at nothing but the row."""
         inputs, skipped = self._inputs, self._filters.skipped
-        plugins: list[Any] = [plugin for plugin in inputs.profile.filter if plugin.name not in skipped]
-        if not all(is_matter_of_row(plugin) for plugin in plugins):
+        traits, listener = inputs.profile.traits, inputs.profile.listener
+        plugins = [plugin for plugin in inputs.profile.filter if plugin.name not in skipped]
+        if not all(traits[plugin.name].is_matter_of_row for plugin in plugins):
             return None
-        signers = [signer_of(plugin, inputs.profile.listener) for plugin in plugins]
+        signers = [signer_of(plugin, traits[plugin.name], listener) for plugin in plugins]
         signatures = or_judged_alone(signatures_of, signers, inputs.pod)
         if signatures is None or UNSIGNABLE in signatures:
             return None

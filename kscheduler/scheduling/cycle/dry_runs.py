@@ -12,7 +12,7 @@ from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun, Passing
 from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions, reads_pods
+from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS
@@ -28,9 +28,9 @@ def dry_run(filters: Filters, row_class: Callable[[], Hashable | None], expected
     """What a PostFilter plugin may ask; `row_class` and `expected_changes` as `DryRun` has them."""
     profile = filters.inputs.profile
     quiet = _QuietFilters(Filters(filters.inputs, filters.skipped, Uncounted(filters.timer)))
-    reading_pods = tuple(plugin for plugin in profile.filter if reads_pods(plugin))
+    reading_pods = tuple(plugin for plugin in profile.filter if profile.traits[plugin.name].reads_pods)
     counting = counting_plugins(profile, filters.skipped)
-    row_wise = row_wise_plugins(counting)
+    row_wise = row_wise_plugins(profile, counting)
     return DryRun(
         passing=partial(quiet.passing, profile.filter),
         still_passing=partial(quiet.passing, reading_pods),

@@ -73,6 +73,14 @@ def score_pass(
     for one in weighted:
         name = one.plugin.name
         if name not in skipped:
-            points = call_score_and_normalize(one.plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch)
+            points = call_score_and_normalize(
+                one.plugin,
+                inputs.profile.traits[name],
+                state,
+                inputs.pod,
+                inputs.nodes,
+                feasible,
+                inputs.stopwatch,
+            )
             scores[name] = PluginScores(name, one.weight, points * one.weight)
     return scores
