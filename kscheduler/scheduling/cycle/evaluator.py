@@ -3,7 +3,7 @@
     evaluator          how it finds out
     PlainEvaluator     asks each plugin about the rows that are still alive (`plain`)
     ClassEvaluator     reads what is kept of the pod's class, and asks only plugins of which nothing can be (`by_class`)
-    FallingBack        by class, and plainly where that does not do (`falling_back`, where the cycle gets its evaluator)
+    FallbackEvaluator  by class, and plainly where that does not do (`fallback`: the cycle gets its evaluator there)
 
 All three give the same answers, so a cycle does not know which of them it has. An evaluator is made for one decision
 and asked in the order of the methods. None of them writes to the record: each returns a value, and the cycle takes it

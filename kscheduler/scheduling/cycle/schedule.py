@@ -21,7 +21,7 @@ from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
-from kscheduler.scheduling.cycle.falling_back import evaluator_for
+from kscheduler.scheduling.cycle.fallback import evaluator_for
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.post_filter import run_post_filter

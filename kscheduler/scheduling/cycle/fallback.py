@@ -24,10 +24,10 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 def evaluator_for(inputs: CycleInputs, engine: ClassEngine | None) -> Evaluator:
     """By class where the profile's engine knows the pod's, else plain."""
     known = engine.known(inputs.pod, inputs.stopwatch) if engine is not None else None
-    return PlainEvaluator(inputs) if known is None else FallingBack(inputs, ClassEvaluator(inputs, known))
+    return PlainEvaluator(inputs) if known is None else FallbackEvaluator(inputs, ClassEvaluator(inputs, known))
 
 
-class FallingBack:
+class FallbackEvaluator:
     """Judges by class as long as that does. Implements `Evaluator`."""
 
     __slots__ = ("_current", "_inputs", "_is_plain")
