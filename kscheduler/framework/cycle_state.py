@@ -38,6 +38,10 @@ class CycleState:
             if other._values:
                 self._values.update(other._values)
 
+    def clear(self) -> None:
+        """Hold nothing any more."""
+        self._values.clear()
+
     def copy(self) -> "CycleState":
         """A state whose entries can be replaced without touching this one (values are shared)."""
         copied = CycleState()

@@ -12,7 +12,7 @@ lists for the detail's kind.
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,6 @@ class Detail:
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
-@runtime_checkable
 class DetailsPlugin(Protocol):
     """A plugin that can say more about the rows it has turned down."""
 

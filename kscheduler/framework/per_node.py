@@ -108,7 +108,7 @@ _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
 def _asked(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
-    """What the function says of the node; what it raises tells the node, too."""
+    """What the function says of the node; what it raises tells the node, too, and goes on to the plugin runtime."""
     try:
         return function(pod, node)
     except BaseException as failure:

@@ -62,7 +62,7 @@ def _problem(name: Any, function: Any) -> str:
     """What is wrong, without a full stop; empty if nothing is."""
     if not isinstance(name, str) or not name.strip():
         return 'a plugin needs a name, as in @plugin("PreferCheap")'
-    if isinstance(function, type) or not callable(function) or not hasattr(function, "__name__"):
+    if isinstance(function, type) or not callable(function) or getattr(function, "__name__", None) is None:
         return "it is for functions; a class is registered by itself: registry.register(name, factory)"
     called = function.__name__
     if called not in _RETURNS:

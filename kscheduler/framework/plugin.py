@@ -19,7 +19,6 @@ ends the attempt, is logged with pod and plugin, and the pod is retried with bac
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from functools import lru_cache
 from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
@@ -120,43 +119,6 @@ class Plugin:
         """What a code of `filter` means: the sign says whether preemption could help."""
         del cycle
         return status_of_code(code, (self.reasons[code],), self.name)
-
-
-ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score", "normalize")
-"""The methods by which a plugin judges and scores."""
-
-
-def reads_pods(plugin: object) -> bool:
-    """Whether a plugin's answers about a row may change with the pods there: what its class says, unless overridden."""
-    return getattr(plugin, "reads_pods", True) or differs_below(plugin, "reads_pods", ANSWERING)
-
-
-def reads_spec_only(plugin: Plugin) -> bool:
-    """Whether it signs nothing but the pod's spec: what its class says, unless `sign` is overridden."""
-    return plugin.reads_spec_only and not differs_below(plugin, "reads_spec_only", ("sign",))
-
-
-def normalizes_points_only(plugin: object) -> bool:
-    """Whether equal raw points become the same, whatever the rows: what its class says, unless overridden."""
-    stated = getattr(plugin, "normalizes_points_only", False)
-    return stated and not differs_below(plugin, "normalizes_points_only", ("normalize",))
-
-
-def needs_volumes(plugin: object) -> bool:
-    """Whether it skips each pod without volumes: what its class says, unless overridden."""
-    return getattr(plugin, "needs_volumes", False) and not differs_below(plugin, "needs_volumes", ANSWERING)
-
-
-def differs_below(plugin: object, fact: str, methods: tuple[str, ...]) -> bool:
-    """Whether a class made of the one that states the fact has one of the methods of its own."""
-    return _is_made_otherwise(type(plugin), fact, methods)  # type: ignore[arg-type]  # mypy: a class is hashable
-
-
-@lru_cache(maxsize=1024)
-def _is_made_otherwise(kind: type, fact: str, methods: tuple[str, ...]) -> bool:
-    kinds = kind.__mro__
-    stated = next((place for place, one in enumerate(kinds) if fact in vars(one)), len(kinds))
-    return any(method in vars(one) for one in kinds[:stated] for method in methods)
 
 
 def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:

@@ -1,8 +1,8 @@
 """Whether a plugin answered with the type that its extension point asks for.
 
 Nothing checks types when a plugin runs: `None` for a Status, a bool for a reason or a coroutine for points would be
-noticed somewhere later, in words that name neither the plugin nor the mistake. So each answer is looked at where it is
-given, inside the `try` around the call, and a wrong type is a failure of that plugin like any exception.
+noticed somewhere later, in words that name neither the plugin nor the mistake. So each answer is looked at inside the
+guard around the call (`scheduling.runtime`), and a wrong type is a failure of that plugin like any exception.
 """
 
 from inspect import iscoroutine

@@ -9,8 +9,9 @@ from collections.abc import Iterator
 from inspect import iscoroutinefunction
 from typing import Any, Final
 
-from kscheduler.framework.plugin import Plugin, Point, Source
+from kscheduler.framework.plugin import Plugin, Source
 from kscheduler.framework.status import Status
+from kscheduler.framework.traits import points_of
 
 _PARAMETERS: Final = {
     "pre_enqueue": "pod",
@@ -53,8 +54,7 @@ def contract_problems(plugin: Any, name: str) -> list[str]:
     """What is wrong with what was built under this name; each a sentence that says what is expected."""
     if isinstance(plugin, type):
         return [f"its factory returned the class {plugin.__name__}: return one of it, made with its arguments"]
-    points = [point for point in Point if callable(getattr(plugin, point.method, None))]
-    if not points and not isinstance(plugin, Plugin):
+    if not points_of(plugin) and not isinstance(plugin, Plugin):
         return [f"its factory returned {plugin!r}, which takes part in no extension point: did it forget a `return`?"]
     return list(_problems(plugin, name))
 

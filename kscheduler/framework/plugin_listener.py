@@ -1,8 +1,8 @@
 """Who hears of plugins that fail, answer with a wrong type, or keep everybody waiting.
 
-The problem: plugins are called at some thirty places, in the cycle and outside of it, and an exception that is caught
-there must not vanish there. The idea: whoever calls a plugin catches what it raises, goes on as its extension point
-demands, and tells a listener; the service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
+The problem: an exception that is caught where a plugin is called must not vanish there. The idea: the plugin runtime
+(`scheduling.runtime`), which makes all these calls, goes on as the extension point demands and tells a listener; the
+service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
 """
 
 from typing import Final, Protocol
@@ -19,7 +19,7 @@ class PluginListener(Protocol):
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """A plugin has raised, or answered with a wrong type.
 
-        `point`: the extension point as metrics name it, or `QueueingHint`, `Sign`, `MayLetIn`, `Status`. `then`: what
+        `point`: what it was called for, as metrics name it (the rows of `scheduling.runtime.points`). `then`: what
         becomes of the pod, where no failed attempt tells its owner of the failure: it gets an Event.
         """
         ...

@@ -1,11 +1,10 @@
 """Plugins by name: who can be built."""
 
 from collections.abc import Callable, Mapping
-from functools import lru_cache
 from typing import Any
 
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.plugin import Plugin
 
 PluginFactory = Callable[[Any, Handle], Plugin]
 """`factory(args, handle)`: builds a plugin for one profile. Raises `ValueError` for arguments it cannot take."""
@@ -40,18 +39,3 @@ class Registry:
     def build(self, name: str, args: Any, handle: Handle) -> Plugin:
         """Build a plugin. Raises `KeyError` for an unknown name, `ValueError` for bad arguments."""
         return self._factories[name](args, handle)
-
-
-def is_in_tree(plugin: object) -> bool:
-    """Whether its code is part of kscheduler: what it costs is measured by our benchmarks, not at each call."""
-    return _is_module_in_tree(type(plugin).__module__)
-
-
-@lru_cache(maxsize=256)
-def _is_module_in_tree(module: str) -> bool:
-    return module.startswith("kscheduler.plugins.")
-
-
-def implements(plugin: Plugin, point: Point) -> bool:
-    """Whether the plugin takes part in the extension point."""
-    return callable(getattr(plugin, point.method, None))

@@ -5,9 +5,9 @@ of them. The idea: the plugin tells whom it may let in now; the queue leaves all
 """
 
 from collections.abc import Collection
-from typing import Protocol, TypeGuard
+from typing import Protocol
 
-from kscheduler.framework.plugin import PreEnqueuePlugin, differs_below
+from kscheduler.framework.plugin import PreEnqueuePlugin
 
 
 class StandingGate(PreEnqueuePlugin, Protocol):
@@ -19,8 +19,3 @@ class StandingGate(PreEnqueuePlugin, Protocol):
         Whoever else it turned away last it would turn away again in the same words, and asking would change nothing.
         """
         ...
-
-
-def knows_whom_it_may_let_in(plugin: PreEnqueuePlugin) -> TypeGuard[StandingGate]:
-    """Whether it is a standing gate, and no class made of one that gates otherwise."""
-    return hasattr(plugin, "may_let_in") and not differs_below(plugin, "may_let_in", ("pre_enqueue",))

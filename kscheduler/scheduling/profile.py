@@ -1,7 +1,8 @@
 """A profile: one scheduler name and the plugins that decide for it, by extension point."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
 
 from kscheduler.config.types import Extender
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
@@ -24,6 +25,7 @@ from kscheduler.framework.plugin import (
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.framework.traits import PluginTraits, traits_of
 from kscheduler.scheduling.runtime.building import call_events_to_register
 from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
 from kscheduler.state.hints import Registrations
@@ -65,6 +67,20 @@ class Profile:
     """Those without which no decision is right; nobody calls them yet."""
     listener: PluginListener = NOBODY
     """Hears of plugins that fail or are slow."""
+    traits: Mapping[str, PluginTraits] = field(init=False, repr=False, compare=False)
+    """What each plugin is, by name. It follows from the plugins: a profile that is made of another one has its own."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", {name: traits_of(plugin) for name, plugin in self._by_name().items()})
+
+    def _by_name(self) -> dict[str, Any]:
+        """All plugins; where a profile was made by hand, some may be at a point and not among the instances."""
+        points: Sequence[Sequence[Any]] = (
+            *(self.instances, (self.queue_sort,), self.pre_enqueue, self.pre_filter, self.filter, self.post_filter),
+            *(self.pre_score, [weighted.plugin for weighted in self.score], self.reserve, self.permit),
+            *(self.pre_bind, self.bind, self.post_bind),
+        )
+        return {plugin.name: plugin for plugins in points for plugin in plugins}
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
         """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
@@ -82,7 +98,7 @@ class Profile:
 
     def registrations(self) -> Registrations:
         """Which events may change whose mind. Raises `PluginFailure` where a plugin cannot say."""
-        return {plugin.name: _events_of(plugin) for plugin in self.instances}
+        return {plugin.name: _events_of(plugin, self.traits[plugin.name]) for plugin in self.instances}
 
 
 _NODE_ADD_BIT = ActionType.ADD
@@ -94,16 +110,13 @@ _EVERY_EVENT = tuple(
 )
 """What a plugin that rejects pods and registers nothing is presumed to wait for."""
 
-_REJECTING = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 
-
-def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
-    if not any(hasattr(plugin, method) for method in _REJECTING):
+def _events_of(plugin: Plugin, traits: PluginTraits) -> Sequence[ClusterEventWithHint]:
+    if not traits.rejects:
         return ()
-    if not hasattr(plugin, "events_to_register"):
+    if not traits.registers_events:
         return _EVERY_EVENT
-    extensions: EnqueueExtensions = plugin
-    return _with_taint_event(call_events_to_register(plugin.name, extensions))
+    return _with_taint_event(call_events_to_register(plugin.name, cast("EnqueueExtensions", plugin)))
 
 
 def _with_taint_event(registered: Sequence[ClusterEventWithHint]) -> Sequence[ClusterEventWithHint]:

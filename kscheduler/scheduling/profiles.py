@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, cast
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
@@ -16,14 +16,15 @@ from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.registry import Registry, implements, is_in_tree
-from kscheduler.framework.standing_gate import knows_whom_it_may_let_in
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
+from kscheduler.framework.traits import is_in_tree, points_of
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
-from kscheduler.scheduling.runtime.sort_order import SortOrder
+from kscheduler.scheduling.runtime.sort_order import sort_keys_of
 from kscheduler.state.backoff import BackoffPolicy
 from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.hints import HintTable, Registrations
@@ -87,17 +88,16 @@ def queue_policy(
 
 def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
     return {
-        (profile.name, plugin.name): partial(call_may_let_in, plugin, profile.listener)
+        (profile.name, plugin.name): partial(call_may_let_in, cast("StandingGate", plugin), profile.listener)
         for profile in profiles.values()
         for plugin in profile.pre_enqueue
-        if knows_whom_it_may_let_in(plugin)
+        if profile.traits[plugin.name].is_standing_gate
     }
 
 
 def _order_of(profile: Profile) -> SortKey:
-    """The order of the queue; of PrioritySort itself bare, as it can neither fail nor be slow."""
     plugin = profile.queue_sort
-    return plugin.sort_key if is_in_tree(plugin) else SortOrder(plugin, profile.listener)
+    return sort_keys_of(plugin, profile.traits[plugin.name], profile.listener)
 
 
 def _registrations(profile: Profile) -> Registrations:
@@ -115,9 +115,10 @@ def rules_not_built(profile: Profile) -> tuple[str, ...]:
 
 def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
+    points = {name: points_of(plugin) for name, plugin in built.items()}
 
     def is_implemented(name: str, point: Point) -> bool:
-        return name in built and implements(built[name], point)
+        return name in built and point in points[name]
 
     def takes_part(name: str, point: str) -> bool:
         """Here, or upstream: what is known there may be named, also where it has nothing to do here."""

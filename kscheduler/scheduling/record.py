@@ -66,12 +66,6 @@ class SchedulingRecord:
     post_filter_message: str = ""
     """The tail of the message: what PostFilter says when it could not help."""
 
-    def narrow(self, names: frozenset[str], plugin: str) -> None:
-        """A PreFilter plugin says that only these nodes can fit."""
-        self.node_names = names if self.node_names is None else self.node_names & names
-        self.narrowed_by = (*self.narrowed_by, plugin)
-        self.diagnosis.narrowed_by |= {plugin}
-
     @property
     def message(self) -> str:
         """Why there is no node, as the condition and the Event have it; empty where there is one."""

@@ -7,14 +7,15 @@ from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, Plug
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import Histogram, Observations
+from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE
 
-EXTENSION_POINTS: Final = ("PreFilter", "Filter", "PreScore", "Score")
+EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
 SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
 """In one of so many cycles each plugin is timed."""
 
 
 class ObservedStopwatch:
-    """A stopwatch for one profile. Implements `cycle.Stopwatch`; `start` it before each cycle."""
+    """A stopwatch for one profile. Implements `runtime.timing.Stopwatch`; `start` it before each cycle."""
 
     def __init__(
         self,
@@ -100,7 +101,7 @@ class ObservedStopwatch:
             seconds -= self._slow_seconds
         self._post_filter_last = now
         if seconds > SLOW_CALL_SECONDS:
-            self._listener.slow(plugin, "PostFilter", self._pod, seconds)
+            self._listener.slow(plugin, POST_FILTER.label, self._pod, seconds)
 
 
 def timed_pre_enqueue(
@@ -113,5 +114,5 @@ def timed_pre_enqueue(
     """PreEnqueue, measured. A pod that is turned away counts as Success too: so kube-scheduler labels it."""
     began = now()
     status = run(pod, first)
-    observe("PreEnqueue", SUCCESS.code.label, pod.pod.spec.scheduler_name, now() - began)
+    observe(PRE_ENQUEUE.label, SUCCESS.code.label, pod.pod.spec.scheduler_name, now() - began)
     return status

@@ -9,11 +9,11 @@ from kscheduler.api.core import Pod
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs, ScoringStrategy
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.plugin import Point, Source, needs_volumes
+from kscheduler.framework.plugin import Point, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.registry import implements
 from kscheduler.framework.status import SUCCESS, Code, Status
+from kscheduler.framework.traits import points_of, traits_of
 from kscheduler.plugins.default_binder import DefaultBinder
 from kscheduler.plugins.in_tree import IN_TREE, registry
 from kscheduler.plugins.node_affinity import NodeAffinity
@@ -56,7 +56,7 @@ def test_the_registry_lists_the_plugins_in_the_default_order() -> None:
 def test_each_plugin_takes_part_where_it_should(name: str) -> None:
     plugin = registry().build(name, None, HANDLE)
     assert plugin.name == name
-    assert {point for point in Point if implements(plugin, point)} == POINTS[name]
+    assert points_of(plugin) == POINTS[name]
 
 
 @pytest.mark.parametrize("plugin", IN_TREE, ids=lambda plugin: plugin.name)
@@ -132,17 +132,19 @@ def test_a_preference_that_cannot_be_parsed_is_an_error_of_the_cycle() -> None:
     assert status.code is Code.ERROR
 
 
-@pytest.mark.parametrize("name", [name for name in POINTS if needs_volumes(registry().build(name, None, HANDLE))])
+NEEDING_VOLUMES = [name for name in POINTS if traits_of(registry().build(name, None, HANDLE)).needs_volumes]
+
+
+@pytest.mark.parametrize("name", NEEDING_VOLUMES)
 def test_a_plugin_that_needs_volumes_skips_each_pod_without(name: str) -> None:
     """The class engine believes it, and does not ask."""
     plugin: Any = registry().build(name, None, HANDLE)
     rows = table(node("a"), node("b"))
     one = info("bare")
     assert plugin.pre_filter(CycleState(), one, rows).status.is_skip
-    if implements(plugin, Point.PRE_SCORE):
+    if Point.PRE_SCORE in points_of(plugin):
         assert plugin.pre_score(CycleState(), one, rows, rows.rows()).is_skip
 
 
 def test_those_that_need_volumes_are_the_volume_plugins() -> None:
-    needing = {name for name in POINTS if needs_volumes(registry().build(name, None, HANDLE))}
-    assert needing == {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"}
+    assert set(NEEDING_VOLUMES) == {"VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"}

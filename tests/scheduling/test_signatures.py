@@ -13,8 +13,9 @@ from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.plugin import UNSIGNABLE, Plugin, PreFilterResult, Source
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, unschedulable
+from kscheduler.framework.traits import traits_of
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.classes.signatures import Signatures, signs
+from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 from tests.builders import pod_info
@@ -40,7 +41,7 @@ def signatures(cache: Cache) -> Signatures:
 def test_every_plugin_in_the_tree_that_judges_says_what_it_reads() -> None:
     judges = [plugin for plugin in default_profile(Cache()).instances if any(hasattr(plugin, one) for one in JUDGES)]
     assert len(judges) > 10
-    assert [plugin.name for plugin in judges if not signs(plugin)] == []
+    assert [plugin.name for plugin in judges if not traits_of(plugin).is_signed] == []
 
 
 def test_pods_that_differ_in_name_and_uid_only_are_one_class(signatures: Signatures) -> None:
@@ -160,9 +161,9 @@ class ReadsMoreAndSaysSo(ReadsMore):
 
 def test_a_plugin_that_judges_by_more_than_the_one_whose_signature_it_has_shares_nothing() -> None:
     """A fleet's own Fit, made of NodeResourcesFit, looks at an annotation: one pod's no was all its like's no."""
-    assert signs(Signs("S"))
-    assert not signs(ReadsMore("R"))
-    assert signs(ReadsMoreAndSaysSo("R"))
+    assert traits_of(Signs("S")).is_signed
+    assert not traits_of(ReadsMore("R")).is_signed
+    assert traits_of(ReadsMoreAndSaysSo("R")).is_signed
 
 
 def test_a_plugin_that_comes_after_the_cycle_need_not_sign(cache: Cache) -> None:

@@ -19,7 +19,6 @@ from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
 from kscheduler.framework.pod_info import PodInfo, placed
 from kscheduler.framework.queued_pod import QueuedPodInfo
-from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
@@ -71,7 +70,7 @@ class Scheduler:
         }
         self._samplers = {name: NodeSampler() for name in around.profiles}
         self._binders = {
-            name: [(plugin, not is_in_tree(plugin)) for plugin in profile.bind]
+            name: [(plugin, not profile.traits[plugin.name].is_in_tree) for plugin in profile.bind]
             for name, profile in around.profiles.items()
         }
         """By profile, with whether each step of a plugin's is timed: in-tree ones only wait."""

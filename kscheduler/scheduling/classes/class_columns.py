@@ -10,7 +10,6 @@ or gives points that no cycle would take (`UnkeepableError`), is not kept: the p
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -19,13 +18,12 @@ from numpy.typing import NDArray
 from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.plugin import ANSWERING, MAX_NODE_SCORE, FilterPlugin, Plugin, ScorePlugin, Source, reads_pods
+from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
 from kscheduler.scheduling.runtime.timing import CallTimer
 
-_KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
-_AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 FEW_ROWS: Final = 8
 """So many rows are looked up by their amounts: beyond, asking the plugin about all at once is cheaper."""
 _KEPT_AMOUNTS: Final = 1024
@@ -37,37 +35,17 @@ class UnkeepableError(Exception):
     """What a plugin answers cannot be kept in a column."""
 
 
-def is_keepable(plugin: Plugin) -> bool:
-    """Whether a plugin's answers can be kept: it signs them, and they hang on nothing but the row and the images.
-
-    A class that answers otherwise than the one that it has `sign` from may read more of a pod.
-    """
-    signs = _signs_for_itself(type(plugin))  # type: ignore[arg-type]  # mypy: a class is hashable
-    return signs and _KEEPABLE.issuperset(plugin.depends_on)
-
-
-@lru_cache(maxsize=1024)
-def _signs_for_itself(kind: type[Plugin]) -> bool:
-    kinds = kind.__mro__
-    signing = next((place for place, one in enumerate(kinds) if "sign" in vars(one)), None)
-    return signing is not None and not any(method in vars(one) for one in kinds[:signing] for method in ANSWERING)
-
-
-def is_matter_of_row(plugin: Plugin) -> bool:
-    """Whether a plugin's answers can be kept, and hang on nothing but the row."""
-    return is_keepable(plugin) and Source.IMAGES not in plugin.depends_on
-
-
 class _Column:
     """Answers by row. `epoch` moves when all of them are worked out anew."""
 
-    def __init__(self, plugin: Plugin, state: CycleState, nodes: NodeTable) -> None:
+    def __init__(self, traits: PluginTraits, state: CycleState, nodes: NodeTable) -> None:
+        self.traits = traits
         self._state = state
-        self.log = _log_for(plugin, nodes)
+        self.log = _log_for(traits, nodes)
         """Its rows are to be asked about again."""
-        self._by_amounts: dict[int, int] | None = {} if _reads_amounts_only(plugin) else None
+        self._by_amounts: dict[int, int] | None = {} if traits.reads_amounts_only else None
         """Answers by the number of what rows give and what is taken of them, where nothing else matters."""
-        self.reads_images = Source.IMAGES in plugin.depends_on
+        self.reads_images = traits.reads_images
         self._images: tuple[int, int] | None = None
         self._seen = -1
         self.epoch = 0
@@ -128,8 +106,8 @@ class _Column:
 class FilterColumn(_Column):
     """One filter's codes."""
 
-    def __init__(self, plugin: FilterPlugin, state: CycleState, nodes: NodeTable) -> None:
-        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
+    def __init__(self, plugin: FilterPlugin, traits: PluginTraits, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(traits, state, nodes)
         self.plugin = plugin
         self.codes: NDArray[np.int64] | None = None
         """Over the table's capacity; `None` where all live rows pass."""
@@ -172,10 +150,10 @@ class FilterColumn(_Column):
 class ScoreColumn(_Column):
     """One plugin's raw points."""
 
-    def __init__(self, plugin: ScorePlugin, state: CycleState, nodes: NodeTable) -> None:
-        super().__init__(plugin, state, nodes)  # type: ignore[arg-type]
+    def __init__(self, plugin: ScorePlugin, traits: PluginTraits, state: CycleState, nodes: NodeTable) -> None:
+        super().__init__(traits, state, nodes)
         self.plugin = plugin
-        self.normalizes = hasattr(plugin, "normalize")
+        self.normalizes = traits.normalizes
         kind: type = np.int64 if self.normalizes else np.uint8
         self.points: NDArray[np.int64] | NDArray[np.uint8] = np.zeros(nodes.capacity, dtype=kind)
         """Over the table's capacity. Without `normalize` they are within 0..100, which is a byte."""
@@ -259,16 +237,12 @@ def any_nonzero(answers: NDArray[np.int64] | list[int]) -> bool:
     return any(answers) if isinstance(answers, list) else bool(np.count_nonzero(answers))
 
 
-def _log_for(plugin: Plugin, nodes: NodeTable) -> ChangeLog:
-    if _reads_amounts_only(plugin):
+def _log_for(traits: PluginTraits, nodes: NodeTable) -> ChangeLog:
+    if traits.reads_amounts_only:
         return nodes.amount_changes
-    if not plugin.depends_on:
+    if not traits.depends_on:
         return nodes.node_changes  # all rows are alike: only new ones are to be asked about
-    return nodes.row_changes if reads_pods(plugin) else nodes.node_changes
-
-
-def _reads_amounts_only(plugin: Plugin) -> bool:
-    return set(plugin.depends_on) == _AMOUNTS
+    return nodes.row_changes if traits.reads_pods else nodes.node_changes
 
 
 def _images(nodes: NodeTable) -> tuple[int, int]:

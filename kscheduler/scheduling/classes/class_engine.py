@@ -21,18 +21,14 @@ from kscheduler.framework.plugin import (
     UNSIGNABLE,
     FilterPlugin,
     Plugin,
-    needs_volumes,
-    reads_spec_only,
 )
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.registry import is_in_tree
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.class_columns import (
     Answers,
     FilterColumn,
     ScoreColumn,
     UnkeepableError,
-    is_keepable,
 )
 from kscheduler.scheduling.classes.known_class import KnownClass, Stretch
 from kscheduler.scheduling.classes.pod_templates import PodTemplates
@@ -76,13 +72,14 @@ class ClassEngine:
         self._engines = engines
         self._budget_bytes = self._room()
         signers = _signers(profile)
-        by_spec = [plugin for plugin in signers if reads_spec_only(plugin)]
-        others = [plugin for plugin in signers if not reads_spec_only(plugin)]
+        traits, listener = profile.traits, profile.listener
+        by_spec = [plugin for plugin in signers if traits[plugin.name].reads_spec_only]
+        others = [plugin for plugin in signers if not traits[plugin.name].reads_spec_only]
         self._signers = (*by_spec, *others)
-        self._sign_by_spec = [signer_of(plugin, profile.listener) for plugin in by_spec]
-        self._sign_others = [signer_of(plugin, profile.listener) for plugin in others]
-        self._times_signing = not all(map(is_in_tree, self._signers))
-        self._needing_volumes = frozenset(plugin.name for plugin in _asked(profile) if needs_volumes(plugin))
+        self._sign_by_spec = [signer_of(plugin, traits[plugin.name], listener) for plugin in by_spec]
+        self._sign_others = [signer_of(plugin, traits[plugin.name], listener) for plugin in others]
+        self._times_signing = not all(traits[plugin.name].is_in_tree for plugin in signers)
+        self._needing_volumes = frozenset(one.name for one in _asked(profile) if traits[one.name].needs_volumes)
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
@@ -227,9 +224,9 @@ class ClassEngine:
             skips_score = _skips(plugin, status)
             tally.evaluated(PRE_SCORE.label, plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
-            answers.filter = FilterColumn(plugin, answers.state, nodes)
+            answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
         if not skips_score and any(one.plugin is plugin for one in profile.score):
-            answers.score = ScoreColumn(plugin, answers.state, nodes)
+            answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
         self._answers[plugin.name, signature] = answers
         return answers
 
@@ -263,7 +260,7 @@ def _steps(
 
 def _signers(profile: Profile) -> Sequence[Any]:
     """The plugins that judge or score and whose answers can be kept."""
-    return [plugin for plugin in _asked(profile) if is_keepable(plugin)]
+    return [plugin for plugin in _asked(profile) if profile.traits[plugin.name].is_keepable]
 
 
 def _asked(profile: Profile) -> Collection[Any]:

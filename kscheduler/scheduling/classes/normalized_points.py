@@ -10,7 +10,6 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.node_table import Rows, Scores
-from kscheduler.framework.plugin import normalizes_points_only
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.classes.class_columns import ScoreColumn
 from kscheduler.scheduling.runtime.cycle_calls import call_normalize
@@ -33,19 +32,19 @@ class NormalizedPoints:
     _reads_points_only: bool = False
 
     def __post_init__(self) -> None:
-        self._reads_points_only = normalizes_points_only(self.column.plugin)
+        self._reads_points_only = self.column.traits.normalizes_points_only
 
     def at(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores | int:
         """Of the feasible rows, weighted; one number if it is the same for all. Raises `PluginFailure`."""
         column = self.column
         if column.is_zero and self._reads_points_only:
             if self._for_nothing is None:
-                points = call_normalize(column.plugin, state, pod, feasible[:1], _ONE_ZERO.copy())
+                points = call_normalize(column.plugin, column.traits, state, pod, feasible[:1], _ONE_ZERO.copy())
                 self._for_nothing = points.item() * self.weight
             return self._for_nothing
         if self._points is None or self._version != column.version or not self._is_of(feasible):
             raw = column.points.take(feasible).astype(np.int64)
-            self._points = call_normalize(column.plugin, state, pod, feasible, raw) * self.weight
+            self._points = call_normalize(column.plugin, column.traits, state, pod, feasible, raw) * self.weight
             self._version, self._is_flat = column.version, None
         self._feasible = feasible
         return self._points

@@ -13,18 +13,16 @@ pod a class of its own.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any
 from weakref import WeakValueDictionary
 
-from kscheduler.framework.plugin import UNSIGNABLE, Plugin, Source
+from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
 from kscheduler.state.nominator import Nominator
-
-_JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
 
 
 class PodClass:
@@ -103,26 +101,18 @@ def _own(pod: PodInfo) -> Hashable:
 
 def _signing(profile: Profile) -> Mapping[str, Signer]:
     """What signs for each plugin whose answers are a matter of that."""
-    plugins: Sequence[Any] = profile.instances
-    return {plugin.name: signer_of(plugin, profile.listener) for plugin in plugins if signs(plugin)}
+    signed = [plugin for plugin in profile.instances if profile.traits[plugin.name].is_signed]
+    return {plugin.name: _signer(plugin, profile) for plugin in signed}
 
 
 def _signers(profile: Profile) -> Sequence[Signer] | None:
     """What signs for the plugins that judge; `None` where one of them cannot. After the cycle nothing is shared."""
     points: Iterable[Iterable[Any]] = (profile.pre_enqueue, profile.pre_filter, profile.filter, profile.post_filter)
     judges = {plugin.name: plugin for point in points for plugin in point}
-    if not all(signs(plugin) for plugin in judges.values()):
+    if not all(profile.traits[name].is_signed for name in judges):
         return None
-    return [signer_of(plugin, profile.listener) for plugin in judges.values()]
+    return [_signer(plugin, profile) for plugin in judges.values()]
 
 
-def signs(plugin: Plugin) -> bool:
-    """Whether a plugin's verdict is a matter of what it signs and of sources that are known."""
-    is_signed = hasattr(plugin, "sign") and not _has_outgrown_its_signature(type(plugin))
-    return is_signed and Source.ANYTHING not in plugin.depends_on
-
-
-def _has_outgrown_its_signature(kind: type[Plugin]) -> bool:
-    """Whether a class judges otherwise than the one that it has `sign` from: it may read more of a pod."""
-    signing = next((place for place, one in enumerate(kind.__mro__) if "sign" in vars(one)), 0)
-    return any(method in vars(one) for one in kind.__mro__[:signing] for method in _JUDGING)
+def _signer(plugin: Any, profile: Profile) -> Signer:
+    return signer_of(plugin, profile.traits[plugin.name], profile.listener)

@@ -2,7 +2,7 @@
 
     nominated node first, and alone where it passes -> all rows, or as many as are enough of them
 
-How a row is judged is told in `filters`.
+How a row is judged is a matter of the evaluator.
 """
 
 from dataclasses import dataclass
@@ -10,21 +10,20 @@ from dataclasses import dataclass
 import numpy as np
 
 from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.node_table import Rows
 from kscheduler.framework.status import unresolvable
-from kscheduler.scheduling.cycle.filters import Filters
+from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator
 from kscheduler.scheduling.cycle.sampling import NodeSampler, nodes_to_find
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class NodeSearch:
     """One pod's way through Filter. Rejections go to the record's diagnosis."""
 
-    filters: Filters
+    evaluator: Evaluator
+    inputs: CycleInputs
     record: SchedulingRecord
-    nodes: NodeTable
 
     def run(self, sampler: NodeSampler) -> Rows:
         """The rows that the pod fits on. Raises `PluginFailure`."""
@@ -38,24 +37,22 @@ class NodeSearch:
 
     def _nominated_row(self) -> int:
         name = self.record.pod.pod.status.nominated_node_name
-        return self.nodes.row_of(name) if name else -1
+        return self.inputs.nodes.row_of(name) if name else -1
 
     def _passes(self, row: int) -> bool:
         """Whether the nominated node will do. A plugin that fails here gets its say when all nodes are judged.
 
         PreFilter's narrowing is not asked: a node outside of it is charged to the filter that turned it down here.
         """
-        rejections = self.record.diagnosis.rejections
-        try:
-            passing = self._passing(np.array([row], dtype=np.intp))
-        except PluginFailure as failure:
-            self.filters.tally.asked(failure.point, failure.plugin)
-            rejections.clear()
+        filtered = self.evaluator.filter(self.record.state, np.array([row], dtype=np.intp))
+        if filtered.failure is not None:
+            self.inputs.stopwatch.asked(filtered.failure.point, filtered.failure.plugin)
             return False
         names = self.record.node_names
-        if len(passing) or names is None or self.nodes.name_of(row) in names:
-            rejections.clear()
-        return len(passing) > 0
+        is_outside = names is not None and self.inputs.nodes.name_of(row) not in names
+        if is_outside and not len(filtered.rows):
+            self.record.diagnosis.rejections += filtered.rejections
+        return len(filtered.rows) > 0
 
     # --- all nodes ----------------------------------------------------------------------------------------------------
 
@@ -63,9 +60,9 @@ class NodeSearch:
         """The rows to judge. Those outside the names that PreFilter gave are turned down by no plugin in particular."""
         record = self.record
         if record.node_names is None:
-            return self.nodes.rows()
-        inside = self.nodes.rows_of(record.node_names)
-        is_outside = self.nodes.is_live.copy()
+            return self.inputs.nodes.rows()
+        inside = self.inputs.nodes.rows_of(record.node_names)
+        is_outside = self.inputs.nodes.is_live.copy()
         is_outside[inside] = False
         for rejection in record.diagnosis.rejections:
             is_outside[rejection.rows] = False
@@ -78,11 +75,11 @@ class NodeSearch:
 
     def _enough(self, rows: Rows, sampler: NodeSampler) -> Rows:
         """The rows that pass; where the profile asks for a share of the nodes, the first so many in visiting order."""
-        missing = wanted = nodes_to_find(self.filters.profile.percentage_of_nodes_to_score, len(rows))
+        missing = wanted = nodes_to_find(self.inputs.profile.percentage_of_nodes_to_score, len(rows))
         if wanted >= len(rows):
             self.record.num_evaluated_nodes = len(rows)
             return self._passing(rows)
-        order = sampler.visiting_order(self.nodes, rows)
+        order = sampler.visiting_order(self.inputs.nodes, rows)
         found: list[Rows] = []
         looked_at = 0
         while looked_at < len(order) and missing:
@@ -92,10 +89,13 @@ class NodeSearch:
             found.append(part[places])
             missing -= len(places)
             looked_at += len(part) if missing else int(places[-1]) + 1
-        sampler.move_on(looked_at, len(self.nodes))
+        sampler.move_on(looked_at, len(self.inputs.nodes))
         self.record.num_evaluated_nodes = looked_at
         return np.sort(np.concatenate(found))
 
     def _passing(self, rows: Rows) -> Rows:
-        record = self.record
-        return self.filters.passing(self.nodes, record.state, rows, record.diagnosis.rejections)
+        filtered = self.evaluator.filter(self.record.state, rows)
+        self.record.diagnosis.rejections += filtered.rejections
+        if filtered.failure is not None:
+            raise filtered.failure
+        return filtered.rows

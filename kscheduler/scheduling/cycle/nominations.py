@@ -41,7 +41,7 @@ def crowded(
     """The rows of `expected` to be judged with their pods: all at once, or one by one where a plugin counts pods."""
     counting = counting_plugins(profile, skipped)
     with_them = expected.upon(nodes)
-    row_wise = row_wise_plugins(counting)
+    row_wise = row_wise_plugins(profile, counting)
     if row_wise is not None:
         copied = state.copy()
         if row_wise:
@@ -60,13 +60,15 @@ def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFil
     return tuple(
         cast("PreFilterExtensions", plugin)
         for plugin in profile.pre_filter
-        if hasattr(plugin, "add_pod") and plugin.name not in skipped
+        if profile.traits[plugin.name].counts_pods and plugin.name not in skipped
     )
 
 
-def row_wise_plugins(counting: Collection[PreFilterExtensions]) -> tuple[RowWiseExtensions, ...] | None:
+def row_wise_plugins(
+    profile: Profile, counting: Collection[PreFilterExtensions]
+) -> tuple[RowWiseExtensions, ...] | None:
     """The same plugins, if all of them can keep rows apart."""
-    if all(hasattr(plugin, "move_pods") for plugin in counting):
+    if all(profile.traits[plugin.name].counts_pods_by_row for plugin in counting):
         return tuple(cast("RowWiseExtensions", plugin) for plugin in counting)
     return None
 

@@ -9,7 +9,7 @@ as it is: it is asked about the row as it would be with those pods, and the deta
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import TypeVar, cast
 
 import numpy as np
 
@@ -48,7 +48,7 @@ def rejection_details(profile: Profile, record: SchedulingRecord, view: Cache) -
     if record.diagnosis.pre_filter.is_rejected:
         plugin = _named(profile.pre_filter, record.diagnosis.pre_filter.plugin)
         nobody = np.zeros(0, dtype=np.intp)
-        found = _asked(plugin, record.state, record, view.nodes, nobody)
+        found = _asked(profile, plugin, record.state, record, view.nodes, nobody)
         return (PluginDetails(record.diagnosis.pre_filter.plugin, found),) if found else ()
     rows_of: dict[str, Rows] = {}
     for rejection in record.diagnosis.rejections:
@@ -75,11 +75,11 @@ def _of_plugin(
     profile: Profile, record: SchedulingRecord, view: Cache, name: str, rows: Rows
 ) -> Iterator[PluginDetails]:
     plugin = _named(profile.filter, name)
-    if plugin is None or not isinstance(plugin, DetailsPlugin):
+    if plugin is None or not profile.traits[name].gives_details:
         return
     nodes = view.nodes
     by_itself = _turned_down(plugin, record.state, record, nodes, rows)
-    found = _asked(plugin, record.state, record, nodes, by_itself)
+    found = _asked(profile, plugin, record.state, record, nodes, by_itself)
     if found:
         yield PluginDetails(plugin.name, found)
     remaining = np.setdiff1d(rows, by_itself)
@@ -88,7 +88,7 @@ def _of_plugin(
     if arrivals is None:
         return
     for one in crowded(profile, record.pod, nodes, record.state, arrivals, record.skipped):
-        found = _asked(plugin, one.state, record, one.nodes, one.rows)
+        found = _asked(profile, plugin, one.state, record, one.nodes, one.rows)
         there = arrivals.among(one.rows)
         pods = [] if there is None else [pod for place in range(len(there.rows)) for pod in there.on(place)]
         keys = tuple(sorted({pod.key for pod in pods}))
@@ -108,11 +108,18 @@ def _turned_down(
 
 
 def _asked(
-    plugin: object, state: CycleState, record: SchedulingRecord, nodes: NodeTable, rows: Rows
+    profile: Profile,
+    plugin: FilterPlugin | PreFilterPlugin | None,
+    state: CycleState,
+    record: SchedulingRecord,
+    nodes: NodeTable,
+    rows: Rows,
 ) -> tuple[Detail, ...]:
-    if not isinstance(plugin, DetailsPlugin) or (not len(rows) and not record.diagnosis.pre_filter.is_rejected):
+    if plugin is None or not profile.traits[plugin.name].gives_details:
         return ()
-    return call_details(plugin, state, record.pod, nodes, rows)
+    if not len(rows) and not record.diagnosis.pre_filter.is_rejected:
+        return ()
+    return call_details(cast("DetailsPlugin", plugin), state, record.pod, nodes, rows)
 
 
 def _some(keys: tuple[str, ...]) -> str:

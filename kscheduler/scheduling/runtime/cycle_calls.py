@@ -29,6 +29,7 @@ from kscheduler.framework.plugin_answers import WrongAnswerError
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import Status
+from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import (
     ADD_POD,
@@ -131,19 +132,27 @@ def call_score(
 
 
 def call_score_and_normalize(
-    plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
+    plugin: ScorePlugin,
+    traits: PluginTraits,
+    state: CycleState,
+    pod: PodInfo,
+    nodes: NodeTable,
+    rows: Rows,
+    timer: CallTimer,
 ) -> Scores:
     """Points within 0..100, one per row. Raises `PluginFailure`."""
     raw = SCORE.ask(plugin.name, plugin.score, state, pod, nodes, rows)
-    points = call_normalize(plugin, state, pod, rows, raw)
+    points = call_normalize(plugin, traits, state, pod, rows, raw)
     timer.evaluated(SCORE.label, plugin.name, len(rows))
     return points
 
 
-def call_normalize(plugin: ScorePlugin, state: CycleState, pod: PodInfo, rows: Rows, raw: Scores) -> Scores:
+def call_normalize(
+    plugin: ScorePlugin, traits: PluginTraits, state: CycleState, pod: PodInfo, rows: Rows, raw: Scores
+) -> Scores:
     """Raw points normalised, if the plugin does that, and within 0..100, one per row. Raises `PluginFailure`."""
     points = raw
-    if hasattr(plugin, "normalize"):
+    if traits.normalizes:
         points = NORMALIZE_SCORE.ask(plugin.name, cast("NormalizingPlugin", plugin).normalize, state, pod, rows, raw)
     least, most = int(points.min()), int(points.max())
     if least < MIN_NODE_SCORE or most > MAX_NODE_SCORE:

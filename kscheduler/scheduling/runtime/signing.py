@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from kscheduler.framework.plugin import Signature
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.registry import is_in_tree
+from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import SIGN, SIGNATURES
 
@@ -23,9 +23,9 @@ Signer = Callable[[PodInfo], Signature]
 """What signs pods for one plugin. Raises whatever the plugin raises: called inside `or_judged_alone`."""
 
 
-def signer_of(plugin: Any, listener: PluginListener) -> Signer:
+def signer_of(plugin: Any, traits: PluginTraits, listener: PluginListener) -> Signer:
     """What signs pods for the plugin."""
-    sign: Signer = plugin.sign if is_in_tree(plugin) else partial(_signed, plugin, listener)
+    sign: Signer = plugin.sign if traits.is_in_tree else partial(_signed, plugin, listener)
     return sign
 
 

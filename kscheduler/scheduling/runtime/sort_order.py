@@ -17,14 +17,23 @@ NaN, which is neither before nor after anything. Limit: keys that compare and co
 c < a) give some order, without loss. The key in-tree plugin PrioritySort gives needs none of this and is used bare.
 """
 
+from collections.abc import Callable
 from itertools import count
 from typing import Any
 
 from kscheduler.framework.plugin import QueueSortPlugin
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.queued_pod import QueuedPodInfo, priority_order
+from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import QUEUE_SORT, QUEUE_SORT_COMPARES
+
+
+def sort_keys_of(
+    plugin: QueueSortPlugin, traits: PluginTraits, listener: PluginListener
+) -> Callable[[QueuedPodInfo], Any]:
+    """What gives pods their keys; for PrioritySort itself bare, as it can neither fail nor be slow."""
+    return plugin.sort_key if traits.is_in_tree else SortOrder(plugin, listener)
 
 
 class SortOrder:

@@ -22,7 +22,7 @@ class Steps(Generic[T]):
         self, coroutine: Coroutine[Any, Any, T], is_slow: Callable[[float], None], now: Callable[[], float]
     ) -> None:
         """`is_slow` is told the seconds of a slow step. Raises `WrongAnswerError` if there is nothing to await."""
-        if not hasattr(coroutine, "send"):
+        if getattr(coroutine, "send", None) is None:
             text = f"it answered {shown(coroutine)}, where a coroutine is due: declare the method with `async def`"
             raise WrongAnswerError(text)
         self._coroutine = coroutine

@@ -1,0 +1,117 @@
+"""Judging a pod by its class: columns tell who passes and what rows earn, live plugins are asked in between.
+
+A live plugin (spread, affinity, volumes) is asked at its place in the profile, about the rows that are alive there, as
+it would be without columns. Rows that carry nominated pods are judged by the plugins themselves, on forks.
+"""
+
+from collections.abc import Hashable
+from functools import partial
+from typing import Final
+
+import numpy as np
+
+from kscheduler.framework.change_log import ChangeLog
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.dry_run import DryRun
+from kscheduler.framework.node_table import Codes, Rows, Scores
+from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin
+from kscheduler.framework.status import SUCCESS
+from kscheduler.scheduling.classes.known_class import Judged, KnownClass
+from kscheduler.scheduling.cycle.dry_runs import dry_run
+from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities
+from kscheduler.scheduling.cycle.filters import Filters
+from kscheduler.scheduling.cycle.passes import pre_filter_pass, pre_score_pass, score_pass
+from kscheduler.scheduling.record import PluginScores
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
+from kscheduler.scheduling.runtime.signing import or_judged_alone, signatures_of, signer_of
+
+_NO_TOTALS: Final[Scores] = np.zeros(0, dtype=np.int64)
+
+
+class ClassEvaluator:
+    """Reads what is known of the pod's class, up to date as of now. Implements `Evaluator`.
+
+    `pre_filter` must let all nodes through, or the rest is to be asked of a `PlainEvaluator`: columns are about all.
+    """
+
+    __slots__ = ("_filters", "_inputs", "_known")
+
+    def __init__(self, inputs: CycleInputs, known: KnownClass) -> None:
+        self._inputs = inputs
+        self._known = known
+        self._filters = Filters(inputs)
+
+    def pre_filter(self, state: CycleState) -> PreFiltered:
+        """Ask the live plugins; the others have let pods of this class through, and prepared what they need."""
+        self._known.prepare(state)
+        found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
+        self._filters.skipped = found.skipped
+        return found
+
+    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+        """Take the rows that pass out of the columns, and ask the live plugins about what is left of them."""
+        known, nodes, filters = self._known, self._inputs.nodes, self._filters
+        rejections: list[Rejection] = []
+        judged: list[Judged] = []
+        passing, failed = NO_ROWS, None
+        try:
+            if self._inputs.expected is not None:
+                rows = filters.beside_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
+            passing = known.passing(nodes, rows, partial(self._ask_live, state), judged)
+        except PluginFailure as failure:
+            failed = failure
+        if known.tells_all or not len(passing):
+            for one in judged:  # now: the columns of the next pod are others
+                one.tell(state, rejections)
+        return Filtered(passing, rejections, failed)
+
+    def _ask_live(self, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
+        return self._filters.ask(plugin, self._inputs.nodes, state, rows)
+
+    def dry_run(self, expected_changes: ChangeLog) -> DryRun:
+        """Plugins are asked: rows are not as they are in the columns."""
+        return dry_run(self._filters, self._row_class, expected_changes)
+
+    def _row_class(self) -> Hashable | None:
+        """What the filters sign, where all of them look at nothing but the row."""
+        inputs, skipped = self._inputs, self._filters.skipped
+        traits, listener = inputs.profile.traits, inputs.profile.listener
+        plugins = [plugin for plugin in inputs.profile.filter if plugin.name not in skipped]
+        if not all(traits[plugin.name].is_matter_of_row for plugin in plugins):
+            return None
+        signers = [signer_of(plugin, traits[plugin.name], listener) for plugin in plugins]
+        signatures = or_judged_alone(signatures_of, signers, inputs.pod)
+        if signatures is None or UNSIGNABLE in signatures:
+            return None
+        names = tuple(plugin.name for plugin in plugins)
+        return names, signatures, inputs.pod.namespace, frozenset(inputs.pod.labels.items())
+
+    def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
+        """Points of columns and of live plugins. Where the columns alone score, they may know the best rows already."""
+        inputs, known = self._inputs, self._known
+        skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
+        inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
+        live = score_pass(known.live_score, skipped, inputs, state, feasible)
+        leaders = None if live else known.leaders(inputs.nodes, inputs.pod, state, feasible)
+        totals = _NO_TOTALS
+        by_plugin: tuple[PluginScores, ...] = ()
+        if leaders is None or known.tells_all:
+            totals = self._totals(state, feasible, live)
+        if known.tells_all:
+            by_plugin = self._by_plugin(state, feasible, live)
+        inputs.stopwatch.lap(SCORE.label, SUCCESS)
+        return Priorities(totals, by_plugin, leaders)
+
+    def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
+        totals = self._known.totals(self._inputs.pod, state, feasible)
+        for one in live.values():
+            totals += one.points
+        if not self._inputs.profile.score:
+            totals += 1
+        return totals
+
+    def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
+        found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
+        return tuple(found[one.plugin.name] for one in self._inputs.profile.score if one.plugin.name in found)

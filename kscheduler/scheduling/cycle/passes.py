@@ -1,0 +1,86 @@
+"""Asking some plugins of a profile one after the other: PreFilter, PreScore and Score.
+
+Whoever judges plainly asks all of them in this way, and whoever judges by class those of which nothing is kept. The
+pass over the filters is in `filters`: dry runs make it, too.
+"""
+
+from collections.abc import Collection, Iterable, Sequence
+
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.node_table import Rows
+from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
+from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.scheduling.cycle.evaluator import CycleInputs, PreFiltered
+from kscheduler.scheduling.profile import WeightedScore
+from kscheduler.scheduling.record import PluginScores
+from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score, call_score_and_normalize
+
+
+def pre_filter_pass(
+    plugins: Iterable[PreFilterPlugin], inputs: CycleInputs, state: CycleState, skipped: set[str]
+) -> PreFiltered:
+    """PreFilter; an unresolvable rejection ends it at once, a resolvable one after all have run (Q18).
+
+    Who skips is added to `skipped`. Raises `PluginFailure`.
+    """
+    remembered = SUCCESS
+    names: frozenset[str] | None = None
+    narrowed_by: tuple[str, ...] = ()
+    for plugin in plugins:
+        result = call_pre_filter(plugin, state, inputs.pod, inputs.nodes, inputs.stopwatch)
+        status = result.status
+        if status.is_skip:
+            skipped.add(plugin.name)
+        elif status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+            return PreFiltered(status.by(plugin.name), skipped, names, narrowed_by)
+        elif status.is_rejected:
+            remembered = status.by(plugin.name)
+        if result.node_names is not None:
+            names = result.node_names if names is None else names & result.node_names
+            narrowed_by = (*narrowed_by, plugin.name)
+            if not names:
+                return PreFiltered(_narrowed_to_nothing(narrowed_by), skipped, names, narrowed_by)
+    return PreFiltered(remembered, skipped, names, narrowed_by)
+
+
+def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
+    plugins = sorted(set(plugins))
+    if len(plugins) == 1:
+        return unresolvable(f"node(s) didn't satisfy plugin {plugins[0]}", plugin=plugins[0])
+    return unresolvable(f"node(s) didn't satisfy plugin(s) [{' '.join(plugins)}] simultaneously", plugin=plugins[-1])
+
+
+def pre_score_pass(
+    plugins: Iterable[PreScorePlugin], inputs: CycleInputs, state: CycleState, feasible: Rows
+) -> set[str]:
+    """PreScore; the plugins that have nothing to score. Raises `PluginFailure`."""
+    skipped: set[str] = set()
+    for plugin in plugins:
+        if call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch).is_skip:
+            skipped.add(plugin.name)
+    return skipped
+
+
+def score_pass(
+    weighted: Iterable[WeightedScore],
+    skipped: Collection[str],
+    inputs: CycleInputs,
+    state: CycleState,
+    feasible: Rows,
+) -> dict[str, PluginScores]:
+    """Score, normalise and weigh: final points by plugin. Raises `PluginFailure`."""
+    scores: dict[str, PluginScores] = {}
+    for one in weighted:
+        name = one.plugin.name
+        if name not in skipped:
+            points = call_score_and_normalize(
+                one.plugin,
+                inputs.profile.traits[name],
+                state,
+                inputs.pod,
+                inputs.nodes,
+                feasible,
+                inputs.stopwatch,
+            )
+            scores[name] = PluginScores(name, one.weight, points * one.weight)
+    return scores

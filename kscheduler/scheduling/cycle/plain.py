@@ -1,0 +1,57 @@
+"""Judging a pod by itself: each plugin is asked about the rows that are still alive."""
+
+import numpy as np
+
+from kscheduler.framework.change_log import ChangeLog
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.diagnosis import Rejection
+from kscheduler.framework.dry_run import DryRun
+from kscheduler.framework.node_table import Rows
+from kscheduler.framework.status import SUCCESS
+from kscheduler.scheduling.cycle.dry_runs import dry_run
+from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities
+from kscheduler.scheduling.cycle.filters import Filters
+from kscheduler.scheduling.cycle.passes import pre_filter_pass, pre_score_pass, score_pass
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
+
+
+class PlainEvaluator:
+    """Asks every plugin of the profile. Implements `Evaluator`."""
+
+    __slots__ = ("_filters", "_inputs")
+
+    def __init__(self, inputs: CycleInputs) -> None:
+        self._inputs = inputs
+        self._filters = Filters(inputs)
+
+    def pre_filter(self, state: CycleState) -> PreFiltered:
+        """Ask all of them."""
+        found = pre_filter_pass(self._inputs.profile.pre_filter, self._inputs, state, set())
+        self._filters.skipped = found.skipped
+        return found
+
+    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+        """Ask each about the rows that those before it have left over."""
+        rejections: list[Rejection] = []
+        try:
+            passing = self._filters.passing(self._inputs.profile.filter, self._inputs.nodes, state, rows, rejections)
+        except PluginFailure as failure:
+            return Filtered(NO_ROWS, rejections, failure)
+        return Filtered(passing, rejections)
+
+    def dry_run(self, expected_changes: ChangeLog) -> DryRun:
+        """Nothing that is kept of rows is to be believed: the cycle has no class to keep it under."""
+        return dry_run(self._filters, lambda: None, expected_changes)
+
+    def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
+        """Ask all of them, and add up; without a plugin that scores each row has a point."""
+        inputs = self._inputs
+        skipped = pre_score_pass(inputs.profile.pre_score, inputs, state, feasible)
+        inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
+        scores = score_pass(inputs.profile.score, skipped, inputs, state, feasible)
+        totals = np.full(len(feasible), 0 if inputs.profile.score else 1, dtype=np.int64)
+        for one in scores.values():
+            totals += one.points
+        inputs.stopwatch.lap(SCORE.label, SUCCESS)
+        return Priorities(totals, tuple(scores.values()))
