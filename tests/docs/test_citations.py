@@ -1,0 +1,266 @@
+"""What a page or a comment cites is in the repository: paths, names, commands, quirks, links."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kscheduler.cli import VERBS
+from tests.docs.source_index import PACKAGE, ROOT, SourceIndex, pictures, spans
+
+PAGES: Final = {
+    "README.md": "",
+    "CONTRIBUTING.md": "",
+    "docs/architecture.md": "",
+    "docs/differences.md": "",
+    "docs/explain.md": "",
+    "docs/logs.md": "\n## If you come from kube-scheduler",
+    "docs/operations.md": "",
+    "docs/quirks.md": "",
+}
+"""Pages, and the heading from which on they are about somebody else's words."""
+
+NOT_OURS: Final = frozenset(
+    {
+        *("flatnonzero", "bincount", "add.at"),  # numpy
+        "Less",  # Go
+        *("kubectl exec", "nohup", "TERM=dumb", "FORCE_COLOR=1", "increase()", ".venv/bin"),  # the user's shell
+        *("config.yaml", "policy.py", ".venv/bin/python policy.py", "schedulerName: thrifty"),  # files of an example
+        "kubectl annotate node node-002 cost=0.1",
+        "v1.36.0+kscheduler.…",  # the shape of a version
+    }
+)
+"""Words in backticks that no file of ours defines."""
+
+WALKS: Final = "docs/architecture.md"
+MAP: Final = ("docs/architecture.md", "docs/quirks.md")
+MOST_LINES: Final = 300
+"""Of the map, six screens; a line of more than `WIDTH` characters counts as several."""
+WIDTH: Final = 120
+
+_QUIRK: Final = re.compile(r"\bQ\d+\b")
+_BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
+_BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
+_IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
+_METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
+_REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
+_LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def text_of(page: str) -> str:
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
+# --- names and paths --------------------------------------------------------------------------------------------------
+
+
+def is_command(span: str, index: SourceIndex) -> bool:
+    """Whether it is something to type, and each part of it that is ours exists."""
+    first, *rest = span.split()
+    match first.rpartition("/")[2]:
+        case "make":
+            targets = re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE)
+            return rest[0] in targets and all(_is_setting(part, index) for part in rest[1:])
+        case "python":
+            program = rest[1].replace(".", "/") if rest[0] == "-m" else rest[0].removesuffix(".py")
+            return any((ROOT / f"{program}{suffix}").is_file() for suffix in (".py", "/__main__.py"))
+        case "kscheduler":
+            return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
+    if first.startswith("-"):
+        return first.partition("=")[0] in index.text
+    return not rest and _is_setting(first, index)
+
+
+def _is_setting(span: str, index: SourceIndex) -> bool:
+    """`NAME=value` for make or the environment."""
+    name, equals, _ = span.partition("=")
+    return bool(equals) and (f"$({name})" in text_of("Makefile") or name in index.text.split())
+
+
+def is_request(span: str, index: SourceIndex) -> bool:
+    """Whether it is a path of ours: `DELETE /metrics`, `/readyz/NAME`, `?exclude=NAME`."""
+    match = _REQUEST.fullmatch(span)
+    return match is not None and all(part in index.text for part in match.groups() if part)
+
+
+def is_pattern(span: str, index: SourceIndex) -> bool:
+    """Whether something begins, or is called, like this: `workqueue_*`, `metric{label}`, `bad_*.py`."""
+    if "*" in span and "." in span:
+        return any(ROOT.glob(f"tests/**/{span}"))
+    if span.endswith("_*"):
+        return span[:-1] in index.text
+    name, brace, labels = span.partition("{")
+    return bool(brace) and all(index.is_word(word) for word in (name, *labels.rstrip("}").split(",")))
+
+
+def is_known(span: str, beside: Path, index: SourceIndex) -> bool:
+    verdicts = {index.is_path(span, beside), index.is_code(span)} - {None}
+    if verdicts:
+        return True in verdicts
+    others = (is_command, is_request, is_pattern)
+    return index.is_word(span) or any(other(span, index) for other in others)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_in_backticks_exists(page: str, index: SourceIndex) -> None:
+    end = PAGES[page]
+    text = text_of(page)
+    text = text.partition(end)[0] if end else text
+    quirks = set(quirk_places())
+    strange = [
+        span
+        for span in dict.fromkeys(spans(text))
+        if span not in NOT_OURS and span not in quirks and not is_known(span, (ROOT / page).parent, index)
+    ]
+    assert strange == []
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        "state/nowhere.py",
+        "tests/nowhere",
+        "nowhere.py",
+        "state.nowhere.SchedulingQueue",
+        "state.queue.Nowhere",
+        "SchedulingQueue.no_such_method",
+        "no_such_name",
+        "NoSuchClass",
+        "make nothing",
+        "make demo NOTHING=1",
+        "python -m benchmarks.nothing",
+        "kscheduler nothing",
+        "kscheduler run --nothing",
+        "--no-such-flag",
+        "KSCHEDULER_NOTHING=1",
+        "GET /no-such-path",
+        "no_such_series_*",
+        "scheduler_pending_pods{no_such_label}",
+        "words that nobody says",
+    ],
+)
+def test_what_is_not_there_is_found(span: str, index: SourceIndex) -> None:
+    assert not is_known(span, ROOT, index)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_name_beside_a_path_is_defined_there(page: str, index: SourceIndex) -> None:
+    text = text_of(page)
+    places = [*_BEHIND_PATH.findall(text), *((path, name) for name, path in _BEFORE_PATH.findall(text))]
+    assert [(path, name) for path, name in places if not is_defined(path, name, index)] == []
+
+
+def is_defined(path: str, name: str, index: SourceIndex) -> bool:
+    file = index.file_at(path)
+    return file is not None and file.defines(name)
+
+
+def test_the_walks_name_what_there_is(index: SourceIndex) -> None:
+    for picture in pictures(text_of(WALKS)):
+        for path, name in _IN_PICTURE.findall(picture):
+            assert index.file_at(path), path
+            assert not name or is_defined(path, name, index), f"{path} {name}"
+        for method in _METHOD.findall(picture):
+            assert method.endswith(".py") or index.is_code(method), method
+
+
+def test_comments_cite_what_there_is(index: SourceIndex) -> None:
+    """Dotted names and paths in backticks, in docstrings and comments: modules move, and nobody reads them all."""
+    stale = []
+    for path, file in index.files.items():
+        for span in (span for prose in file.prose for span in spans(prose)):
+            verdicts = {index.is_path(span, path.parent), index.is_code(span)} - {None}
+            if verdicts == {False}:
+                stale.append(f"{path.relative_to(ROOT)}: {span}")
+    assert stale == []
+
+
+# --- the ten questions ------------------------------------------------------------------------------------------------
+
+
+def questions() -> list[list[str]]:
+    section = text_of("CONTRIBUTING.md").partition("## Ten questions\n")[2].partition("\n## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
+    return [row for row in rows if len(row) == 3]
+
+
+def test_there_are_ten_questions_at_the_head_of_contributing() -> None:
+    assert len(questions()) == 10
+    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Ten questions"
+
+
+@pytest.mark.parametrize("question", questions(), ids=lambda question: question[0])
+def test_a_question_is_answered_by_a_file_and_a_function(question: list[str], index: SourceIndex) -> None:
+    _, path, functions = question
+    first, *others = spans(functions)
+    assert is_defined(path.strip("`"), first, index)
+    assert all(index.is_code(one) or index.is_word(one) for one in others)
+
+
+# --- quirks -----------------------------------------------------------------------------------------------------------
+
+
+def quirk_places() -> dict[str, tuple[str, str]]:
+    """Path and name by the quirk's number."""
+    rows = re.findall(r"^\| (Q\d+) \|.*\| `([\w./]+)` `([\w.]+)` \|$", text_of("docs/quirks.md"), re.MULTILINE)
+    return {number: (path, name) for number, path, name in rows}
+
+
+def cited_quirks(index: SourceIndex) -> Iterator[tuple[str, str]]:
+    """Where a quirk is cited, and its number."""
+    for path, file in index.files.items():
+        for number in _QUIRK.findall("\n".join(file.prose)):
+            yield str(path.relative_to(ROOT)), number
+    for page in PAGES:
+        for number in _QUIRK.findall(text_of(page)):
+            yield page, number
+
+
+def test_each_quirk_that_is_cited_is_explained(index: SourceIndex) -> None:
+    assert [cited for cited in cited_quirks(index) if cited[1] not in quirk_places()] == []
+
+
+def test_each_quirk_is_in_its_place_once_and_in_order(index: SourceIndex) -> None:
+    assert [place for place in quirk_places().values() if not is_defined(*place, index)] == []
+    listed = re.findall(r"^\| Q(\d+) \|", text_of("docs/quirks.md"), re.MULTILINE)
+    assert len(listed) == len(quirk_places())
+    assert all(int(one) < int(next_one) for one, next_one in pairwise(listed))
+
+
+# --- pages ------------------------------------------------------------------------------------------------------------
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+def test_every_link_leads_somewhere(page: str) -> None:
+    for link in _LINK.findall(text_of(page)):
+        if link.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
+
+
+def test_the_map_is_six_screens_at_most() -> None:
+    lines = [line for page in MAP for line in text_of(page).splitlines()]
+    assert sum(max(1, -(-len(line) // WIDTH)) for line in lines) <= MOST_LINES
+
+
+def test_the_layers_in_the_picture_are_those_that_are_checked() -> None:
+    checked = re.search(r'containers = \["kscheduler"\]\nlayers = \[\n(.*?)\n\]', text_of("pyproject.toml"), re.DOTALL)
+    assert checked is not None
+    section = text_of(WALKS).partition("## Layers")[2]
+    picture = next(pictures(section))
+    drawn = [line.split("  ")[0].strip() for line in picture.splitlines()]
+    assert drawn == re.findall(r'"([^"]+)"', checked[1])
+    assert {name for line in drawn for name in line.split(" | ")} == {
+        path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
+    }
