@@ -47,6 +47,7 @@ _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
 _IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
 _METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 _REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
+_ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d|#\d{4,})[\d.]*")
 _LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 
@@ -176,6 +177,16 @@ def test_comments_cite_what_there_is(index: SourceIndex) -> None:
             if verdicts == {False}:
                 stale.append(f"{path.relative_to(ROOT)}: {span}")
     assert stale == []
+
+
+def test_comments_cite_no_document_that_is_elsewhere(index: SourceIndex) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {citation}"
+        for path, file in index.files.items()
+        for prose in file.prose
+        for citation in _ELSEWHERE.findall(prose)
+    ]
+    assert found == []
 
 
 # --- the ten questions ------------------------------------------------------------------------------------------------
