@@ -54,6 +54,8 @@ class SourceFile:
     """Every name that is defined anywhere in it: parameters and attributes, too."""
     texts: list[str] = field(default_factory=list)
     """Its strings, docstrings aside."""
+    numbers: set[int] = field(default_factory=set)
+    """Every integer, and every one that is worked out of integers: `32 * 2**20`."""
     prose: list[str] = field(default_factory=list)
     """Its docstrings and comments."""
 
@@ -141,6 +143,11 @@ class SourceIndex:
         """The code at a path that a text gives."""
         return next((self.files[place / path] for place in (self.root, PACKAGE) if place / path in self.files), None)
 
+    def defines(self, path: str, name: str) -> bool:
+        """Whether the file at that path defines the name."""
+        file = self.file_at(path)
+        return file is not None and file.defines(name)
+
     def _begins_with_a_folder(self, span: str) -> bool:
         first = span.partition("/")[0]
         return any((place / first).is_dir() for place in (self.root, PACKAGE))
@@ -181,6 +188,11 @@ class SourceIndex:
         return False
 
 
+def text_of(page: str) -> str:
+    """A page, by its path from the root."""
+    return (ROOT / page).read_text(encoding="utf-8")
+
+
 def spans(text: str) -> Iterator[str]:
     """What stands in backticks in a page, pictures and examples aside."""
     yield from _SPAN.findall(_FENCE.sub("", text))
@@ -205,6 +217,12 @@ def _read(path: Path) -> SourceFile:
         match node:
             case ast.Constant(value=str(text)):
                 strings[id(node)] = text
+            case ast.Constant(value=int(number)):
+                file.numbers.add(number)
+            case ast.Constant(value=float(number)) if number.is_integer():
+                file.numbers.add(int(number))
+            case ast.BinOp() if (result := _calculated(node)) is not None:
+                file.numbers.add(result)
             case ast.Expr(value=ast.Constant(value=str(text)) as constant):
                 docstrings.add(id(constant))
                 file.prose.append(text)
@@ -236,6 +254,21 @@ def _imported_by(statement: ast.stmt) -> Iterator[str]:
     """A package's `__init__` defines what it imports from its modules."""
     if isinstance(statement, ast.ImportFrom):
         yield from (alias.asname or alias.name for alias in statement.names)
+
+
+def _calculated(node: ast.expr) -> int | None:
+    """The value of products and powers of integers."""
+    match node:
+        case ast.Constant(value=int(number)):
+            return number
+        case ast.BinOp(left=left, op=ast.Mult() | ast.Pow() as operation, right=right):
+            first, second = _calculated(left), _calculated(right)
+            if first is None or second is None:
+                return None
+            if isinstance(operation, ast.Mult):
+                return first * second
+            return first**second if 0 <= second <= 64 else None
+    return None
 
 
 def _members(node: ast.ClassDef) -> set[str]:

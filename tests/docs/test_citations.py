@@ -1,15 +1,13 @@
-"""What a page or a comment cites is in the repository: paths, names, commands, quirks, links."""
+"""What a page or a comment cites is in the repository: paths, names, commands, links."""
 
 import re
-from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from typing import Final
 
 import pytest
 
 from kscheduler.cli import VERBS
-from tests.docs.source_index import PACKAGE, ROOT, SourceIndex, pictures, spans
+from tests.docs.source_index import ROOT, SourceIndex, spans, text_of
 
 PAGES: Final = {
     "README.md": "",
@@ -35,27 +33,11 @@ NOT_OURS: Final = frozenset(
 )
 """Words in backticks that no file of ours defines."""
 
-WALKS: Final = "docs/architecture.md"
-MAP: Final = ("docs/architecture.md", "docs/quirks.md")
-MOST_LINES: Final = 300
-"""Of the map, six screens; a line of more than `WIDTH` characters counts as several."""
-WIDTH: Final = 120
-
-_QUIRK: Final = re.compile(r"\bQ\d+\b")
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
-_IN_PICTURE: Final = re.compile(r"([\w/]+\.py)(?: ([A-Za-z_]\w*(?:\.\w+)?))?")
-_METHOD: Final = re.compile(r"\b([A-Z]\w+\.[a-z_]\w*)")
 _REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
 _ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d|#\d{4,})[\d.]*")
 _LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
-
-
-def text_of(page: str) -> str:
-    return (ROOT / page).read_text(encoding="utf-8")
-
-
-# --- names and paths --------------------------------------------------------------------------------------------------
 
 
 def is_command(span: str, index: SourceIndex) -> bool:
@@ -110,7 +92,7 @@ def test_everything_in_backticks_exists(page: str, index: SourceIndex) -> None:
     end = PAGES[page]
     text = text_of(page)
     text = text.partition(end)[0] if end else text
-    quirks = set(quirk_places())
+    quirks = set(re.findall(r"^\| (Q\d+) \|", text_of("docs/quirks.md"), re.MULTILINE))
     strange = [
         span
         for span in dict.fromkeys(spans(text))
@@ -151,21 +133,7 @@ def test_what_is_not_there_is_found(span: str, index: SourceIndex) -> None:
 def test_a_name_beside_a_path_is_defined_there(page: str, index: SourceIndex) -> None:
     text = text_of(page)
     places = [*_BEHIND_PATH.findall(text), *((path, name) for name, path in _BEFORE_PATH.findall(text))]
-    assert [(path, name) for path, name in places if not is_defined(path, name, index)] == []
-
-
-def is_defined(path: str, name: str, index: SourceIndex) -> bool:
-    file = index.file_at(path)
-    return file is not None and file.defines(name)
-
-
-def test_the_walks_name_what_there_is(index: SourceIndex) -> None:
-    for picture in pictures(text_of(WALKS)):
-        for path, name in _IN_PICTURE.findall(picture):
-            assert index.file_at(path), path
-            assert not name or is_defined(path, name, index), f"{path} {name}"
-        for method in _METHOD.findall(picture):
-            assert method.endswith(".py") or index.is_code(method), method
+    assert [(path, name) for path, name in places if not index.defines(path, name)] == []
 
 
 def test_comments_cite_what_there_is(index: SourceIndex) -> None:
@@ -189,61 +157,6 @@ def test_comments_cite_no_document_that_is_elsewhere(index: SourceIndex) -> None
     assert found == []
 
 
-# --- the ten questions ------------------------------------------------------------------------------------------------
-
-
-def questions() -> list[list[str]]:
-    section = text_of("CONTRIBUTING.md").partition("## Ten questions\n")[2].partition("\n## ")[0]
-    rows = [[cell.strip() for cell in line.strip("|").split(" | ")] for line in section.splitlines() if "?" in line]
-    return [row for row in rows if len(row) == 3]
-
-
-def test_there_are_ten_questions_at_the_head_of_contributing() -> None:
-    assert len(questions()) == 10
-    assert text_of("CONTRIBUTING.md").splitlines()[2] == "## Ten questions"
-
-
-@pytest.mark.parametrize("question", questions(), ids=lambda question: question[0])
-def test_a_question_is_answered_by_a_file_and_a_function(question: list[str], index: SourceIndex) -> None:
-    _, path, functions = question
-    first, *others = spans(functions)
-    assert is_defined(path.strip("`"), first, index)
-    assert all(index.is_code(one) or index.is_word(one) for one in others)
-
-
-# --- quirks -----------------------------------------------------------------------------------------------------------
-
-
-def quirk_places() -> dict[str, tuple[str, str]]:
-    """Path and name by the quirk's number."""
-    rows = re.findall(r"^\| (Q\d+) \|.*\| `([\w./]+)` `([\w.]+)` \|$", text_of("docs/quirks.md"), re.MULTILINE)
-    return {number: (path, name) for number, path, name in rows}
-
-
-def cited_quirks(index: SourceIndex) -> Iterator[tuple[str, str]]:
-    """Where a quirk is cited, and its number."""
-    for path, file in index.files.items():
-        for number in _QUIRK.findall("\n".join(file.prose)):
-            yield str(path.relative_to(ROOT)), number
-    for page in PAGES:
-        for number in _QUIRK.findall(text_of(page)):
-            yield page, number
-
-
-def test_each_quirk_that_is_cited_is_explained(index: SourceIndex) -> None:
-    assert [cited for cited in cited_quirks(index) if cited[1] not in quirk_places()] == []
-
-
-def test_each_quirk_is_in_its_place_once_and_in_order(index: SourceIndex) -> None:
-    assert [place for place in quirk_places().values() if not is_defined(*place, index)] == []
-    listed = re.findall(r"^\| Q(\d+) \|", text_of("docs/quirks.md"), re.MULTILINE)
-    assert len(listed) == len(quirk_places())
-    assert all(int(one) < int(next_one) for one, next_one in pairwise(listed))
-
-
-# --- pages ------------------------------------------------------------------------------------------------------------
-
-
 def anchors(page: Path) -> set[str]:
     headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
     return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
@@ -258,20 +171,3 @@ def test_every_link_leads_somewhere(page: str) -> None:
         target = (ROOT / page).parent / path if path else ROOT / page
         assert target.exists(), link
         assert not anchor or anchor in anchors(target), link
-
-
-def test_the_map_is_six_screens_at_most() -> None:
-    lines = [line for page in MAP for line in text_of(page).splitlines()]
-    assert sum(max(1, -(-len(line) // WIDTH)) for line in lines) <= MOST_LINES
-
-
-def test_the_layers_in_the_picture_are_those_that_are_checked() -> None:
-    checked = re.search(r'containers = \["kscheduler"\]\nlayers = \[\n(.*?)\n\]', text_of("pyproject.toml"), re.DOTALL)
-    assert checked is not None
-    section = text_of(WALKS).partition("## Layers")[2]
-    picture = next(pictures(section))
-    drawn = [line.split("  ")[0].strip() for line in picture.splitlines()]
-    assert drawn == re.findall(r'"([^"]+)"', checked[1])
-    assert {name for line in drawn for name in line.split(" | ")} == {
-        path.name for path in PACKAGE.iterdir() if (path / "__init__.py").exists()
-    }
