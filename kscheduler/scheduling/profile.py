@@ -128,7 +128,7 @@ def _events_of(plugin: Plugin) -> Sequence[ClusterEventWithHint]:
 
 
 def _with_taint_event(registered: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:
-    """Whoever waits for nodes is told of changed taints too (kube-scheduler's work-around, Q8)."""
+    """Whoever waits for nodes is told of changed taints too (upstream's work-around for #109437, see Q8)."""
     of_nodes = [one.event.action for one in registered if one.event.resource is Resource.NODE]
     waits_for_nodes = any(_NODE_ADD_BIT in action for action in of_nodes)
     hears_of_taints = any(ActionType.UPDATE_NODE_TAINT in action for action in of_nodes)

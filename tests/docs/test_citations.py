@@ -36,7 +36,7 @@ NOT_OURS: Final = frozenset(
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
 _REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
-_ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d|#\d{4,})[\d.]*")
+_ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d)[\d.]*")
 _LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 
 
