@@ -2,7 +2,7 @@
 
 A quantity is read as kube-scheduler reads it: CPU in thousandths, everything else in units, both rounded *up*.
 Where Go keeps the low 64 bits of a huge decimal (`1e30`) this module saturates at 2^63 - 1, so that a number nobody
-meant can never make room on a node (an intended difference, see docs/differences.md).
+meant can never make room on a node (an intended difference, see CONTRIBUTING.md).
 """
 
 import re
