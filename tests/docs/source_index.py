@@ -143,6 +143,14 @@ class SourceIndex:
         """The code at a path that a text gives."""
         return next((self.files[place / path] for place in (self.root, PACKAGE) if place / path in self.files), None)
 
+    def files_at(self, path: str) -> list[SourceFile]:
+        """The code at a path, or in a folder."""
+        file = self.file_at(path)
+        if file is not None:
+            return [file]
+        folder = PACKAGE / path
+        return [file for known, file in self.files.items() if known.is_relative_to(folder)]
+
     def defines(self, path: str, name: str) -> bool:
         """Whether the file at that path defines the name."""
         file = self.file_at(path)
