@@ -19,7 +19,7 @@ VERBS: Final[Mapping[str, str]] = {
     "bench": "measure decisions per second, in process",
     "completion": "print a completion script for your shell",
 }
-"""What each is for, as `kscheduler --help` says it. The module of that name does it."""
+"""What each is for, as `kscheduler --help` says it. `kscheduler/cli/VERB.py` does it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:

@@ -24,6 +24,8 @@ PACKAGE: Final = ROOT / "kscheduler"
 CODE_FOLDERS: Final = ("kscheduler", "tests", "benchmarks")
 
 _FILE: Final = re.compile(r"(?:\.?[\w-]+/)*\.?[\w-]+\.(?:py|md|json|txt|toml|ya?ml|gz|png)")
+_PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\.py$")
+"""`cli/VERB.py`: of each command its own."""
 _FOLDER: Final = re.compile(r"(?:\.?[\w-]+/)+(?:[\w-]+/?)?")
 _DOTTED: Final = re.compile(r"[A-Za-z_]\w*(?:\.[A-Za-z_]\w*)+")
 _CLASS: Final = re.compile(r"_?[A-Z]\w*[a-z]\w*")
@@ -115,6 +117,8 @@ class SourceIndex:
 
     def is_path(self, span: str, beside: Path) -> bool | None:
         """Whether the path exists; `None` for what is no path."""
+        if _PLACEHOLDER.search(span):
+            return None
         if not (_FILE.fullmatch(span) or (_FOLDER.fullmatch(span) and self._begins_with_a_folder(span))):
             return None
         around = [place for place in (beside, *beside.parents) if place.is_relative_to(self.root)]
