@@ -2,9 +2,9 @@
 
 Everything is read with `ast`, nothing is imported. A citation is a span in backticks, and means one of these:
 
-    state/queue.py, tests/e2e           a path, from the package, or from a folder above the text
-    state.queue.SchedulingQueue.add     a dotted name, from the package or from any module's last part
-    SchedulingQueue.add                 a class, and what it or one of its bases defines
+    state/cache.py, tests/e2e           a path, from the package, or from a folder above the text
+    state.cache.Cache.add_pod           a dotted name, from the package or from any module's last part
+    Cache.add_pod                       a class, and what it or one of its bases defines
     make fuzz, python -m benchmarks.x   a command: the target, the module, the subcommand, the flags
     pod_bound, 0/N nodes are ...        a word or a text that stands in the code as a name or as a string
 
