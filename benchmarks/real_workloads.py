@@ -93,7 +93,7 @@ class Kind:
 
 @dataclass(frozen=True)
 class Goal:
-    """What issue 6 asks of kscheduler."""
+    """What kscheduler is held to."""
 
     times_kube_scheduler: float
     """Pods a second, to kube-scheduler's in the same run."""

@@ -1,4 +1,4 @@
-"""What changed between two versions of a pod that waits, as cluster events (reference 1.0.5)."""
+"""What changed between two versions of a pod that waits, as cluster events: one per changed property."""
 
 from functools import lru_cache
 

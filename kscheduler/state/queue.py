@@ -10,7 +10,7 @@
 
     A pod that PreEnqueue turns down is *gated*: parked beside the unschedulable until its plugin lets it in.
 
-The words and rules are kube-scheduler's (reference, section 4). Events that come while a pod is in flight are kept and
+The words and rules are kube-scheduler's. Events that come while a pod is in flight are kept and
 judged when it returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never those
 that failed with an error. Every 30 s whoever has been parked for 5 minutes is tried again: a safety net, which no
 correct hint ever needs.

@@ -1,4 +1,4 @@
-"""How much a pod asks for: section 2 of the reference, case by case."""
+"""How much a pod asks for, by kube-scheduler's rules, case by case."""
 
 from typing import Any
 

@@ -229,7 +229,7 @@ class _Writer:
 
 
 class _VictimWriter:
-    """Begins to delete victims; whoever plays the kubelet ends it. Implements `scheduling.victims.VictimWriter`."""
+    """Begins to delete victims; whoever plays the kubelet ends it. Implements `VictimWriter`."""
 
     def __init__(self, server: Server) -> None:
         self._server = server

@@ -1,4 +1,4 @@
-"""The scheduling queue as section 4 of the reference tells it, pod by pod and without any data structure.
+"""The scheduling queue by kube-scheduler's rules, pod by pod and without any data structure.
 
 Three plugins turn pods down: Room registers NodeAdd; Peer registers AssignedPodDelete with a hint that looks at the
 deleted pod's label; Deaf registers nothing. Gate keeps pods with scheduling gates out.

@@ -44,7 +44,7 @@ SAME = ("error", "preEnqueue", "preFilter", "preFilterNodes", "filter", "feasibl
 
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
 """A node has a cpu of 1E or 1Ei: more thousandths than 64 bits hold. kube-scheduler takes it to have none; here it has
-the most there can be (CONTRIBUTING.md, differences)."""
+the most there can be (docs/differences.md)."""
 
 Tree = dict[str, Any]
 

@@ -49,7 +49,7 @@ LINES = {
 }
 """How many of the 60 lines of each family are compared."""
 INTENDED = frozenset({"edge-dev-2026a-10", "edge-dev-2026a-30", "edge-dev-2026a-34", "edge-dev-2026a-55"})
-"""As for the columns: kube-scheduler takes a node with a cpu of 1E to have none (CONTRIBUTING.md, differences)."""
+"""As for the columns: kube-scheduler takes a node with a cpu of 1E to have none (docs/differences.md)."""
 
 JudgeOf = Callable[[Node], Verdict]
 

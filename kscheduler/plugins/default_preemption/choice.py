@@ -1,4 +1,4 @@
-"""The node where a preemption hurts least (reference 5.5), over columns of candidates.
+"""The node where a preemption hurts least, over columns of candidates.
 
 In this order, each criterion among those that the ones before leave over: fewest broken budgets; the least important
 "most important victim"; the smallest sum of priorities (each raised by 2^31, so that negative ones add up, too); the

@@ -1,4 +1,4 @@
-"""When to stop trying nodes out: enough candidates, and one among them that breaks no budget (reference 5.2).
+"""When to stop trying nodes out: enough candidates, and one among them that breaks no budget.
 
 Nodes are tried in batches, and what counts is their order in the ring: candidates that come after it was enough are
 left out, so that the size of a batch decides nothing.

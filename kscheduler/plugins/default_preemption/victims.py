@@ -1,4 +1,4 @@
-"""Which pods would have to go, on many nodes at once (reference 5.3).
+"""Which pods would have to go, on many nodes at once.
 
     all pods of lower priority away -> does it fit now? -> one by one they come back, unless it fits no longer
 

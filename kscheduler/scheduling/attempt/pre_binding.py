@@ -2,7 +2,7 @@
 
 Every plugin is asked first whether it has something to do (PreBindPreFlight). Those that have run in the profile's
 order, one after the other, except that neighbours which allow it run together: a plugin that wants no company ends such
-a group even where it has nothing to do itself (reference 3.6.5). The first failure cancels the others of its group.
+a group even where it has nothing to do itself. The first failure cancels the others of its group.
 """
 
 import asyncio

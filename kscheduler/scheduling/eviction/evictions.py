@@ -1,4 +1,4 @@
-"""Making room as preemption has decided, beside the decisions (reference 5.6 and 5.7).
+"""Making room as preemption has decided, beside the decisions.
 
 The cycle that chose the victims goes on at once, and a task of its own talks to the API server:
 

@@ -1,4 +1,4 @@
-"""An attempt failed: condition, Event, and back into the queue (reference 3.7).
+"""An attempt failed: condition, Event, and back into the queue.
 
     what happened                 event and condition text              reason            back into
     no node fits                  0/N nodes are available: ...          Unschedulable     unschedulable pool

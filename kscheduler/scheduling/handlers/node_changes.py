@@ -1,4 +1,4 @@
-"""What changed between two versions of a node, as a cluster event (reference 1.0.5)."""
+"""What changed between two versions of a node, as a cluster event: one, with a bit per changed property."""
 
 from collections.abc import Callable
 

@@ -1,0 +1,173 @@
+"""What a page or a comment cites is in the repository: paths, names, commands, links."""
+
+import re
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from kscheduler.cli import VERBS
+from tests.docs.source_index import ROOT, SourceIndex, spans, text_of
+
+PAGES: Final = {
+    "README.md": "",
+    "CONTRIBUTING.md": "",
+    "docs/architecture.md": "",
+    "docs/differences.md": "",
+    "docs/explain.md": "",
+    "docs/logs.md": "\n## If you come from kube-scheduler",
+    "docs/operations.md": "",
+    "docs/quirks.md": "",
+}
+"""Pages, and the heading from which on they are about somebody else's words."""
+
+NOT_OURS: Final = frozenset(
+    {
+        *("flatnonzero", "bincount", "add.at"),  # numpy
+        "Less",  # Go
+        *("kubectl exec", "nohup", "TERM=dumb", "FORCE_COLOR=1", "increase()", ".venv/bin"),  # the user's shell
+        *("config.yaml", "policy.py", ".venv/bin/python policy.py", "schedulerName: thrifty"),  # files of an example
+        "kubectl annotate node node-002 cost=0.1",
+        "v1.36.0+kscheduler.…",  # the shape of a version
+    }
+)
+"""Words in backticks that no file of ours defines."""
+
+_BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
+_BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
+_REQUEST: Final = re.compile(r"(?:[A-Z]+ )?(/[a-z-]+)?(?:/NAME)?(?:\?(\w+)(?:=NAME)?)?")
+_ELSEWHERE: Final = re.compile(r"\b(?:[Rr]eference,? (?:section )?\d|[Ss]ection \d|[Ii]ssue \d)[\d.]*")
+_LINK: Final = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+
+
+def is_command(span: str, index: SourceIndex) -> bool:
+    """Whether it is something to type, and each part of it that is ours exists."""
+    first, *rest = span.split()
+    match first.rpartition("/")[2]:
+        case "make":
+            targets = re.findall(r"^([\w-]+):", text_of("Makefile"), re.MULTILINE)
+            return rest[0] in targets and all(_is_setting(part, index) for part in rest[1:])
+        case "python":
+            program = rest[1].replace(".", "/") if rest[0] == "-m" else rest[0].removesuffix(".py")
+            return any((ROOT / f"{program}{suffix}").is_file() for suffix in (".py", "/__main__.py"))
+        case "kscheduler":
+            return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
+    if first.startswith("-"):
+        return first.partition("=")[0] in index.text
+    return not rest and _is_setting(first, index)
+
+
+def _is_setting(span: str, index: SourceIndex) -> bool:
+    """`NAME=value` for make or the environment."""
+    name, equals, _ = span.partition("=")
+    return bool(equals) and (f"$({name})" in text_of("Makefile") or name in index.text.split())
+
+
+def is_request(span: str, index: SourceIndex) -> bool:
+    """Whether it is a path of ours: `DELETE /metrics`, `/readyz/NAME`, `?exclude=NAME`."""
+    match = _REQUEST.fullmatch(span)
+    return match is not None and all(part in index.text for part in match.groups() if part)
+
+
+def is_pattern(span: str, index: SourceIndex) -> bool:
+    """Whether something begins, or is called, like this: `workqueue_*`, `metric{label}`, `bad_*.py`."""
+    if "*" in span and "." in span:
+        return any(ROOT.glob(f"tests/**/{span}"))
+    if span.endswith("_*"):
+        return span[:-1] in index.text
+    name, brace, labels = span.partition("{")
+    return bool(brace) and all(index.is_word(word) for word in (name, *labels.rstrip("}").split(",")))
+
+
+def is_known(span: str, beside: Path, index: SourceIndex) -> bool:
+    verdicts = {index.is_path(span, beside), index.is_code(span)} - {None}
+    if verdicts:
+        return True in verdicts
+    others = (is_command, is_request, is_pattern)
+    return index.is_word(span) or any(other(span, index) for other in others)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_everything_in_backticks_exists(page: str, index: SourceIndex) -> None:
+    end = PAGES[page]
+    text = text_of(page)
+    text = text.partition(end)[0] if end else text
+    quirks = set(re.findall(r"^\| (Q\d+) \|", text_of("docs/quirks.md"), re.MULTILINE))
+    strange = [
+        span
+        for span in dict.fromkeys(spans(text))
+        if span not in NOT_OURS and span not in quirks and not is_known(span, (ROOT / page).parent, index)
+    ]
+    assert strange == []
+
+
+@pytest.mark.parametrize(
+    "span",
+    [
+        "state/nowhere.py",
+        "tests/nowhere",
+        "nowhere.py",
+        "state.nowhere.SchedulingQueue",
+        "state.queue.Nowhere",
+        "SchedulingQueue.no_such_method",
+        "no_such_name",
+        "NoSuchClass",
+        "make nothing",
+        "make demo NOTHING=1",
+        "python -m benchmarks.nothing",
+        "kscheduler nothing",
+        "kscheduler run --nothing",
+        "--no-such-flag",
+        "KSCHEDULER_NOTHING=1",
+        "GET /no-such-path",
+        "no_such_series_*",
+        "scheduler_pending_pods{no_such_label}",
+        "words that nobody says",
+    ],
+)
+def test_what_is_not_there_is_found(span: str, index: SourceIndex) -> None:
+    assert not is_known(span, ROOT, index)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_name_beside_a_path_is_defined_there(page: str, index: SourceIndex) -> None:
+    text = text_of(page)
+    places = [*_BEHIND_PATH.findall(text), *((path, name) for name, path in _BEFORE_PATH.findall(text))]
+    assert [(path, name) for path, name in places if not index.defines(path, name)] == []
+
+
+def test_comments_cite_what_there_is(index: SourceIndex) -> None:
+    """Dotted names and paths in backticks, in docstrings and comments: modules move, and nobody reads them all."""
+    stale = []
+    for path, file in index.files.items():
+        for span in (span for prose in file.prose for span in spans(prose)):
+            verdicts = {index.is_path(span, path.parent), index.is_code(span)} - {None}
+            if verdicts == {False}:
+                stale.append(f"{path.relative_to(ROOT)}: {span}")
+    assert stale == []
+
+
+def test_comments_cite_no_document_that_is_elsewhere(index: SourceIndex) -> None:
+    found = [
+        f"{path.relative_to(ROOT)}: {citation}"
+        for path, file in index.files.items()
+        for prose in file.prose
+        for citation in _ELSEWHERE.findall(prose)
+    ]
+    assert found == []
+
+
+def anchors(page: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+@pytest.mark.parametrize("page", [*PAGES, "CHANGELOG.md"])
+def test_every_link_leads_somewhere(page: str) -> None:
+    for link in _LINK.findall(text_of(page)):
+        if link.startswith(("http:", "https:")):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (ROOT / page).parent / path if path else ROOT / page
+        assert target.exists(), link
+        assert not anchor or anchor in anchors(target), link
