@@ -27,7 +27,7 @@ from tests.mutants import equivalents, report
 from tests.mutants.coverage_map import KeptMap, measure
 from tests.mutants.mutation import Mutant
 from tests.mutants.sampling import Chooser, all_mutants, draw
-from tests.mutants.trials import PYTEST_ARGS, Job, Outcome, Trials, preload
+from tests.mutants.trials import PYTEST_ARGS, Job, Outcome, Trials, preload, signals_as_in_a_terminal
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = "kscheduler"
@@ -104,6 +104,7 @@ def _measure(kept: KeptMap, test_files: Sequence[str]) -> None:
         began = time.monotonic()
         pid = os.fork()
         if pid == 0:
+            signals_as_in_a_terminal()
             failed = measure(ROOT, PACKAGE, list(files), [*PYTEST_ARGS, "--no-summary", "--quiet"], kept)
             _say(*(f"{name} fails without any mutant" for name in sorted(failed)))
             os._exit(0)

@@ -301,9 +301,11 @@ class _Finder(ast.NodeVisitor):
             end = self._text.end(node.func)
             self._span("opposite", end - len(called), end, _OPPOSITES[called])
         for keyword in node.keywords:
-            if keyword.arg not in (None, "repr"):
+            if keyword.arg not in (None, "repr") and not _is_strict(node, keyword):
                 self._span("keyword dropped", *self._text.argument(node, keyword), "")
-        self.generic_visit(node)
+        for child in ast.iter_child_nodes(node):
+            if not (isinstance(child, ast.keyword) and _is_strict(node, child)):
+                self.visit(child)
 
     def _condition(self, test: ast.expr) -> None:
         """Turned round, where no comparison, `not` or constant in it does the same."""
@@ -429,6 +431,11 @@ def _names(statement: ast.stmt) -> tuple[str, ...]:
             return (statement.name,)
         case _:
             return ()
+
+
+def _is_strict(call: ast.Call, keyword: ast.keyword) -> bool:
+    """`zip(..., strict=True)` asserts."""
+    return keyword.arg == "strict" and isinstance(call.func, ast.Name) and call.func.id == "zip"
 
 
 def _is_string(node: ast.AST) -> bool:

@@ -16,9 +16,10 @@ from tests.mutants.coverage_map import CoverageMap
 from tests.mutants.mutation import Mutant, mutants_of
 from tests.mutants.name_uses import NameUses
 
-FIRST_SECONDS: Final = 3.0
+FIRST_SECONDS: Final = 2.0
+_FIRST_FILES: Final = 3
 """The first batch of tests is small: most mutants die in it, and few test files have to be imported."""
-BUDGET_SECONDS: Final = 90.0
+BUDGET_SECONDS: Final = 30.0
 """Of tests per mutant, as the map measured them. Who lives longer has lived."""
 _QUICK_SECONDS: Final = 0.02
 
@@ -65,23 +66,21 @@ class Chooser:
         return self._in_order(names)
 
     def batches(self, tests: list[str]) -> Iterator[list[str]]:
-        """A small one, and all others that fit in the budget."""
-        left = BUDGET_SECONDS
+        """A small one out of few files, and all others that fit in the budget."""
+        files = list(dict.fromkeys(name.partition("::")[0] for name in tests))[:_FIRST_FILES]
+        first = self._within(FIRST_SECONDS, [name for name in tests if name.partition("::")[0] in files])
+        rest = self._within(BUDGET_SECONDS, [name for name in tests if name not in set(first)])
+        yield from (batch for batch in (first, rest) if batch)
+
+    def _within(self, seconds: float, tests: Iterable[str]) -> list[str]:
+        """As many as fit, and one at least: a test that takes longer may be the only one."""
         batch: list[str] = []
-        taken = 0.0
-        limit = FIRST_SECONDS
         for name in tests:
-            seconds = self._covered.tests[name].seconds
-            if batch and taken + seconds > limit:
-                yield batch
-                batch, taken, limit = [], 0.0, BUDGET_SECONDS
-            if batch and seconds > left:
+            seconds -= self._covered.tests[name].seconds
+            if batch and seconds < 0:
                 break
             batch.append(name)
-            taken += seconds
-            left -= seconds
-        if batch:
-            yield batch
+        return batch
 
     def _tests_by_name(self, mutant: Mutant) -> set[str]:
         lines: dict[str, set[int]] = defaultdict(set)

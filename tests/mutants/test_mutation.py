@@ -70,7 +70,7 @@ def test_leaving_a_loop_or_a_function_is_a_decision() -> None:
         pytest.param("self._log.debug('a_name', number=1)", id="log lines of one's own log"),
         pytest.param("x = 'a text'\ny = f'{x}-{1}'\nz = f'{x}' + 'b c'", id="text"),
         pytest.param("T = TypeVar('T')\nU = A | B\nV = dict['W', 1]", id="types"),
-        pytest.param("assert a == 1", id="assertions"),
+        pytest.param("assert a == 1\nx = zip(a, b, strict=True)", id="assertions"),
     ],
 )
 def test_what_is_no_behaviour_is_left_alone(source: str) -> None:

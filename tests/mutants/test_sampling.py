@@ -57,6 +57,8 @@ def test_a_constant_is_tried_by_the_tests_that_use_it_by_whatever_name() -> None
 
 
 def test_the_first_batch_is_small_and_the_budget_ends_the_last() -> None:
-    tests = {f"t.py::test_{number:03}": RunFacts(1.0, {}) for number in range(200)}
+    tests = {f"{file}.py::test_{number}": RunFacts(1.0, {}) for file in "abcde" for number in range(10)}
     batches = list(Chooser(SOURCES, CoverageMap([Part({}, tests)])).batches(sorted(tests)))
-    assert [len(batch) for batch in batches] == [3, 87]
+    assert batches[0] == ["a.py::test_0", "a.py::test_1"]
+    assert len(batches[1]) == 30
+    assert not set(batches[0]) & set(batches[1])

@@ -81,6 +81,13 @@ class Outcome:
         return not self.killer
 
 
+def signals_as_in_a_terminal() -> None:
+    """Under nohup, or behind `&` in a script, some are ignored, and tests send them."""
+    for each in (signal.SIGHUP, signal.SIGQUIT):
+        signal.signal(each, signal.SIG_DFL)
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
 def preload() -> None:
     """Import what is heavy. Our own modules must not come with it."""
     for name in _HEAVY:
@@ -238,7 +245,7 @@ def _be_the_trial(course: _Course, root: Path, pipe: int, scratch: str) -> None:
     try:
         os.setsid()
         signal.alarm(_LONGEST_SECONDS)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # under nohup it is ignored, and tests send it
+        signals_as_in_a_terminal()
         _limit_memory()
         _be_silent(scratch)
         os.environ |= {"HYPOTHESIS_STORAGE_DIRECTORY": scratch, "PYTEST_DEBUG_TEMPROOT": scratch}
