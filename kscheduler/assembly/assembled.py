@@ -106,9 +106,8 @@ class Assembly:
         """Have the handler of each kind told by its informer. Raises `KeyError` where a kind has none."""
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
-        informers[PODS].add_handler(
-            self.evictions.sightings
-        )  # last: what a preemptor waits for is in the cache by then
+        # After the handler of pods: what a preemptor waits for is in the cache when it is told.
+        informers[PODS].add_handler(self.evictions.sightings)
 
     def _build_plugin_reports(self) -> PluginReports:
         observations, now = self.ports.observations, self.clock.monotonic

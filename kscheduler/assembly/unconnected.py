@@ -45,9 +45,6 @@ class NoStatuses:
     def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
         """Pass."""
 
-    def forget_class(self, name: Hashable) -> None:
-        """Nothing is kept."""
-
     def withdraw(self, uid: str) -> None:
         """Nothing is kept."""
 

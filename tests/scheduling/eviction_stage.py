@@ -13,6 +13,7 @@ from kscheduler.framework.preemption import Preemption
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.nominator import Nominator
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
@@ -123,8 +124,9 @@ class Stage:
         self.slow_to_leave: set[str] = set()
         """UIDs of pods that were stopped in memory and have not given their node back yet."""
         self.on_activate: Callable[[Collection[str]], None] = lambda _: None
+        reporter, log = Reporter(self.heard), PodLog()
         victims = Victims(
-            self.writes, self.waiting, self.in_pre_bind, self._pod_of, Reporter(self.heard), self._node_of
+            self.writes, self.waiting, self.in_pre_bind, self._pod_of, reporter, self._node_of, log, self.clock
         )
         self.evictions = AsyncEvictions(
             EvictionPorts(victims, self.nominator, self.statuses, self._activate, self.observations, self.clock)

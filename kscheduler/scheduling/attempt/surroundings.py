@@ -1,6 +1,6 @@
 """What an attempt carries from step to step, and what it works on."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import Clock
@@ -81,12 +81,12 @@ class Surroundings:
     observations: Observations
     clock: Clock
     evictions: PreemptionRunner
-    announcer: Announcer | None = None
+    announcer: Announcer | None
     """`None` where the feature gate NominatedNodeNameForExpectation is off."""
-    in_pre_bind: PodsInPreBind | None = None
+    in_pre_bind: PodsInPreBind | None
     """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
-    infeasible: KnownInfeasible = field(default_factory=KnownInfeasible)
+    infeasible: KnownInfeasible
     """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
-    log: PodLog = field(default_factory=PodLog)
-    keeps_classes: bool = True
+    log: PodLog
+    keeps_classes: bool
     """Whether what a cycle works out is kept for the next pods that plugins judge alike."""

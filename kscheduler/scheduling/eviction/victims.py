@@ -10,10 +10,10 @@ that is on its way out already is left alone.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Final, Protocol
 
-from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.framework.pod_info import PodInfo
@@ -47,8 +47,8 @@ class Victims:
     reporter: Reporter
     node_of: Callable[[str], str]
     """The node that a pod counts on (assumed or bound), by UID; empty where on none."""
-    log: PodLog = field(default_factory=PodLog)
-    clock: Clock = REAL_CLOCK
+    log: PodLog
+    clock: Clock
 
     def current(self, victim: PodInfo) -> Pod | None:
         """The victim as the watch has it now; `None` when it is gone, or another pod has its name."""

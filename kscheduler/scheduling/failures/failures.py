@@ -129,14 +129,14 @@ class FailureHandler:
         nominator: Nominator,
         pod_of: Callable[[str], Pod | None],
         sink: FailureSink,
-        log: PodLog | None = None,
+        log: PodLog,
     ) -> None:
         """`pod_of`: the newest version of a pod by its key."""
         self._queue = queue
         self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
-        self.log = log or PodLog()
+        self.log = log
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Put the pod back (its newest version) and tell why; let it go if it is not ours to schedule any more."""

@@ -17,19 +17,14 @@ MOST_KNOWN: Final = 10_000
 """Classes: a cluster that stands still may see pods come and go for days, each a class of its own."""
 
 
-def _unlike_any(_pod: PodInfo) -> Hashable | None:
-    return None
-
-
 class KnownInfeasible:
     """The verdicts of one generation, by class."""
 
-    def __init__(
-        self,
-        class_of: Callable[[PodInfo], Hashable | None] = _unlike_any,
-        generation: Callable[[], int] = lambda: 0,
-    ) -> None:
-        """`generation`: a number that moves whenever anything that a verdict may depend on has changed."""
+    def __init__(self, class_of: Callable[[PodInfo], Hashable | None], generation: Callable[[], int]) -> None:
+        """`class_of`: `None` for a pod that is like no other.
+
+        `generation`: a number that moves whenever anything that a verdict may depend on has changed.
+        """
         self._class_of = class_of
         self._generation = generation
         self._known: RecentlyUsed[Hashable, Failure] = RecentlyUsed(MOST_KNOWN)

@@ -59,14 +59,14 @@ class PodHandler(_Timed):
         profiles: Collection[str],
         clock: Clock,
         observations: Observations,
-        log: PodLog | None = None,
+        log: PodLog,
     ) -> None:
         super().__init__(clock, observations)
         self._cache = cache
         self._queue = queue
         self._waiting = waiting
         self._profiles = profiles
-        self._log = log or PodLog()
+        self._log = log
 
     def on_add(self, obj: Pod, initial: bool) -> None:
         """A pod has appeared."""
