@@ -69,7 +69,7 @@ _ASKED_ABOUT_SOON = (HOSTNAME, ZONE)
 
 
 class NodeTable:
-    """Nodes as rows. Changed by its owner only (`state.Cache`); plugins read."""
+    """Nodes as rows. Changed by its owner only (`state.cache.Cache`); plugins read."""
 
     def __init__(self) -> None:
         self.capacity = _FIRST_CAPACITY

@@ -14,7 +14,7 @@ SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
 
 
 class ObservedStopwatch:
-    """A stopwatch for one profile. Implements `cycle.Stopwatch`; `start` it before each cycle."""
+    """A stopwatch for one profile. Implements `cycle.schedule.Stopwatch`; `start` it before each cycle."""
 
     def __init__(
         self,

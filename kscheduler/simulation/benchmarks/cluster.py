@@ -100,7 +100,7 @@ class StandIn:
         return SUCCESS
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Take a condition and a nomination. Implements `scheduling.status_writer.StatusPatcher`."""
+        """Take a condition and a nomination. Implements `failures.status_writer.StatusPatcher`."""
         status = pod.status
         if condition is not None:
             status = _replace(status, conditions=(condition,))
@@ -112,7 +112,7 @@ class StandIn:
         return changed
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Delete a victim, which has no grace. Implements `scheduling.victims.VictimWriter`."""
+        """Delete a victim, which has no grace. Implements `eviction.victims.VictimWriter`."""
         del condition
         known = self.pod_of(pod.key)
         if known is None or known.metadata.uid != pod.metadata.uid:

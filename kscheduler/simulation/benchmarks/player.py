@@ -40,7 +40,7 @@ from kscheduler.simulation.benchmarks.service import ServiceInProcess
 from kscheduler.simulation.benchmarks.template import ScenarioError, Template, template
 
 SLICE_SECONDS: Final = 0.005
-"""As `scheduling.workers`."""
+"""As `scheduling.attempt.workers`."""
 STALL_SECONDS: Final = 120.0
 """With something under way and nobody bound for so long, the scenario is given up."""
 _MICROSECONDS: Final = 1e6
