@@ -1,10 +1,10 @@
 """Pods that are alike, kept and moved as one.
 
 The problem: a hundred thousand pods that fit nowhere would be asked one by one about every event, moved one by one and
-judged one by one. The idea: a *class* (see `PodClass`) is a set of pods that every plugin judges alike, so
-what one of them learns holds for all. Its pods that were turned down by a whole cycle are a bundle: an event asks the
-hints of one of them, the bundle moves as one element of its queue, and when one member is tried and turned down, the
-others are turned down with it. A class has one bundle at most, wherever it is.
+judged one by one. The idea: a *class* (see `scheduling.classes.signatures`) is a set of pods that every plugin judges
+alike, so what one of them learns holds for all. Its pods that were turned down by a whole cycle are a bundle: an event
+asks the hints of one of them, the bundle moves as one element of its queue, and when one member is tried and turned
+down, the others are turned down with it. A class has one bundle at most, wherever it is.
 
 What the members have in common (who turned them down, since when, until when they back off) stands on the bundle; a
 member gets its copy when it is looked at or leaves. Limits: attempts are a member's own, and so is the time by which it
