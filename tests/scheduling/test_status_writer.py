@@ -442,9 +442,21 @@ async def test_a_bug_in_one_request_does_not_end_the_others() -> None:
 # --- the end
 
 
+async def test_the_end_of_the_writer_ends_its_requests() -> None:
+    async with running("p") as bench:
+        bench.server.gate.clear()
+        bench.report("p", "no")
+        await turns()
+        assert bench.writer.statistics().sending == 1
+    await turns()
+    assert bench.writer.statistics().sending == 0
+
+
 @pytest.mark.parametrize("is_answered", [True, False], ids=["in time", "too late"])
 async def test_a_stop_waits_a_moment_for_what_others_act_on(is_answered: bool) -> None:
-    async with running("p") as bench:
+    async with running("p", "q") as bench:
+        bench.report("q", "no", "n1")
+        await turns()
         bench.server.gate.clear()
         bench.report("p", "no", "n1")
         await turns()
