@@ -99,6 +99,8 @@ BROKEN = [
         "certificate-authority",
         id="authority is no PEM",
     ),
+    pytest.param("clusters:\n- a: b: c", "line 2: mapping values are not allowed", id="no YAML, and where"),
+    pytest.param("clusters: \0", "not YAML: unacceptable character #x0000", id="no text"),
     pytest.param(
         GOOD.replace("token: secret-token", "token: 5"),
         "users[0].user.token: expected a string, found a number",

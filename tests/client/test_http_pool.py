@@ -15,6 +15,7 @@ from kscheduler.client import (
     NetworkError,
     NotSentError,
     UnknownOutcomeError,
+    http_pool,
     plain_connection,
 )
 from kscheduler.client.credentials import FixedCredentials
@@ -241,6 +242,23 @@ async def test_the_answer_to_a_cancelled_request_goes_to_nobody() -> None:
         assert len(server.peers) == 2
 
 
+@pytest.mark.parametrize("turns", range(12))
+async def test_a_request_that_is_cancelled_at_any_moment_leaves_no_connection_behind(turns: int) -> None:
+    async def never_answers(peer: Peer) -> None:
+        await peer.request()
+        await peer.request()
+
+    async with raw_server(never_answers) as server, pool_of(server) as pool:
+        sent = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        sent.cancel()
+        await asyncio.wait({sent})
+        async with asyncio.timeout(SECONDS):
+            while pool.connections or len(server.peers) > server.ended.qsize():  # noqa: ASYNC110  # turns of the loop
+                await asyncio.sleep(0)
+
+
 async def test_an_answer_that_ends_with_the_connection_is_an_answer() -> None:
     async def play(peer: Peer) -> None:
         await peer.request()
@@ -276,6 +294,38 @@ async def test_closing_fails_what_is_under_way_and_what_is_being_connected() -> 
             await sent
         with pytest.raises(NotSentError):
             await connecting
+
+
+async def test_a_connection_that_is_made_after_the_pool_was_closed_is_cut() -> None:
+    async with raw_server() as server, pool_of(server) as pool:
+        connecting = asyncio.ensure_future(pool.send(POST, NOBODY, SECONDS))
+        await asyncio.sleep(0)
+        await pool.close()
+        with pytest.raises(NotSentError, match="being closed"):
+            await connecting
+        async with asyncio.timeout(SECONDS):
+            assert await server.ended.get() == 0
+
+
+async def test_a_server_that_does_not_take_what_was_sent_does_not_hold_up_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It answers before it has read the body: a close in good order would wait until it has."""
+    monkeypatch.setattr(http_pool, "_CLOSE_SECONDS", 0.01)
+
+    async def answers_unread(peer: Peer) -> None:
+        await peer.reader.readuntil(b"\r\n\r\n")
+        peer.say(OK)
+        await asyncio.Event().wait()
+
+    async with raw_server(answers_unread) as server:
+        pool = HTTPPool(plain_connection(server.url))
+        large = Request("POST", "/x", b"x" * 20_000_000, "application/json")
+        assert (await pool.send(large, NOBODY, SECONDS)).status == 200
+        await pool.close()
+        async with asyncio.timeout(SECONDS):
+            while pool.connections:  # noqa: ASYNC110  # the loop's next turns bring the news
+                await asyncio.sleep(0)
 
 
 async def test_a_server_that_does_not_answer_the_handshake_was_sent_nothing() -> None:

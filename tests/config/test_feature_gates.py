@@ -26,6 +26,14 @@ def test_the_defaults_satisfy_their_own_needs() -> None:
     assert parse_feature_gates("").chosen == {}
 
 
+@pytest.mark.parametrize(
+    ("spellings", "expected"), [("1 t T true TRUE True", True), ("0 f F false FALSE False", False)], ids=["on", "off"]
+)
+def test_a_value_is_written_as_go_parses_a_bool(spellings: str, expected: bool) -> None:
+    for spelling in spellings.split():
+        assert parse_feature_gates(f"OpportunisticBatching={spelling}").enabled("OpportunisticBatching") is expected
+
+
 def test_gates_are_set_by_name() -> None:
     gates = parse_feature_gates("OpportunisticBatching=false, StorageCapacityScoring=T")
     assert not gates.enabled("OpportunisticBatching")

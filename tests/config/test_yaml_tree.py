@@ -67,6 +67,8 @@ def parse_yaml(data: bytes, loader: Any, where: str = "") -> Tree:
         ("9223372036854775808", 2**63),
         ("18446744073709551616", float(2**64)),
         ("1e999", "1e999"),
+        ("0" * 79 + "7", 7),
+        ("0" * 80 + "7", 7.0),
     ],
 )
 def test_a_plain_scalar_is_read_as_go_reads_yaml_1_1(loader: Any, text: str, value: object) -> None:

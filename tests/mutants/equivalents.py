@@ -22,11 +22,14 @@ class Equivalent:
     after: str
     """The changed lines, joined and without indentation."""
     why: str
+    above: str = ""
+    """The line above, where the function has the same line twice."""
 
     def fits(self, mutant: Mutant) -> bool:
         """Whether this is the mutant."""
         theirs = (mutant.path, mutant.scope, mutant.before, mutant.after)
-        return (self.file, self.scope, self.before, self.after) == theirs
+        is_same = (self.file, self.scope, self.before, self.after) == theirs
+        return is_same and self.above in ("", mutant.above)
 
 
 def read(file: Path = FILE) -> list[Equivalent]:
@@ -34,7 +37,7 @@ def read(file: Path = FILE) -> list[Equivalent]:
     return [Equivalent(**entry) for entry in tomllib.loads(file.read_text()).get("equivalent", [])]
 
 
-def idle(entries: Iterable[Equivalent], mutants: Iterable[Mutant]) -> list[Equivalent]:
-    """The entries that fit no mutant any more: their line has changed, or their file has moved."""
-    known = {(mutant.path, mutant.scope, mutant.before, mutant.after) for mutant in mutants}
-    return [entry for entry in entries if (entry.file, entry.scope, entry.before, entry.after) not in known]
+def unfit(entries: Iterable[Equivalent], mutants: Iterable[Mutant]) -> list[Equivalent]:
+    """The entries that fit no mutant any more (their line has changed, or their file has moved), or several."""
+    known = list(mutants)
+    return [entry for entry in entries if sum(entry.fits(mutant) for mutant in known) != 1]

@@ -79,6 +79,8 @@ class Mutant:
     before: str
     after: str
     """The lines that change, joined and without indentation: a mutant is known by them, wherever they stand."""
+    above: str
+    """The line above them, to tell equal ones in one function apart."""
     header: range
     """Lines of the statement; of a compound one, without its body."""
     function: range | None
@@ -342,6 +344,7 @@ class _Finder(ast.NodeVisitor):
                 line,
                 before,
                 after,
+                self._text.line_above(start),
                 self._header,
                 self._function,
                 self._names,
@@ -397,6 +400,11 @@ class _Text:
         before = self.source[first:last].decode()
         after = self.source[first:start].decode() + replacement + self.source[end:last].decode()
         return _joined(before), _joined(after)
+
+    def line_above(self, position: int) -> str:
+        """Without indentation; empty at the top."""
+        end = self.source.rfind(b"\n", 0, position)
+        return self.source[self.source.rfind(b"\n", 0, max(end, 0)) + 1 : max(end, 0)].decode().strip()
 
     def _tokens(self) -> Iterator[tuple[int, int, str]]:
         lines = self.source.decode().splitlines(keepends=True)

@@ -4,7 +4,7 @@ A trial is a fork of this process, which has imported pytest and everything heav
 sees the mutant from its first import on, constants and class bodies too, and no mutant pays for numpy. It reports over
 a pipe which test it is at, and ends at the first that fails. A test that takes ten times as long as it should has
 noticed the mutant by hanging; so has one that eats all memory, or an import that raises. The fork's process group ends
-with it, and by itself (SIGALRM) where this process was killed.
+with it. Where this process was killed, the fork ends at its next test, or by SIGALRM when that takes too long.
 """
 
 import os
@@ -50,7 +50,8 @@ _GRACE_SECONDS: Final = 20.0
 """And this beyond: others may be busy."""
 _MEMORY: Final = 4 << 30
 """Bytes that a trial may take beyond what this process has."""
-_LONGEST_SECONDS: Final = 1800
+_ORPHAN_SECONDS: Final = 10
+"""A fork that nobody ends does so itself, so much later."""
 
 
 @dataclass(frozen=True)
@@ -168,8 +169,7 @@ class _Trial:
     def __init__(self, course: _Course, root: Path, seconds: dict[str, float], grace_seconds: float) -> None:
         course.begin()
         self._course = course
-        self._seconds = seconds
-        self._grace_seconds = grace_seconds
+        self._limits = {name: grace_seconds + _PATIENCE * seconds.get(name, 0.0) for name in course.batch}
         self._scratch = tempfile.mkdtemp(prefix="kscheduler-mutant-")
         self._heard = b""
         self._at = course.batch[0].partition("::")[0]
@@ -181,7 +181,7 @@ class _Trial:
         self.pipe, writing = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            _be_the_trial(course, root, writing, self._scratch)
+            _be_the_trial(course, root, writing, self._scratch, self._limits)
         os.close(writing)
 
     def listen(self) -> bool:
@@ -215,7 +215,7 @@ class _Trial:
         if word == "start":
             self._at = rest
             self._tests += 1
-            self.deadline = time.monotonic() + self._grace_seconds + _PATIENCE * self._seconds.get(rest, 0.0)
+            self.deadline = time.monotonic() + self._limits[rest]
         elif word == "failed":
             self._fails(rest, "failed")
         elif word == "end":
@@ -239,12 +239,12 @@ def _heard(running: Sequence[_Trial]) -> list[_Trial]:
     return over + late
 
 
-def _be_the_trial(course: _Course, root: Path, pipe: int, scratch: str) -> None:
+def _be_the_trial(course: _Course, root: Path, pipe: int, scratch: str, limits: dict[str, float]) -> None:
     """What the fork does: the tests, and no return."""
     code: int | str = "nothing"
     try:
         os.setsid()
-        signal.alarm(_LONGEST_SECONDS)
+        signal.alarm(int(_IMPORT_SECONDS) + _ORPHAN_SECONDS)
         signals_as_in_a_terminal()
         _limit_memory()
         _be_silent(scratch)
@@ -252,7 +252,7 @@ def _be_the_trial(course: _Course, root: Path, pipe: int, scratch: str) -> None:
         if course.job.mutant is not None:
             MutatedImport(root, course.job.mutant).install()
         files = list(dict.fromkeys(name.partition("::")[0] for name in course.batch))
-        plugins = [SteadyHypothesis(), _OnlyThese(course.batch, pipe)]
+        plugins = [SteadyHypothesis(), _OnlyThese(limits, pipe)]
         to_the_first = ["-x"] if course.job.mutant is not None else []
         code = int(pytest.main([*PYTEST_ARGS, *to_the_first, *files], plugins=plugins))
     finally:
@@ -276,17 +276,19 @@ def _be_silent(scratch: str) -> None:
 class _OnlyThese:
     """A pytest plugin: these tests in this order, and word of each over a pipe."""
 
-    def __init__(self, tests: Sequence[str], pipe: int) -> None:
-        self._tests = tests
+    def __init__(self, limits: dict[str, float], pipe: int) -> None:
+        """`limits`: seconds by test, in the order in which they are run."""
+        self._limits = limits
         self._pipe = pipe
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items: list[pytest.Item]) -> None:
         by_name = {item.nodeid: item for item in items}
-        items[:] = [by_name[name] for name in self._tests if name in by_name]
+        items[:] = [by_name[name] for name in self._limits if name in by_name]
 
     def pytest_runtest_logstart(self, nodeid: str) -> None:
         self._say("start", nodeid)
+        signal.alarm(int(self._limits[nodeid]) + _ORPHAN_SECONDS)
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.failed:

@@ -124,6 +124,24 @@ def test_a_fork_counts_the_pods_that_stand_in_it(count: int) -> None:
     assert codes.tolist() == [0 if count == 2 else 1]
 
 
+@pytest.mark.parametrize("is_migrated", [True, False])
+def test_a_disk_that_has_no_translation_is_an_error_where_it_is_migrated_only(is_migrated: bool) -> None:
+    cache = cluster(node("n"))
+    notes = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/azure-disk"} if is_migrated else {}
+    drivers = [{"name": "disk.csi.azure.com", "allocatable": {"count": 1}}]
+    cache.volumes.put(convert({"metadata": {"name": "n", "annotations": notes}, "spec": {"drivers": drivers}}, CSINode))
+    broken = info(volumes=[{"name": "v", "azureDisk": {"diskName": "d", "diskURI": "odd", "kind": "Dedicated"}}])
+    plugin: Any = registry().build("NodeVolumeLimits", None, Handle(cache, None, None, volumes=cache.volumes))  # type: ignore[arg-type]
+    rows = cache.nodes.rows()
+    fork = cache.nodes.with_pods({int(rows[0]): [info("nominated")]})
+    if is_migrated:
+        with pytest.raises(ValueError, match="from inline to csi"):
+            plugin.filter(CycleState(), broken, fork, rows)
+    else:
+        codes = plugin.filter(CycleState(), broken, fork, rows)
+        assert codes is None or not codes.any()
+
+
 @pytest.mark.parametrize("count", [None, 1])
 def test_a_fork_asks_what_is_attached_only_where_there_is_a_limit(count: int | None) -> None:
     """A pod whose ephemeral claim is another's spoilt every decision about a node, were it one without any limit."""

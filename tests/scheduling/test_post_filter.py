@@ -75,6 +75,20 @@ CASES = {
         [1, 1, 0],
     ),
     "a skip is an error": ([says("A", SKIP), says("B", SUCCESS, "a")], (Code.ERROR, "", None), [1, 0]),
+    "a status that is none is an error": (
+        [Answers("A", PostFilterResult("Success")), says("B", SUCCESS, "a")],  # type: ignore[arg-type]  # a user's plugin
+        (
+            Code.ERROR,
+            "running PostFilter plugin \"A\": WrongAnswerError: it answered 'Success', where a Status is due",
+            None,
+        ),
+        [1, 0],
+    ),
+    "a node that is none is an error": (
+        [Answers("A", PostFilterResult(SUCCESS, 7))],  # type: ignore[arg-type]
+        (Code.ERROR, 'running PostFilter plugin "A": WrongAnswerError: it answered 7, where a str is due', None),
+        [1],
+    ),
     "a bug is an error": (
         [Answers("A", ValueError("oh"))],
         (Code.ERROR, 'running PostFilter plugin "A": ValueError: oh', None),

@@ -8,7 +8,7 @@ import pytest
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import Plugin, PreFlightResult
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unschedulable
+from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status, error, unschedulable
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan, plan_of, run
 from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
 from tests.builders import pod_info
@@ -76,21 +76,25 @@ def test_neighbours_that_allow_it_make_a_group(flights: list[Status | PreFlightR
 
 
 @pytest.mark.parametrize(
-    ("flight", "message"),
+    ("flight", "message", "fault"),
     [
-        pytest.param(error("no"), 'running PreBindPreFlight "b": no', id="error"),
-        pytest.param(RuntimeError("broke"), 'running PreBindPreFlight "b": broke', id="bug"),
+        pytest.param(error("no"), 'running PreBindPreFlight "b": no', Fault.PASSING, id="error"),
+        pytest.param(RuntimeError("broke"), 'running PreBindPreFlight "b": broke', Fault.BUG, id="bug"),
         pytest.param(
             unschedulable("no"),
             'PreBindPreFlight b returned "Unschedulable", which is unsupported. '
             "It is supposed to return Success, Skip, or Error status",
+            Fault.PASSING,
             id="rejection",
         ),
     ],
 )
-async def test_whoever_cannot_say_what_it_has_to_do_ends_the_attempt(flight: Status | Exception, message: str) -> None:
+async def test_whoever_cannot_say_what_it_has_to_do_ends_the_attempt(
+    flight: Status | Exception, message: str, fault: Fault
+) -> None:
     plugins = [Prepares("a"), Prepares("b", flight)]
-    assert planned(plugins).failure.message == message
+    failure = planned(plugins).failure
+    assert (failure.message, failure.fault) == (message, fault)
     task = await running(plugins)
     assert (await task).message == message
     assert plugins[0].state == ""

@@ -3,6 +3,8 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from itertools import pairwise
+from typing import Any
 
 import msgspec
 import pytest
@@ -42,6 +44,10 @@ class Patcher:
         self.failure: ClientError | None = None
         self.version = 100
 
+        self.clock: VirtualClock | None = None
+        self.begun_at: list[float] = []
+        """Seconds of the clock, if there is one."""
+
     def add(self, *names: str) -> None:
         for name in names:
             pod = make_pod(name, metadata={"resourceVersion": "1"})
@@ -51,6 +57,7 @@ class Patcher:
         said = condition.message if condition is not None else "-"
         text = f"{pod.metadata.name}: {said} @{nominated_node_name}"
         self.begun.append(text)
+        self.begun_at.append(self.clock.monotonic() if self.clock is not None else 0.0)
         await self.gate.wait()
         if self.failure is not None:
             raise self.failure
@@ -71,6 +78,7 @@ class Bench:
     def __init__(self) -> None:
         self.clock = VirtualClock()
         self.server = Patcher()
+        self.server.clock = self.clock
         self.heard = Heard()
         self.busy = False
         self.writer = StatusWriter(
@@ -140,6 +148,27 @@ async def test_what_is_written_next_can_wait_for_what_is_under_way() -> None:
         bench.server.gate.set()
         await settled
         await bench.writer.settled("uid-of-nobody")
+
+
+async def test_the_event_names_the_scheduler_of_the_pod() -> None:
+    recorded: list[dict[str, Any]] = []
+
+    class Recorder(Heard):
+        def record(self, regarding: Any, **fields: Any) -> None:
+            recorded.append({"regarding": regarding, **fields})
+
+    pod = make_pod("p")
+    StatusWriter(Patcher(), Recorder(), lambda _: pod, clock=VirtualClock()).report(pod, saying("no"), "a note")
+    assert recorded == [
+        {
+            "regarding": pod,
+            "type": "Warning",
+            "reason": "FailedScheduling",
+            "action": "Scheduling",
+            "note": "a note",
+            "reporting_controller": "kscheduler",
+        }
+    ]
 
 
 async def test_every_failure_is_an_event_even_where_the_condition_stays() -> None:
@@ -255,6 +284,98 @@ async def test_what_may_pass_is_tried_again(failure: ClientError) -> None:
         assert bench.writer.statistics().retried == 1
 
 
+async def test_the_pauses_between_tries_double_up_to_half_a_minute() -> None:
+    async with running("p") as bench:
+        bench.server.failure = refusal(500)
+        bench.report("p", "no")
+        await turns()
+        await bench.clock.advance(600.0)
+        pauses = [later - before for before, later in pairwise(bench.server.begun_at)]
+        assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 6.4, 12.8, 25.6, 30.0, 30.0])
+
+
+@pytest.mark.parametrize(("retry_after", "seconds"), [(2.0, 2.0), (None, 1.0)], ids=["as it says", "a second"])
+async def test_after_a_429_the_pod_waits_as_the_server_says(retry_after: float | None, seconds: float) -> None:
+    async with running("p") as bench:
+        bench.server.failure = refusal(429, retry_after=retry_after)
+        bench.report("p", "no")
+        await turns()
+        bench.server.failure = None
+        await bench.clock.advance(600.0)
+        assert bench.server.begun_at == pytest.approx([0.0, seconds])
+
+
+async def test_a_server_that_is_away_is_tried_after_growing_pauses_and_each_outage_begins_anew() -> None:
+    async with running("p", "q") as bench:
+        bench.server.failure = NotSentError("down")
+        bench.report("p", "no")
+        await turns()
+        await bench.clock.advance(17.0)
+        pauses = [later - before for before, later in pairwise(bench.server.begun_at)]
+        assert pauses == pytest.approx([0.1, 0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0])
+        bench.server.failure = None
+        await bench.clock.advance(5.0)
+        bench.server.failure = NotSentError("down again")
+        bench.report("q", "no")
+        await turns()
+        await bench.clock.advance(0.15)
+        first, second = bench.server.begun_at[-2:]
+        assert second - first == pytest.approx(0.1)
+
+
+async def test_what_is_withdrawn_before_it_was_sent_is_not_said() -> None:
+    async with running("p", "q") as bench:
+        bench.report("p", "no")
+        bench.report("q", "no")
+        bench.writer.withdraw("uid-of-p")
+        await turns()
+        assert bench.server.done == ["q: no @None"]
+
+
+async def test_who_waits_for_a_pod_waits_through_the_answers_about_others() -> None:
+    async with running("p", "q") as bench:
+        bench.report("q", "no")
+        await turns()
+        bench.server.gate.clear()
+        bench.report("p", "no")
+        await turns()
+        settled = asyncio.ensure_future(bench.writer.settled("uid-of-p"))
+        await turns()
+        assert not settled.done()
+        bench.server.gate.set()
+        await settled
+        assert bench.server.done == ["q: no @None", "p: no @None"]
+
+
+async def test_a_report_waits_for_what_is_said_at_once_about_its_pod() -> None:
+    async with running("p") as bench:
+        bench.server.gate.clear()
+        at_once = asyncio.ensure_future(bench.writer.patch_pod_status(bench.server.store["default/p"], None, "n1"))
+        await turns()
+        bench.report("p", "no")
+        await turns()
+        assert bench.server.begun == ["p: - @n1"]
+        assert bench.writer.statistics().sending == 1
+        bench.server.gate.set()
+        assert await at_once
+        await turns()
+        assert bench.server.begun == ["p: - @n1", "p: no @None"]
+
+
+async def test_a_word_whose_answer_nobody_can_read_was_said() -> None:
+    async with running("p") as bench:
+        bench.server.failure = UndecodableError("odd")  # type: ignore[assignment]
+        assert await bench.writer.patch_pod_status(bench.server.store["default/p"], None, "n1")
+        assert bench.writer.statistics().sending == 0
+
+
+async def test_a_pod_made_again_under_its_name_is_not_what_is_written_to() -> None:
+    async with running("p") as bench:
+        old = make_pod("p", uid="before", metadata={"resourceVersion": "1"})
+        bench.server.store["default/p"] = make_pod("p", uid="again", status={"nominatedNodeName": "n1"})
+        assert await bench.writer.patch_pod_status(old, None, "n1"), "the old one did not show it"
+
+
 async def test_a_retry_says_what_the_newest_version_lacks() -> None:
     async with running("p") as bench:
         bench.server.failure = refusal(409)
@@ -321,9 +442,21 @@ async def test_a_bug_in_one_request_does_not_end_the_others() -> None:
 # --- the end
 
 
+async def test_the_end_of_the_writer_ends_its_requests() -> None:
+    async with running("p") as bench:
+        bench.server.gate.clear()
+        bench.report("p", "no")
+        await turns()
+        assert bench.writer.statistics().sending == 1
+    await turns()
+    assert bench.writer.statistics().sending == 0
+
+
 @pytest.mark.parametrize("is_answered", [True, False], ids=["in time", "too late"])
 async def test_a_stop_waits_a_moment_for_what_others_act_on(is_answered: bool) -> None:
-    async with running("p") as bench:
+    async with running("p", "q") as bench:
+        bench.report("q", "no", "n1")
+        await turns()
         bench.server.gate.clear()
         bench.report("p", "no", "n1")
         await turns()
