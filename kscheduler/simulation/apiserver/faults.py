@@ -112,6 +112,7 @@ class Faults:
 
     def obey(self, request: FaultRequest) -> None:
         """Execute an administrator's request."""
+        # The order is fixed: a request may clear old faults, add new ones and then drop the watches.
         if request.clear:
             self.clear()
         added = request.add

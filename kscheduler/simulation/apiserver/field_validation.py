@@ -76,16 +76,16 @@ def check_kind(resource: Resource, value: Object) -> None:
         return
     group, _, version = str(group_version).rpartition("/")
     if type_of_kind(group, version, str(kind)) is None:
-        why = f'no kind "{kind}" is registered for version "{group_version}" in scheme "{_SCHEME}"'
+        reason = f'no kind "{kind}" is registered for version "{group_version}" in scheme "{_SCHEME}"'
     else:
         internal = resource.group.partition(".")[0] or "core"
-        why = f"converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
-    raise bad_request(f"{_handled(resource, str(kind), version)}: {why}")
+        reason = f"converting ({version}.{kind}) to ({internal}.{resource.kind}): unknown conversion"
+    raise bad_request(f"{_handled(resource, str(kind), version)}: {reason}")
 
 
 def unrecognized(resource: Resource, body: bytes, found: str) -> ApiError:
     """400 for a body that is JSON but not an object."""
     shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
-    why = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
+    reason = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"
     message = f"the object provided is unrecognized (must be of type {resource.kind}): couldn't get version/kind; "
-    return bad_request(f"{message}json parse error: {why} ({shown})")
+    return bad_request(f"{message}json parse error: {reason} ({shown})")

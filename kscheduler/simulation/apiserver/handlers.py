@@ -82,9 +82,9 @@ class Handlers:
 
     def _authorize(self, request: web.BaseRequest, path: ResourcePath) -> None:
         """An impersonated user may do only what the user's roles allow. Raises 403."""
-        user, asked = requester(request), attributes_of(request, path)
-        if not access.allows(self._registry.store, user, asked):
-            raise access.refusal(user, asked)
+        user, requested = requester(request), attributes_of(request, path)
+        if not access.allows(self._registry.store, user, requested):
+            raise access.refusal(user, requested)
 
     def _verb(self, method: str, path: ResourcePath) -> "Verb":
         if path.subresource in _SPECIAL:
@@ -141,8 +141,8 @@ class Handlers:
 
     async def _create_token(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         self._registry.get(path.resource, path.namespace, path.name)
-        asked = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
-        answer = access_reviews.token_request(path.namespace, path.name, asked, self._registry.now())
+        requested = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))
+        answer = access_reviews.token_request(path.namespace, path.name, requested, self._registry.now())
         return respond(encode(answer), 201)
 
     async def _update(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:

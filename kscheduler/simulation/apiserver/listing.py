@@ -62,12 +62,12 @@ def list_page(store: ObjectStore, resource: Resource, selection: Selection, quer
 
 
 def _snapshot(store: ObjectStore, resource: Resource, query: Mapping[str, str]) -> tuple[int, dict[Key, Record]]:
-    asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
-    _check_match(asked, match)
+    requested, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    _check_match(requested, match)
     collection = store.collection(resource.collection)
-    if not asked or asked == "0":
+    if not requested or requested == "0":
         return store.version, collection.records
-    version = parse_version(asked)
+    version = parse_version(requested)
     if version > store.version:
         raise too_large_resource_version(version, store.version)
     if match == "Exact" or (not match and parse_integer(query.get("limit"), "limit") > 0):
@@ -75,16 +75,16 @@ def _snapshot(store: ObjectStore, resource: Resource, query: Mapping[str, str]) 
     return store.version, collection.records
 
 
-def _check_match(asked: str, match: str) -> None:
+def _check_match(requested: str, match: str) -> None:
     if match not in {"", "Exact", "NotOlderThan"}:
         raise bad_request(
             f'resourceVersionMatch: Unsupported value: "{match}": supported values: "Exact", "NotOlderThan"'
         )
-    if match and not asked:
+    if match and not requested:
         raise bad_request(
             "resourceVersionMatch: Forbidden: resourceVersionMatch is forbidden unless resourceVersion is provided"
         )
-    if match == "Exact" and asked == "0":
+    if match == "Exact" and requested == "0":
         raise bad_request(
             'resourceVersionMatch: Forbidden: resourceVersionMatch "Exact" is forbidden for resourceVersion "0"'
         )

@@ -49,9 +49,9 @@ def _decode_envelope(body: bytes) -> Object:
     }
 
 
-def _refusal(why: str) -> ApiError:
+def _refusal(reason: str) -> ApiError:
     error = unsupported_media_type(MEDIA_TYPE, ("application/json", "application/yaml"))
-    return ApiError(error.code, error.reason, f"{error.message}: {why}", error.details)
+    return ApiError(error.code, error.reason, f"{error.message}: {reason}", error.details)
 
 
 def _fields(body: bytes) -> Iterator[tuple[int, int, int | bytes]]:

@@ -36,11 +36,11 @@ def parse_watch(request: web.BaseRequest, path: ResourcePath) -> WatchRequest:
     initial = query.get("sendInitialEvents") == "true"
     match = query.get("resourceVersionMatch", "")
     if initial and match != "NotOlderThan":
-        why = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
-        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", why)])
+        reason = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", reason)])
     if match and not initial:
-        why = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
-        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", why)])
+        reason = "resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided"
+        raise invalid("ListOptions", "meta.k8s.io", "", [forbidden_field("resourceVersionMatch", reason)])
     return WatchRequest(
         resource=path.resource,
         selection=parse_selection(query, path.resource, path.namespace, path.name),

@@ -101,6 +101,7 @@ class Player:
 
     async def _perform(self, operation: Operation, own_namespace: str) -> None:
         """Perform an operation, and wait until its pods are bound or given up."""
+        # Only CreatePods schedules; churn and deletions are registered here and take place while it does.
         match operation:
             case CreateNodes():
                 self._create_nodes(operation)

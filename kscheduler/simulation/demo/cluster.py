@@ -33,41 +33,41 @@ _STANDARD_CLASS = {
 }
 """The default class, as local clusters have one."""
 BOTH_NAMES = (DEFAULT_SCHEDULER_NAME, OWN_SCHEDULER_NAME)
-"""What `kubectl create deployment` writes into pods, and what kscheduler is called without a configuration."""
+"""The schedulerName of pods of `kubectl create deployment`, and kscheduler's default name."""
 
 _EVERYWHERE = {"0.0.0.0": "127.0.0.1", "::": "[::1]"}
 
 
 @dataclass(frozen=True, slots=True)
 class ClusterOptions:
-    """What `kscheduler cluster` serves."""
+    """The options of `kscheduler cluster`."""
 
     nodes: int = 100
     host: str = "127.0.0.1"
     port: int = 8001
-    """0 takes a free one."""
+    """0 means any free port."""
     seed: int = 0
     kubelets: bool = True
     heartbeats: bool = False
     controllers: str = catalogue.ALL
-    """Which controllers run, as `--controllers` of kube-controller-manager says it; empty: none."""
+    """The controllers to run, as in kube-controller-manager's `--controllers`; empty means none."""
     faults: bool = False
     """Whether POST /_faults is served."""
     kubeconfig: str = ""
-    """Where to write it; empty: into a temporary folder that goes with the cluster."""
+    """Where to write the kubeconfig; empty means a temporary folder that is removed with the cluster."""
     schedule: bool = False
-    """Whether a scheduler runs beside it, as a process that ends with it."""
+    """Whether to run a scheduler too, as a process that ends with the cluster."""
     scheduler_names: tuple[str, ...] = BOTH_NAMES
-    """Whose pods it schedules."""
+    """The scheduler names that it serves."""
     scheduler_config: str = ""
-    """Its configuration file; empty: one profile per name."""
+    """The scheduler's configuration file; empty means a profile per name."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
     """Serve until SIGINT or SIGTERM.
 
-    Raises OSError when the port or the kubeconfig's place cannot be had, and DemoFailedError when the scheduler beside
-    the cluster does not start, or ends.
+    Raises OSError if the port or the kubeconfig's place is not available, and DemoFailedError if the scheduler does not
+    start, or ends.
     """
     with StopSignals() as signals, tempfile.TemporaryDirectory(prefix="kscheduler-") as name:
         path = _kubeconfig_path(options, name)
@@ -82,27 +82,29 @@ async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
 async def _serve_beside(
     options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Path, signals: StopSignals, out: TextIO
 ) -> None:
-    """Tell how to reach the cluster, with a scheduler beside it if there is to be one, and wait for a signal."""
+    """Print how to reach the cluster, start the scheduler if there is one, and wait for a signal."""
     with tempfile.TemporaryDirectory(prefix="kscheduler-scheduler-") as folder:
         async with _scheduler(options, reachable_url(server), folder) as who_schedules:
             out.write(_greeting(options, server, kubeconfig))
-            out.write(who_schedules or _nobody_schedules(kubeconfig))
+            out.write(who_schedules or _how_to_schedule(kubeconfig))
             out.flush()
             await signals.wait()
 
 
 @asynccontextmanager
 async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIterator[str]:
-    """What to say of the scheduler while it runs; empty when there is none."""
+    """Run the scheduler while the body runs; yields a text about it, empty without a scheduler."""
     if not options.schedule:
         yield ""
         return
     config = options.scheduler_config or _write_configuration(options.scheduler_names, folder)
     log = Path(folder, "scheduler.log")
     async with scheduler_process(url, log, ["--config", config]) as own_url:
-        whose = "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
-        why = f"kscheduler explain NAMESPACE/POD --master {url} --config {shlex.quote(config)}"
-        yield f"kscheduler schedules the pods {whose}\n  {own_url}/metrics\n  its log: {log}\n  {why}\n"
+        served_pods = (
+            "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
+        )
+        command = f"kscheduler explain NAMESPACE/POD --master {url} --config {shlex.quote(config)}"
+        yield f"kscheduler schedules the pods {served_pods}\n  {own_url}/metrics\n  its log: {log}\n  {command}\n"
 
 
 def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:
@@ -116,7 +118,7 @@ def _write_configuration(names: tuple[str, ...], folder: str) -> str:
 
 
 def _configuration(names: tuple[str, ...]) -> dict[str, Any]:
-    """A profile per name; one scheduler with one queue serves them all."""
+    """A configuration with a profile per name, all served by one scheduler."""
     group_version = "kubescheduler.config.k8s.io/v1"
     return {
         "apiVersion": group_version,
@@ -128,7 +130,7 @@ def _configuration(names: tuple[str, ...]) -> dict[str, Any]:
 
 @asynccontextmanager
 async def embedded_cluster(options: ClusterOptions) -> AsyncIterator[EmbeddedAPIServer]:
-    """A served cluster with its nodes and, unless turned off, their kubelets."""
+    """A running cluster with its nodes and, unless turned off, their kubelets."""
     server = EmbeddedAPIServer(seed=options.seed, admin=options.faults)
     for priority_class in workload.priority_classes():
         server.registry.create(PRIORITY_CLASSES, "", priority_class)
@@ -155,7 +157,7 @@ def reachable_url(server: EmbeddedAPIServer) -> str:
 
 
 def write_kubeconfig(path: Path, server: EmbeddedAPIServer) -> None:
-    """Write it whole or not at all: whoever waits for the file may read it as soon as it is there."""
+    """Write the kubeconfig atomically: programs that wait for the file read it as soon as it exists."""
     config = server.kubeconfig()
     config["clusters"][0]["cluster"]["server"] = reachable_url(server)
     unfinished = path.with_name(f"{path.name}.{os.getpid()}")
@@ -176,8 +178,8 @@ def _greeting(options: ClusterOptions, server: EmbeddedAPIServer, kubeconfig: Pa
     return "\n".join(lines) + "\n"
 
 
-def _nobody_schedules(kubeconfig: Path) -> str:
-    """Pods would pend without a word, since who schedules is not part of a cluster."""
+def _how_to_schedule(kubeconfig: Path) -> str:
+    """How to start a scheduler; without one pods would stay Pending."""
     run = f"kscheduler run --kubeconfig {shlex.quote(str(kubeconfig))}"
     return (
         "nobody schedules here yet: pods stay Pending. In another terminal, or by `kscheduler cluster --schedule`:\n"

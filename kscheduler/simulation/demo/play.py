@@ -1,8 +1,8 @@
-"""The demo: a cluster, a scheduler, a thousand pods, and a judgement.
+"""The demo: a cluster, a scheduler, a thousand pods, and a verdict.
 
-Three processes that know each other only over HTTP, as in life: `kscheduler cluster` (API server and hollow kubelets),
-`kscheduler run` (the scheduler) and this one, which creates nodes and pods, watches them and adds up the result itself.
-Whatever way it ends, it ends the other two.
+Three processes that communicate only over HTTP: `kscheduler cluster` (API server and hollow kubelets), `kscheduler run`
+(the scheduler) and this process, which creates nodes and pods, watches them and checks the result itself. However it
+ends, it ends the other two.
 """
 
 import asyncio
@@ -32,31 +32,31 @@ from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 
 ALL_PODS = Kind("", "v1", "pods", "Pod", Pod, namespaced=True)
-"""Pods that have ended included."""
+"""Pods, including those that have ended."""
 
 _TICK_SECONDS = 0.1
 _STALLED_SECONDS = 10.0
-"""With no binding for so long, what is still pending is judged as it is."""
-_LAST_WORDS_SECONDS = 3.0
-"""What the kubelets and the conditions of hopeless pods get after the last binding."""
+"""After this long without a binding the demo ends, with the remaining pods pending."""
+_FINAL_STATUS_SECONDS = 3.0
+"""Time for kubelets and conditions of hopeless pods after the last binding."""
 _CREATORS = 8
 
 
 @dataclass(frozen=True, slots=True)
 class DemoOptions:
-    """What is played."""
+    """The options of the demo."""
 
     nodes: int = 100
     pods: int = 1000
     seed: int = 1
     port: int = 0
-    """Of the API server; 0 takes a free one."""
+    """The API server's port; 0 means any free port."""
     keep: bool = False
-    """Leave everything running after the report, until a signal."""
+    """Whether to keep everything running after the report, until a signal."""
 
 
 async def play(options: DemoOptions, out: TextIO) -> int:
-    """Play it; 0 when all is well, else 1. Raises `DemoFailedError`; a signal cancels it."""
+    """Play the demo; returns 0 if it passed, otherwise 1. Raises `DemoFailedError`; a signal cancels it."""
     with StopSignals() as signals, tempfile.TemporaryDirectory(prefix="kscheduler-demo-") as folder:
         try:
             return await _play(options, Path(folder), signals, out)
@@ -88,7 +88,7 @@ def _say(out: TextIO, text: str) -> None:
 
 @asynccontextmanager
 async def _cluster(options: DemoOptions, folder: Path) -> AsyncIterator[str]:
-    """The API server's URL, while the cluster runs. Its nodes are created by us."""
+    """Run the cluster; yields the API server's URL. The nodes are created by this process."""
     kubeconfig = folder / "kubeconfig"
     command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "0", "--port", str(options.port)]
     command += ["--seed", str(options.seed), "--kubeconfig", str(kubeconfig)]
@@ -108,7 +108,7 @@ def _server_of(kubeconfig: Path) -> str | None:
 
 
 class _Observer:
-    """What a watch shows of the pods, and when."""
+    """Follows the pods on a watch, with times."""
 
     def __init__(self) -> None:
         self.sent_at: dict[str, float] = {}
@@ -116,10 +116,10 @@ class _Observer:
         self.taken: set[str] = set()
         """Keys of pods that a kubelet has started, finished or rejected."""
         self.unexplained: set[str] = set()
-        """Keys of unbound pods without a word why."""
+        """Keys of unbound pods without a PodScheduled condition."""
 
     def on_add(self, obj: Pod, initial: bool) -> None:
-        """A pod."""
+        """A new pod."""
         del initial
         self._see(obj)
 
@@ -129,7 +129,7 @@ class _Observer:
         self._see(new)
 
     def on_delete(self, obj: Pod) -> None:
-        """Nothing here deletes pods; whoever does is free to."""
+        """Ignored: the demo deletes no pods."""
 
     def _see(self, pod: Pod) -> None:
         key = pod.key
@@ -149,14 +149,14 @@ class _Observer:
 
     @property
     def seconds(self) -> float:
-        """From the first creation to the last binding."""
+        """Seconds from the first creation to the last binding."""
         if not self.sent_at or not self.bound_at:
             return 0.0
         return max(self.bound_at.values()) - min(self.sent_at.values())
 
 
 async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Outcome:
-    """Create everything, watch it, judge it."""
+    """Create nodes and pods, watch them, check the result."""
     observer = _Observer()
     factory = InformerFactory(client, (ALL_PODS,))
     factory.informer(ALL_PODS).add_handler(observer)
@@ -171,7 +171,7 @@ async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Out
             await _create_and_follow(client, pods, expected, observer, out)
         return await _judged(client, observer)
     except ClientError:
-        # When a request fails because a process has died, its death is the better message: let it come first.
+        # If a request fails because a process has died, the death is the better message: let it come first.
         await asyncio.sleep(1.0)
         raise
 
@@ -190,7 +190,7 @@ async def _create_and_follow(
 
 
 async def _create(client: APIClient, path: str, objects: list[workload.Object], sent_at: dict[str, float]) -> None:
-    """Send them, several at a time, in order, noting when by key."""
+    """Create the objects, several at a time, in order, and note the time by key."""
     left = iter(objects)
 
     async def create_next() -> None:
@@ -207,7 +207,7 @@ async def _create(client: APIClient, path: str, objects: list[workload.Object], 
 async def _follow(
     total: int, expected: set[str], observer: _Observer, shown: Display, creation: "asyncio.Task[None]"
 ) -> None:
-    """Until all that can be bound is bound and the last words are said, or until nothing moves any more."""
+    """Wait until all pods that can be bound are bound and have a final status, or until nothing changes any more."""
     began = moved = time.monotonic()
     bound = 0
     ended = False
@@ -218,7 +218,7 @@ async def _follow(
             bound, moved = len(observer.bound_at), now
         all_bound = creation.done() and expected <= observer.bound_at.keys()
         all_said = all_bound and observer.taken >= observer.bound_at.keys() and not observer.unexplained
-        ended = all_said or now - moved > (_LAST_WORDS_SECONDS if all_bound else _STALLED_SECONDS)
+        ended = all_said or now - moved > (_FINAL_STATUS_SECONDS if all_bound else _STALLED_SECONDS)
         shown.show(_snapshot(total, observer, now - began), last=ended)
 
 
@@ -227,7 +227,7 @@ def _snapshot(total: int, observer: _Observer, seconds: float) -> Snapshot:
 
 
 async def _judged(client: APIClient, observer: _Observer) -> Outcome:
-    """What the API server itself says now, not what a watch has shown."""
+    """Check the API server's current objects rather than what a watch has shown."""
     pods: ListDecoder[Pod] = ListDecoder(ALL_PODS)
     nodes: ListDecoder[Node] = ListDecoder(NODES)
     all_pods = pods.decode(await client.get(ALL_PODS.path)).items

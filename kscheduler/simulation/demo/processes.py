@@ -1,4 +1,4 @@
-"""A program run by the demo: its output in a file, its unexpected end an error that shows why, nothing left behind."""
+"""Child processes of the demo: output goes to a file, an unexpected end is an error that shows it."""
 
 import asyncio
 import signal
@@ -12,11 +12,11 @@ from kscheduler.client import ClientError
 T = TypeVar("T")
 
 _STOP_SECONDS = 12.0
-"""After SIGTERM; the scheduler may take 10 s to finish the binds that it has sent."""
+"""The time limit after SIGTERM; the scheduler may take 10 s to finish binds in flight."""
 _POLL_SECONDS = 0.02
 _TAIL_LINES = 12
 START_SECONDS = 30.0
-"""What a program may take until it is there."""
+"""The time limit for a program's start."""
 
 
 class DemoFailedError(Exception):
@@ -24,7 +24,7 @@ class DemoFailedError(Exception):
 
 
 class ChildProcess:
-    """One program. `run` and `stop` make it a service."""
+    """A child process, with `run` and `stop` for use as a service."""
 
     def __init__(self, name: str, command: Sequence[str], log: Path) -> None:
         self.name = name
@@ -34,7 +34,7 @@ class ChildProcess:
         self._stopping = False
 
     async def run(self) -> None:
-        """Start it and keep watch until cancelled. Raises `DemoFailedError` when it ends by itself."""
+        """Start the process and wait until cancelled. Raises `DemoFailedError` if it ends by itself."""
         with self.log.open("wb") as output:
             # A session of its own: Ctrl-C reaches only the demo, which ends its programs in order.
             self._process = process = await asyncio.create_subprocess_exec(
@@ -51,7 +51,7 @@ class ChildProcess:
         raise DemoFailedError(f"{self.name} ended by itself with exit code {code}; {self.tail()}")
 
     async def stop(self) -> None:
-        """SIGTERM, and SIGKILL when that does not help."""
+        """Send SIGTERM, and SIGKILL if that does not help."""
         self._stopping = True
         process = self._process
         if process is None or process.returncode is not None:
@@ -65,7 +65,7 @@ class ChildProcess:
             await process.wait()
 
     def lines(self) -> list[str]:
-        """What it has written so far."""
+        """The lines of its output so far."""
         return self.log.read_text(errors="replace").splitlines() if self.log.exists() else []
 
     def tail(self) -> str:
@@ -73,19 +73,19 @@ class ChildProcess:
         last = deque(self.lines(), maxlen=_TAIL_LINES)
         return "the end of its log:\n" + "\n".join(f"  | {line}" for line in last) if last else "its log is empty"
 
-    async def wait_for(self, what: str, probe: Callable[[], T | None], seconds: float) -> T:
-        """What `probe` finds, asked until it finds something. Raises `DemoFailedError` after `seconds`."""
+    async def wait_for(self, event: str, probe: Callable[[], T | None], seconds: float) -> T:
+        """Call `probe` until it returns a value; returns the value. Raises `DemoFailedError` after `seconds`."""
         clock = asyncio.get_running_loop().time
         deadline = clock() + seconds
         while (found := probe()) is None:
             if clock() > deadline:
-                raise DemoFailedError(f"{self.name}: not within {seconds:.0f} s: {what}; {self.tail()}")
+                raise DemoFailedError(f"{self.name}: not within {seconds:.0f} s: {event}; {self.tail()}")
             await asyncio.sleep(_POLL_SECONDS)
         return found
 
 
 def first_cause(group: ExceptionGroup[Exception]) -> BaseException:
-    """The failure that a person should read: a process that died explains the requests that failed with it."""
+    """The failure to show: the death of a process explains the requests that failed with it."""
     leaves = list(_leaves(group))
     expected = [error for error in leaves if isinstance(error, DemoFailedError)]
     failed = [DemoFailedError(str(error)) for error in leaves if isinstance(error, ClientError)]

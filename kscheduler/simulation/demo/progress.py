@@ -1,4 +1,4 @@
-"""How the demo shows that it moves: bars at a terminal that rich knows, else a plain line each second."""
+"""The demo's progress: bars at a terminal if rich is installed, otherwise a plain line each second."""
 
 import importlib.util
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ _PLAIN_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where the demo is."""
+    """The state of the demo."""
 
     seconds: float
     """Since the first pod was sent."""
@@ -22,14 +22,14 @@ class Snapshot:
     created: int
     bound: int
     running: int
-    """Or ended: what a kubelet has taken on."""
+    """Running or ended pods, which a kubelet has accepted."""
 
 
 class Display(Protocol):
     """Shows snapshots; called about ten times a second."""
 
     def show(self, snapshot: Snapshot, *, last: bool = False) -> None:
-        """The newest state; `last` when no more will come."""
+        """Show the newest state; `last` if it is the final one."""
 
 
 class PlainDisplay:
@@ -40,7 +40,7 @@ class PlainDisplay:
         self._shown = Snapshot(0.0, 0, 0, 0, 0)
 
     def show(self, snapshot: Snapshot, *, last: bool = False) -> None:
-        """Write a line if it is time for one; the last state always."""
+        """Write a line once a second, and for the last state."""
         since = snapshot.seconds - self._shown.seconds
         if since < _PLAIN_SECONDS and not last:
             return
@@ -52,7 +52,7 @@ class PlainDisplay:
 
 
 def display(out: TextIO) -> AbstractContextManager[Display]:
-    """The best display for this stream, to be entered while pods are on their way."""
+    """The best display for this stream, as a context manager."""
     if out.isatty():
         if importlib.util.find_spec("rich") is not None:
             return _bars(out)
@@ -76,7 +76,7 @@ def _bars(out: TextIO) -> Iterator[Display]:
 
 
 class _Bars:
-    """One bar per stage of a pod's way."""
+    """A bar for each stage of a pod."""
 
     def __init__(self, progress: "Progress") -> None:
         self._progress = progress

@@ -1,7 +1,7 @@
-"""What came of the demo: judged from the API server's objects with the simulation's own arithmetic, shown as a table.
+"""The demo's result: computed from the API server's objects with the simulation's own arithmetic, shown as a table.
 
-The scheduler's reasons are shown and never trusted: whether a pending pod could have been bound is found by trying
-every node, whether a node is overcommitted by adding up what is on it.
+The scheduler's reasons are shown but not trusted: whether a pending pod could have been bound is found by trying every
+node, and whether a node is overcommitted by summing up its pods.
 """
 
 import textwrap
@@ -30,7 +30,7 @@ class PendingGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeLoad:
-    """How full a node is; shares of its allocatable."""
+    """The load of a node, as shares of its allocatable."""
 
     name: str
     instance_type: str
@@ -42,21 +42,21 @@ class NodeLoad:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The judgement over one run."""
+    """The result of a run."""
 
     nodes: int
     pods: int
     bound: int
     finished: int
     missed: tuple[str, ...]
-    """Pending although a node has room for them."""
+    """Pods that are pending although a node has room for them."""
     pending: tuple[PendingGroup, ...]
     rejected: tuple[str, ...]
-    """Failed on their node: `pod: reason`."""
+    """Pods that failed on their node: `pod on node`."""
     overcommitted: tuple[str, ...]
-    """`node: resource used of allocatable`."""
+    """Overcommitted nodes: `node: resource used of allocatable`."""
     loads: tuple[NodeLoad, ...]
-    """All nodes, fullest first (the larger of cpu and memory decides)."""
+    """All nodes, fullest first (by the larger share of cpu and memory)."""
     latencies: tuple[float, ...]
     """Seconds from creation to binding, sorted."""
     seconds: float
@@ -64,24 +64,24 @@ class Outcome:
 
     @property
     def is_good(self) -> bool:
-        """All that could be bound is bound, nothing is overbooked, nothing was rejected."""
+        """Whether all pods that could be bound are bound, no node is overcommitted and no pod was rejected."""
         return not (self.missed or self.overcommitted or self.rejected)
 
     def percentile(self, share: float) -> float:
-        """The latency that this share of the bound pods did not exceed; 0 when none is bound."""
+        """The quantile of the bound pods' latencies; 0 if no pod is bound."""
         if not self.latencies:
             return 0.0
         return self.latencies[min(len(self.latencies) - 1, int(share * len(self.latencies)))]
 
 
 def could_ever_be_bound(pods: Iterable[Pod], nodes: Iterable[Node]) -> set[str]:
-    """Keys of the pods that would fit on some empty node; pods that other pods' places decide are left out."""
+    """Keys of the pods that would fit on an empty node, without pods whose place depends on other pods."""
     rooms = [NodeRoom(node) for node in nodes]
     return {pod.key for pod in pods if _is_ours_to_judge(pod) and any(fits(pod, room) for room in rooms)}
 
 
 def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, float], seconds: float) -> Outcome:
-    """Judge what the API server holds. `latencies` are of the pods that were seen being bound, by key."""
+    """Evaluate the API server's objects. `latencies`: by key, of the pods that were seen being bound."""
     rooms = {node.metadata.name: NodeRoom(node) for node in nodes}
     for pod in pods:
         room = rooms.get(pod.spec.node_name)
@@ -124,19 +124,20 @@ def _overcommitted(rooms: Iterable[NodeRoom]) -> Iterator[str]:
 def _pending(waiting: Iterable[Pod]) -> Iterator[PendingGroup]:
     by_reason = sorted((pending_reason(pod), pod.key) for pod in waiting)
     groups = [
-        PendingGroup(why, tuple(key for _, key in each)) for why, each in groupby(by_reason, lambda entry: entry[0])
+        PendingGroup(reason, tuple(key for _, key in group))
+        for reason, group in groupby(by_reason, lambda entry: entry[0])
     ]
     yield from sorted(groups, key=lambda group: -len(group.pods))
 
 
 def pending_reason(pod: Pod) -> str:
-    """What the pod's PodScheduled condition says; empty while nobody has said anything."""
-    said = [
+    """The pod's PodScheduled condition as text; empty if there is none."""
+    conditions = [
         condition
         for condition in pod.status.conditions
         if condition.type == "PodScheduled" and condition.status == "False"
     ]
-    return f"{said[0].reason}: {said[0].message}" if said else ""
+    return f"{conditions[0].reason}: {conditions[0].message}" if conditions else ""
 
 
 def _load(room: NodeRoom) -> NodeLoad:
@@ -210,7 +211,7 @@ def _node_lines(outcome: Outcome) -> Iterator[str]:
 
 
 def verdict(outcome: Outcome) -> str:
-    """One line: whether all is well."""
+    """A line with the verdict."""
     if outcome.is_good:
         return "OK: every pod that could be bound is bound, no node is over its allocatable, no kubelet rejected a pod."
     parts = (

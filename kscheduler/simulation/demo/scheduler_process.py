@@ -1,4 +1,4 @@
-"""The scheduler as a program of its own, beside an embedded cluster."""
+"""The scheduler as a process, for an embedded cluster."""
 
 import asyncio
 import json
@@ -18,12 +18,12 @@ _POLL_SECONDS = 0.05
 
 @asynccontextmanager
 async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> AsyncIterator[str]:
-    """The scheduler's own URL, once it is ready and while it runs. Raises `DemoFailedError`.
+    """Run the scheduler; yields its URL once it is ready. Raises `DemoFailedError`.
 
     Args:
-        url: of the API server.
-        log: where its output goes.
-        flags: of `kscheduler run`, beside those that say where it is reached.
+        url: the API server's URL.
+        log: the file for its output.
+        flags: further flags of `kscheduler run`.
     """
     command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
     command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
@@ -36,7 +36,7 @@ async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> A
 
 
 def _port_of(lines: Iterable[str]) -> int | None:
-    """The port in the log line that tells it."""
+    """The port from the log line that has it."""
     for line in lines:
         if _LISTENING in line:
             try:

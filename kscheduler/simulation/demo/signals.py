@@ -1,7 +1,7 @@
-"""Ctrl-C and SIGTERM as what they mean: stop, in order.
+"""Ctrl-C and SIGTERM as an orderly end.
 
-Within `StopSignals` a signal cancels the task that entered it, so that every `async with` on the way out ends what it
-started. While that task is in `wait`, a signal ends the wait instead: the program has been waiting for just that.
+Within `StopSignals` a signal cancels the task that entered it, so that every `async with` ends what it started. While
+that task is in `wait`, a signal ends the wait instead.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """Turns signals into the end of one task; enter it in that task."""
+    """Turns signals into the end of a task; must be entered in that task."""
 
     def __init__(self) -> None:
         self._task: asyncio.Task[object] | None = None
@@ -22,7 +22,7 @@ class StopSignals:
 
     def __enter__(self) -> Self:
         self._task = asyncio.current_task()
-        # What nohup ignores stays ignored.
+        # A SIGHUP that nohup ignores stays ignored.
         self._handled = [number for number in _SIGNALS if not _is_hangup_ignored(number)]
         for number in self._handled:
             asyncio.get_running_loop().add_signal_handler(number, self._stop)

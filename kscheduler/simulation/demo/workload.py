@@ -1,13 +1,13 @@
-"""Mixed nodes and pods from a seed: the demo's cluster, as plain objects.
+"""The demo's mixed nodes and pods, generated from a seed as plain objects.
 
-The problem: a demo of a thousand equal pods shows nothing, and one of random pods may or may not fit. The idea: kinds
-of nodes come in a fixed pattern and kinds of pods in fixed proportions, so that the room is known; the seed draws
-sizes, images and order. With at most ten pods per node, and at least ten nodes in two or more zones, every pod but the
-intended hopeless ones finds a place in whatever order a sane scheduler takes them: kinds with few nodes (GPU, batch,
-ARM) have these to themselves, the others ask for about 60 % of what there is.
+The problem: a thousand equal pods show nothing, and random pods may or may not fit. The idea: kinds of nodes come in a
+fixed pattern and kinds of pods in fixed proportions, so that the capacity is known; the seed draws sizes, images and
+order. With at most ten pods per node, and at least ten nodes in two or more zones, every pod except the intentionally
+hopeless ones finds a place in any sensible order: kinds with few nodes (GPU, batch, ARM) have these nodes to
+themselves, the others request about 60 % of the capacity.
 
-`INTENT` says what a pod is meant to become: bound, never (too big, selector that matches nothing, gated), or `rule` for
-pods whose place other pods decide: some spread over the zones, some each on a node of their own.
+`INTENT` is a pod's intended outcome: bound, never (too big, selector that matches nothing, gated), or `rule` for
+pods whose place depends on other pods: some spread over the zones, some need a node of their own.
 """
 
 from collections.abc import Callable
@@ -29,7 +29,7 @@ ARCH = "kubernetes.io/arch"
 
 _RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
 _SMALLEST_WITH_HOPELESS = 20
-"""Fewer pods than this are all meant to be bound."""
+"""With fewer pods than this, all can be bound."""
 _MEBI = 2**20
 _IMAGES = tuple(f"registry.example/{name}:1.{number}" for number in range(4) for name in ("web", "api", "model", "db"))
 _CLASSES = (("demo-batch", 100), ("demo-service", 1_000), ("demo-critical", 10_000))
@@ -49,7 +49,7 @@ class NodeShape:
     arch: str = "amd64"
     gpus: int = 0
     label: tuple[str, str] | None = None
-    """(key, value) of a label of its own."""
+    """(key, value) of an additional label."""
     taint: tuple[str, str, str] | None = None
     """(key, value, effect)."""
 
@@ -63,7 +63,7 @@ _BATCH = NodeShape("medium", 16, 64, "hdd", label=("dedicated", "batch"), taint=
 _ARM = NodeShape("medium-arm", 16, 64, arch="arm64", taint=(ARCH, "arm64", "NoSchedule"))
 
 PATTERN = (_MEDIUM, _LARGE, _SMALL, _SMALL, _MEDIUM, _GPU, _BATCH, _SMALL, _ARM, _SPOT)
-"""Every ten nodes are these, in this order; zone-b, which some pods insist on, gets its share of the first ten."""
+"""The repeating pattern of ten nodes; zone-b, which some pods require, gets its share of the first ten."""
 
 
 def nodes(count: int, zones: int = 3, seed: int = 0) -> list[Object]:
@@ -102,7 +102,7 @@ def _node(name: str, index: int, zone: str, rng: Random) -> Object:
 def _node_status(name: str, index: int, shape: NodeShape, rng: Random) -> Object:
     mebibytes = shape.gibibytes * 1024
     whole: Object = {"cpu": str(shape.cpu), "memory": f"{mebibytes}Mi", "ephemeral-storage": "200Gi", "pods": "110"}
-    # What system and kubelet keep for themselves differs a little from node to node.
+    # The resources reserved for system and kubelet differ a little between nodes.
     reserved_cpu, reserved_memory = rng.choice((100, 150, 200)), rng.choice((512, 768, 1024))
     given = {"cpu": f"{shape.cpu * 1000 - reserved_cpu}m", "memory": f"{mebibytes - reserved_memory}Mi"}
     if shape.gpus:
@@ -131,7 +131,7 @@ def _node_info(shape: NodeShape) -> Object:
 
 
 def priority_classes() -> list[Object]:
-    """The classes that generated pods name; create them first."""
+    """The priority classes of generated pods; must be created first."""
     header = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass"}
     return [{**header, "metadata": {"name": name}, "value": value} for name, value in _CLASSES]
 
@@ -141,7 +141,7 @@ def priority_classes() -> list[Object]:
 
 @dataclass(frozen=True, slots=True)
 class PodShape:
-    """A kind of pod: how many of a thousand, and its spec without what all pods have."""
+    """A kind of pod: its share of a thousand pods, and its spec without the common fields."""
 
     app: str
     share: int
@@ -149,7 +149,7 @@ class PodShape:
     intent: Intent = "bound"
     priority_class: str = "demo-service"
     run_seconds: tuple[int, int] | None = None
-    """Bounds of how long such a pod runs; `None`: until it is deleted."""
+    """Bounds of its run time; `None` means until it is deleted."""
 
 
 def _container(name: str, cpu: str = "", memory: str = "", **more: Any) -> Object:
@@ -159,7 +159,7 @@ def _container(name: str, cpu: str = "", memory: str = "", **more: Any) -> Objec
 
 
 def _one(cpu: tuple[str, ...], memory: tuple[str, ...], **spec: Any) -> Callable[[Random], Object]:
-    """A spec with one container whose requests and image are drawn."""
+    """A spec with a container whose requests and image are drawn."""
 
     def draw(rng: Random) -> Object:
         container = _container("main", rng.choice(cpu), rng.choice(memory), image=rng.choice(_IMAGES))
@@ -256,13 +256,13 @@ SHAPES = (
     PodShape("spread", 30, _one(("100m",), ("128Mi",), topologySpreadConstraints=[_spread()]), "rule"),
     PodShape("apart", 20, _one(("100m",), ("128Mi",), affinity=_apart()), "rule"),
 )
-"""All kinds of pods; shares are of a thousand."""
+"""All kinds of pods; shares are per thousand."""
 
 
 def pods(
     count: int, seed: int = 0, *, namespace: str = "default", scheduler_name: str = OWN_SCHEDULER_NAME
 ) -> list[Object]:
-    """`count` pods in shuffled order. From 20 pods on every kind is there, the hopeless ones too."""
+    """`count` pods in shuffled order. With 20 pods or more every kind occurs, including the hopeless ones."""
     rng = Random(f"pods/{seed}")
     kinds = [shape for shape, number in _counts(count).items() for _ in range(number)]
     rng.shuffle(kinds)
@@ -274,7 +274,7 @@ def pods(
 
 
 def _counts(count: int) -> dict[PodShape, int]:
-    """How many pods of each kind: the intended ones share what the hopeless ones leave, by largest remainder."""
+    """The number of pods of each kind: bindable kinds share what hopeless ones leave, by largest remainder."""
     others = [shape for shape in SHAPES if shape.intent != "bound"] if count >= _SMALLEST_WITH_HOPELESS else []
     counts = {shape: max(1, count * shape.share // 1000) for shape in others}
     left = count - sum(counts.values())

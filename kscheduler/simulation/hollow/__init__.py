@@ -1,1 +1,1 @@
-"""Hollow kubelets: nodes that run pods on paper, and turn down what does not fit by sums of their own."""
+"""Hollow kubelets: nodes that pretend to run pods, and reject pods that do not fit by their own sums."""

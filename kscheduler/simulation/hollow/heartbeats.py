@@ -1,7 +1,7 @@
-"""Signs of life of hollow nodes: a lease each every few seconds, the Ready condition much more rarely.
+"""Heartbeats of hollow nodes: a lease every few seconds, the Ready condition more rarely.
 
-As real kubelets do it (leases every 10 s, an unchanged status every 5 minutes), spread evenly over the period, so that
-a thousand nodes make a stream and not a wave. Off unless asked for: the embedded cluster's node controller misses only
+As in real kubelets (leases every 10 s, an unchanged status every 5 minutes), spread evenly over the period, so that a
+thousand nodes cause an even load. Off by default: the embedded cluster's node controller expects heartbeats only from
 nodes that have sent some.
 """
 
@@ -23,21 +23,21 @@ log = get_logger(__name__)
 _LEASES = "/apis/coordination.k8s.io/v1/namespaces/kube-node-lease/leases"
 _LEASE_SECONDS = 40
 _IDLE_SECONDS = 1.0
-"""Wait while there is no node."""
+"""Seconds between checks while there is no node."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatRates:
-    """How often each node says that it lives."""
+    """The periods of a node's heartbeats."""
 
     lease_seconds: float = 10.0
     ready_seconds: float = 300.0
 
 
 class Heartbeats:
-    """Keeps the leases and Ready conditions of the nodes that `node_names` gives."""
+    """Renews leases and Ready conditions of the nodes that `node_names` returns."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Heartbeats:
         self._clock = clock
 
     async def run(self) -> None:
-        """Until cancelled. What fails is logged and comes again with the next round."""
+        """Run until cancelled. Failures are logged and tried again in the next round."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._rounds(self._renew_lease, self._rates.lease_seconds), name="node leases")
             group.create_task(self._rounds(self._confirm_ready, self._rates.ready_seconds), name="node conditions")

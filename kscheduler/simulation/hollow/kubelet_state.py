@@ -1,12 +1,12 @@
-"""What the kubelets of all hollow nodes know, and what they do next: no I/O, no time.
+"""The state of all hollow kubelets and their next tasks, without I/O and time.
 
     a pod with our node in spec.nodeName ──fits──> RUN ──report──> Running ──seconds──> Succeeded
                                          └─does not──> REJECT ──report──> Failed (OutOfcpu, NodePorts ...)
     a pod with a deletionTimestamp ──> REMOVE (its room is free when it is gone from the API)
     a pod that runs and was called unready while its node was away ──> READY
 
-A kubelet's own sums (`NodeRoom`) decide, so a scheduler that overbooks a node is found out. A pod whose node is not
-known is passed over and seen again with its node. A pod that runs when it is first seen is adopted, never judged.
+A kubelet's own sums (`NodeRoom`) decide, so a scheduler that overcommits a node is detected. A pod whose node is
+unknown is ignored until its node appears. A pod that is already running when first seen is accepted without a check.
 """
 
 from collections.abc import Callable, Collection
@@ -19,7 +19,7 @@ from kscheduler.simulation.hollow.node_room import NodeRoom
 
 
 class Deed(Enum):
-    """What a kubelet does with a pod."""
+    """An action of a kubelet on a pod."""
 
     RUN = "run"
     REJECT = "reject"
@@ -30,12 +30,12 @@ class Deed(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One deed, for the pod as it was seen."""
+    """An action, with the pod as it was seen."""
 
     deed: Deed
     pod: Pod
     refusal: Refusal | None = None
-    """Of REJECT."""
+    """For REJECT."""
 
 
 def every_node(_: Node) -> bool:
@@ -44,10 +44,10 @@ def every_node(_: Node) -> bool:
 
 
 class KubeletState:
-    """Rooms of the hollow nodes, and who is in them."""
+    """The hollow nodes, with their free room and their pods."""
 
     def __init__(self, is_hollow: Callable[[Node], bool] = every_node) -> None:
-        """`is_hollow` says which nodes are played; the others have kubelets of their own."""
+        """`is_hollow` selects the nodes to simulate; others have real kubelets."""
         self._is_hollow = is_hollow
         self._rooms: dict[str, NodeRoom] = {}
         self._place_of: dict[str, str] = {}
@@ -55,7 +55,7 @@ class KubeletState:
         self._leaving: set[str] = set()
 
     def node_names(self) -> list[str]:
-        """The hollow nodes there are."""
+        """The names of the hollow nodes."""
         return list(self._rooms)
 
     def node(self, name: str) -> Node | None:
@@ -71,7 +71,7 @@ class KubeletState:
         return len(self._place_of)
 
     def set_node(self, node: Node) -> bool:
-        """A node, new or changed; whether it is new here, so that the pods that name it must be seen (again)."""
+        """Add or update a node; whether it is new, so that the pods that name it must be seen again."""
         name = node.metadata.name
         if not self._is_hollow(node):
             self.remove_node(name)
@@ -84,18 +84,18 @@ class KubeletState:
         return False
 
     def remove_node(self, name: str) -> None:
-        """A node is gone; its pods are the garbage collector's."""
+        """Remove a deleted node; its pods are left to the garbage collector."""
         room = self._rooms.pop(name, None)
         for uid in room.uids() if room is not None else ():
             del self._place_of[uid]
 
     def see_all(self, pods: Collection[Pod]) -> list[Task]:
-        """Several pods at once: those that run already take their room before the others are judged."""
+        """Handle several pods: running pods take their room before other pods are checked."""
         running_first = sorted(pods, key=lambda pod: pod.status.phase != "Running")
         return [task for pod in running_first if (task := self.see(pod)) is not None]
 
     def see(self, pod: Pod) -> Task | None:
-        """A pod, new or changed; what is to be done now."""
+        """Handle a new or changed pod; returns the task for it, if any."""
         name, uid = pod.spec.node_name, pod.metadata.uid
         if not name or pod.is_terminal:
             return None
@@ -114,7 +114,7 @@ class KubeletState:
         return self.judge(pod)
 
     def judge(self, pod: Pod) -> Task | None:
-        """Admit a pod or find what to reject it for; `None` when its node is gone."""
+        """Admit a pod or find the reason to reject it; `None` if its node is gone."""
         room = self._rooms.get(pod.spec.node_name)
         if room is None:
             return None
@@ -127,14 +127,14 @@ class KubeletState:
         return Task(Deed.RUN, pod)
 
     def forget(self, pod: Pod) -> None:
-        """The pod has ended or is gone: its room is free."""
+        """Free the room of a pod that has ended or is gone."""
         uid = pod.metadata.uid
         self._leaving.discard(uid)
         self._refused.discard(uid)
         self._release(uid)
 
     def keep_only(self, name: str, uids: Collection[str]) -> None:
-        """Free the room of pods on this node that the API server no longer has: a watch may be late."""
+        """Free the room of pods on a node that the API server no longer has, since the watch may be late."""
         room = self._rooms.get(name)
         for uid in room.uids().difference(uids) if room is not None else ():
             self._release(uid)
@@ -157,7 +157,7 @@ class KubeletState:
 
 
 def _is_wrongly_unready(pod: Pod, node: Node) -> bool:
-    """Whether the pod's Ready condition is false though its node is back: nobody but its kubelet takes that back."""
+    """Whether the pod's Ready condition is False although its node is back; only its kubelet corrects that."""
     if pod.status.phase != "Running":
         return False
     ready = {condition.type: condition.status for condition in pod.status.conditions}.get("Ready")

@@ -1,15 +1,15 @@
-"""Hollow kubelets: one process plays the kubelets of every node, over HTTP, for the embedded and a real API server.
+"""Hollow kubelets: a process simulates the kubelets of all nodes over HTTP, for the embedded or a real API server.
 
-The problem: a scheduler is only half tested while bound pods stay Pending and nobody objects to an overbooked node.
-The idea: informers on pods and nodes feed `KubeletState`, which judges with sums of its own; a few workers write what
-it decides: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
+The problem: a scheduler is only half tested while bound pods stay Pending and overcommitted nodes go unnoticed. The
+idea: informers on pods and nodes feed `KubeletState`, which checks with its own sums; a few workers write its
+decisions: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
 
-How long a pod runs: the annotation `simulation.kscheduler.io/run-seconds`, else, for a Job's pod, a time drawn from the
-seed and its UID; every other pod runs until it is deleted. It ends well unless the annotation
+A pod's run time is the annotation `simulation.kscheduler.io/run-seconds`, or for a Job's pod a time drawn from the seed
+and its UID; other pods run until they are deleted. A pod succeeds unless the annotation
 `simulation.kscheduler.io/exit-code` says otherwise.
 
-Limits: containers never restart, images take no time, volumes and devices are not looked at. A rejection is checked
-once more against the API server before it is reported, because a watch may be late with the news that a pod has gone.
+Limits: containers never restart, images take no time, volumes and devices are ignored. A rejection is checked again
+with the API server before it is reported, because the watch may be late to show that a pod has gone.
 """
 
 import asyncio
@@ -43,11 +43,11 @@ log = get_logger(__name__)
 T = TypeVar("T", bound=KubeObject)
 
 RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
-"""Annotation: the pod ends after so many seconds."""
+"""Annotation: the pod ends after this number of seconds."""
 EXIT_CODE = "simulation.kscheduler.io/exit-code"
-"""Annotation: what its containers end with; with anything but 0 the pod has failed."""
+"""Annotation: the exit code of its containers; anything but 0 means that the pod fails."""
 WORKERS = 16
-"""Status reports under way at a time."""
+"""Concurrent status reports."""
 
 _RETRY_SECONDS = 0.5
 _JOB_SECONDS = (5.0, 30.0)
@@ -64,13 +64,13 @@ class NodeAddress(Value, frozen=True):
 
 
 class AddressedStatus(NodeStatus, frozen=True):
-    """A node's status with what a kubelet needs besides."""
+    """A node's status with the addresses, which kubelets need."""
 
     addresses: tuple[NodeAddress, ...] = ()
 
 
 class AddressedNode(Node):
-    """A node that knows its address."""
+    """A node with addresses."""
 
     status: AddressedStatus = msgspec.field(default_factory=AddressedStatus)
 
@@ -108,7 +108,7 @@ class HollowKubelets:
         is_hollow: Callable[[Node], bool] = every_node,
         clock: Clock = REAL_CLOCK,
     ) -> None:
-        """`clock` times what pods run for and heartbeats; `heartbeats` None sends none."""
+        """`clock` is for run times and heartbeats; `heartbeats` None sends none."""
         self._client = client
         self._writer = PodWriter(client)
         self._clock = clock
@@ -140,11 +140,11 @@ class HollowKubelets:
         )
 
     async def settle(self) -> None:
-        """Return when every report that is due has been answered."""
+        """Return when every due report has been answered."""
         await self._tasks.join()
 
     async def run(self) -> None:
-        """Play until cancelled."""
+        """Run until cancelled."""
         self._pods.store.add_index("node", lambda pod: (pod.spec.node_name,) if pod.spec.node_name else ())
         self._pods.add_handler(_Ear(self._see_pod, self._state.forget))
         self._nodes.add_handler(_Ear(self._see_node, self._forget_node))
@@ -161,10 +161,10 @@ class HollowKubelets:
         finally:
             await self._later.cancel_all()
 
-    # --- what is seen -------------------------------------------------------------------------------------------------
+    # --- pods and nodes -----------------------------------------------------------------------------------------------
 
     async def _begin(self) -> None:
-        """Judge nobody before both first lists are complete: who runs already decides what fits."""
+        """Check no pod before both first lists are complete, since running pods take their room first."""
         await self._nodes.wait_until_synced()
         await self._pods.wait_until_synced()
         self._has_lists = True
@@ -178,10 +178,11 @@ class HollowKubelets:
     def _see_node(self, node: Node) -> None:
         if not self._has_lists:
             return
+        # Pods of an unknown node were ignored so far: a new node brings all of its pods, running ones first.
         is_new = self._state.set_node(node)
         pods = self._pods.store.by_index("node", node.metadata.name)
         if not is_new:
-            # What was held against pods while their node was away is seen again now that it may be back.
+            # The node may be back: look again at pods that were marked as not ready meanwhile.
             for pod in pods:
                 if self._state.holds(pod.metadata.uid):
                     self._see_pod(pod)
@@ -195,7 +196,7 @@ class HollowKubelets:
     def _forget_node(self, node: Node) -> None:
         self._state.remove_node(node.metadata.name)
 
-    # --- what is done -------------------------------------------------------------------------------------------------
+    # --- tasks --------------------------------------------------------------------------------------------------------
 
     async def _work(self) -> None:
         while True:
@@ -212,7 +213,7 @@ class HollowKubelets:
         self._tasks.task_done()
 
     async def _done(self, task: Task) -> bool:
-        """Do it; false when it must be tried again. A refusal is final: the pod is gone, replaced or has ended."""
+        """Execute a task; False if it must be tried again. A refusal is final: the pod is gone or has ended."""
         try:
             await self._do(task)
         except APIError as error:
@@ -288,29 +289,29 @@ class HollowKubelets:
 
 
 class _Ear(Generic[T]):
-    """An informer's handler for those who care about the newest state only."""
+    """An informer's handler that is interested in the newest state only."""
 
     def __init__(self, see: Callable[[T], None], forget: Callable[[T], None]) -> None:
         self._see = see
         self._forget = forget
 
     def on_add(self, obj: T, initial: bool) -> None:
-        """New."""
+        """A new object."""
         del initial
         self._see(obj)
 
     def on_update(self, old: T, new: T) -> None:
-        """Changed."""
+        """A changed object."""
         del old
         self._see(new)
 
     def on_delete(self, obj: T) -> None:
-        """Gone, or ended."""
+        """A deleted object."""
         self._forget(obj)
 
 
 def run_seconds(pod: Pod, seed: int) -> float | None:
-    """How long the pod runs: its annotation's seconds, 5 to 30 s for a Job's pod, `None` for ever."""
+    """The pod's run time: its annotation, or 5 to 30 s for a Job's pod, or `None` for ever."""
     written = pod.metadata.annotations.get(RUN_SECONDS)
     if written is not None:
         try:
@@ -323,7 +324,7 @@ def run_seconds(pod: Pod, seed: int) -> float | None:
 
 
 def exit_code(pod: Pod) -> int:
-    """What the pod's containers end with; restarts are not played, so anything but 0 is the end of the pod."""
+    """The exit code of the pod's containers; there are no restarts, so anything but 0 ends the pod."""
     written = pod.metadata.annotations.get(EXIT_CODE, "0")
     return int(written) if written.isdigit() else 0
 
@@ -341,7 +342,7 @@ async def hollow_kubelets(
     heartbeats: HeartbeatRates | None = None,
     is_hollow: Callable[[Node], bool] = every_node,
 ) -> AsyncIterator[HollowKubelets]:
-    """Kubelets with a client of their own, playing while the body runs. `server` is a plain URL or a connection."""
+    """Run kubelets with their own client while the body runs. `server` is a plain URL or a connection."""
     connection = plain_connection(server) if isinstance(server, str) else server
     async with APIClient(connection) as client:
         kubelets = HollowKubelets(client, seed=seed, heartbeats=heartbeats, is_hollow=is_hollow)

@@ -1,9 +1,8 @@
-"""Whether a node may run a pod, judged one node and one pod at a time, apart from the scheduler's columns.
+"""Whether a node may run a pod, checked for a single node and pod, independently of the scheduler's columns.
 
-Two readers with two questions. A kubelet asks `refusal`: what it would reject at admission (resources, required node
-affinity, host ports, NoExecute taints). The demo asks `fits`: whether a scheduler may place the pod there, for which
-NoSchedule taints and cordons count too. Rules that look at other nodes or at volumes are not judged here, only seen
-(`needs_other_rules`).
+Kubelets use `refusal`, the checks at admission (resources, required node affinity, host ports, NoExecute taints). The
+demo uses `fits`, whether a scheduler may place the pod there, which includes NoSchedule taints and cordons. Rules about
+other nodes or volumes are not checked here, only detected (`needs_other_rules`).
 """
 
 from collections.abc import Collection, Iterable
@@ -21,17 +20,17 @@ _CORDON = Taint(key=UNSCHEDULABLE, effect="NoSchedule")
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """Why a kubelet rejects a pod: what it writes into `status.reason` and `status.message`."""
+    """A kubelet's rejection of a pod: its `status.reason` and `status.message`."""
 
     reason: str
     message: str
 
 
 def refusal(pod: Pod, room: NodeRoom) -> Refusal | None:
-    """What the node's kubelet would reject the pod for; `None`: it runs.
+    """Why the node's kubelet would reject the pod; `None` if it would run it.
 
-    Stricter than a real kubelet in one point: an extended resource that the node does not have is a lack, where a
-    kubelet forgives it for the sake of device plugins that come late.
+    Stricter than a real kubelet in one point: a missing extended resource is a reason, which a kubelet ignores because
+    device plugins may register late.
     """
     lack = room.lack_for(pod)
     if lack is not None:
@@ -49,11 +48,11 @@ def refusal(pod: Pod, room: NodeRoom) -> Refusal | None:
 
 
 def fits(pod: Pod, room: NodeRoom) -> bool:
-    """Whether a scheduler may place the pod on the node beside the pods that are there."""
+    """Whether a scheduler may place the pod on the node together with its present pods."""
     wanted = pod.spec.node_name
     if wanted and wanted != room.node.metadata.name:
         return False
-    # a cordoned node counts as tainted before the node lifecycle controller has written the taint
+    # a cordoned node counts as tainted even before the node lifecycle controller has written the taint
     taints = (*room.node.spec.taints, _CORDON) if room.node.spec.unschedulable else room.node.spec.taints
     if not _tolerates_all(pod, taints, HARD_EFFECTS) or not selects(pod, room.node):
         return False
@@ -65,7 +64,7 @@ def _tolerates_all(pod: Pod, taints: Iterable[Taint], effects: Collection[str]) 
 
 
 def needs_other_rules(pod: Pod) -> bool:
-    """Whether the pod's place depends on other pods, on volumes, devices or groups: nothing that one node can tell."""
+    """Whether the pod's place depends on other pods, volumes, devices or groups, beyond a single node."""
     spec = pod.spec
     affinity = spec.affinity
     near_others = affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity)

@@ -1,10 +1,9 @@
-"""What a node has left: the simulation's own arithmetic, written apart from the scheduler's to be able to catch it.
+"""A node's free resources: the simulation's own arithmetic, independent of the scheduler's in order to check it.
 
-Amounts are exact integers in billionths (`api.quantity.nano_value`), so nothing is rounded before it is compared. What
-an auditor must not share with the audited is kept out: nothing of `framework` is imported here, and the sums are plain
-loops over containers.
+Amounts are exact integers in billionths (`api.quantity.nano_value`), so nothing is rounded before comparison. To stay
+independent this module imports nothing of `framework`, and the sums are plain loops over containers.
 
-Limits: requests of the spec only; a resize in flight is not looked at.
+Limits: requests of the spec only; a resize in progress is ignored.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,12 +20,12 @@ HostPort = tuple[str, str, int]
 _WHOLE = 10**9
 _ALL_ADDRESSES = "0.0.0.0"
 _FIRST = ("pods", "cpu", "memory", "ephemeral-storage")
-"""The order in which lacks are named."""
+"""The order in which lacking resources are named."""
 
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """One resource of which a node has too little: cpu in thousandths, everything else in units."""
+    """A resource of which a node has too little: cpu in thousandths, others in units."""
 
     resource: str
     requested: int
@@ -35,9 +34,10 @@ class Lack:
 
 
 def needs_of(pod: Pod) -> Amounts:
-    """What a pod takes from its node: containers and sidecars together, or the greediest moment of its start.
+    """The resources of a pod: containers and sidecars together, or the peak during its start.
 
-    Pod-level requests replace the sum of what they name; overhead comes on top; every pod counts as one of `pods`.
+    Pod-level requests replace the sums of the resources that they name; overhead is added; each pod counts as 1 of
+    `pods`.
     """
     spec = pod.spec
     running: Amounts = {}
@@ -80,12 +80,12 @@ def _may_be_pod_level(name: str) -> bool:
 
 
 def _is_counted(name: str) -> bool:
-    """Native resources that nobody hands out (`storage`) are ignored, as kubelets ignore them."""
+    """Whether the resource is counted; native resources that are not allocated (`storage`) are not, as in kubelets."""
     return name in _FIRST or "/" in name or name.startswith(("hugepages-", "attachable-volumes-"))
 
 
 def host_ports_of(pod: Pod) -> Iterator[HostPort]:
-    """The ports of the node that the pod takes, those of its sidecars included."""
+    """The host ports of the pod, including those of its sidecars."""
     sidecars = (sidecar for sidecar in pod.spec.init_containers if sidecar.restart_policy == "Always")
     for container in (*pod.spec.containers, *sidecars):
         for port in container.ports:
@@ -99,10 +99,10 @@ def _collide(left: HostPort, right: HostPort) -> bool:
 
 
 class NodeRoom:
-    """A node's allocatable, and the pods that take from it."""
+    """A node's allocatable, and the pods that use it."""
 
     def __init__(self, node: Node) -> None:
-        """Raises `QuantityError` where the node's allocatable cannot be read."""
+        """Raises `QuantityError` if the node's allocatable cannot be read."""
         self.node = node
         self.used: Amounts = {}
         self._allocatable = _amounts(node.status.allocatable)
@@ -118,11 +118,11 @@ class NodeRoom:
         self.node = node
 
     def uids(self) -> frozenset[str]:
-        """Who is here."""
+        """The UIDs of its pods."""
         return frozenset(self._pods)
 
     def add(self, pod: Pod) -> None:
-        """Count a pod in, whether it fits or not."""
+        """Add a pod, whether it fits or not."""
         uid = pod.metadata.uid
         self.remove(uid)
         self._pods[uid] = needs_of(pod)
@@ -131,35 +131,38 @@ class NodeRoom:
             self._ports[uid] = ports
 
     def remove(self, uid: str) -> None:
-        """Count a pod out, if it is here."""
+        """Remove a pod, if it is here."""
         for name, amount in self._pods.pop(uid, {}).items():
             self.used[name] -= amount
         self._ports.pop(uid, None)
 
     def lack_for(self, pod: Pod) -> Lack | None:
-        """The first resource of which one more pod would take too much."""
+        """The first resource that is insufficient for another pod."""
         return next(self._lacks(needs_of(pod)), None)
 
     def overcommitted(self) -> list[Lack]:
-        """The resources of which more is used than there is."""
+        """The overcommitted resources."""
         return list(self._lacks({}, self.used))
 
     def _lacks(self, needs: Amounts, names: Iterable[str] | None = None) -> Iterator[Lack]:
         for name in sorted(needs if names is None else names, key=_naming_order):
-            asked, used, there = needs.get(name, 0), self.used.get(name, 0), self._allocatable.get(name, 0)
-            matters = _is_counted(name) and (asked > 0 or names is not None)
-            if matters and used + asked > there:
-                yield Lack(name, _shown(name, asked), _shown(name, used), _shown(name, there))
+            requested, used, allocatable = needs.get(name, 0), self.used.get(name, 0), self._allocatable.get(name, 0)
+            matters = _is_counted(name) and (requested > 0 or names is not None)
+            if matters and used + requested > allocatable:
+                yield Lack(name, _shown(name, requested), _shown(name, used), _shown(name, allocatable))
 
     def collision_for(self, pod: Pod) -> HostPort | None:
-        """A host port of the pod that somebody here has already."""
+        """A host port of the pod that another pod on the node has already."""
         taken = [port for ports in self._ports.values() for port in ports]
-        return next((mine for mine in host_ports_of(pod) for theirs in taken if _collide(mine, theirs)), None)
+        return next(
+            (port for port in host_ports_of(pod) for taken_port in taken if _collide(port, taken_port)),
+            None,
+        )
 
     def share(self, resource: str) -> float:
-        """Used part of the allocatable amount, 0 to 1 (more when overcommitted; 0 when the node has none)."""
-        there = self._allocatable.get(resource, 0)
-        return self.used.get(resource, 0) / there if there else 0.0
+        """The used share of the allocatable amount, 0 to 1 (more if overcommitted; 0 if the node has none)."""
+        allocatable = self._allocatable.get(resource, 0)
+        return self.used.get(resource, 0) / allocatable if allocatable else 0.0
 
 
 def _naming_order(name: str) -> tuple[int, str]:

@@ -1,4 +1,4 @@
-"""What a kubelet writes into a pod's status: bodies of strategic merge patches, each valid for one UID only."""
+"""A kubelet's updates of pod statuses: bodies of strategic merge patches, each with the pod's UID."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ def running(pod: Pod, host_ip: str, pod_ip: str, now: str) -> bytes:
 
 
 def ready_again(pod: Pod, now: str) -> bytes:
-    """The containers have been ready all the time; only nobody could tell."""
+    """The containers are ready, as they were while the node was silent."""
     return _patch(pod, {"conditions": [_condition(kind, "True", now) for kind in ("Ready", "ContainersReady")]})
 
 
 def ended(pod: Pod, started: str, now: str, exit_code: int = 0) -> bytes:
     """All containers have ended with this exit code."""
-    phase, why = ("Failed", "PodFailed") if exit_code else ("Succeeded", "PodCompleted")
-    conditions = [_condition(kind, "False", now, why) for kind in ("Ready", "ContainersReady")]
+    phase, reason = ("Failed", "PodFailed") if exit_code else ("Succeeded", "PodCompleted")
+    conditions = [_condition(kind, "False", now, reason) for kind in ("Ready", "ContainersReady")]
     containers = [_completed(container, started, now, exit_code) for container in pod.spec.containers]
     status: dict[str, Any] = {"phase": phase, "conditions": conditions, "containerStatuses": containers}
     if pod.spec.init_containers:
@@ -50,7 +50,7 @@ def ended(pod: Pod, started: str, now: str, exit_code: int = 0) -> bytes:
 
 
 def rejected(pod: Pod, refusal: Refusal, now: str) -> bytes:
-    """The node does not take the pod; it has failed for good."""
+    """The kubelet rejects the pod, which has failed for good."""
     return _patch(pod, {"phase": "Failed", "reason": refusal.reason, "message": refusal.message, "startTime": now})
 
 

@@ -1,8 +1,8 @@
-"""Errors as the API server words them: an HTTP code and a `Status` object that clients understand.
+"""Errors in the API server's words: an HTTP code and a `Status` object that clients understand.
 
-Every refusal inside the simulation is one exception type that carries the code, the reason and the details, so that
-the HTTP layer needs exactly one place to turn it into a response. The texts follow the real server, because clients
-(kubectl among them) print them and tests compare them.
+Every refusal inside the simulation is an `ApiError` with code, reason and details, so that the HTTP layer needs a
+single place to turn it into a response. The texts follow the real server, because clients such as kubectl print them
+and tests compare them.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object as decoded JSON. Stored ones are never changed in place."""
+"""A Kubernetes object as decoded JSON. Stored objects are never changed in place."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cause:
-    """One violated rule: `reason` as in FieldValueInvalid; `field` is a path like `spec.nodeName`."""
+    """A violated rule: `reason` such as FieldValueInvalid; `field` is a path such as `spec.nodeName`."""
 
     reason: str
     message: str
     field: str
 
     def as_object(self) -> Object:
-        """The cause as `Status.details.causes` holds it."""
+        """The cause as an entry of `Status.details.causes`."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
@@ -49,7 +49,7 @@ class ApiError(Exception):
 
     @property
     def retry_after_seconds(self) -> int | None:
-        """What the Retry-After header says, if anything."""
+        """The value of the Retry-After header, if any."""
         seconds = self.details.get("retryAfterSeconds")
         return int(seconds) if seconds else None
 
@@ -79,14 +79,14 @@ def no_such_path() -> ApiError:
 
 
 def already_exists(resource: str, group: str, name: str) -> ApiError:
-    """409 for a create of a name that is taken."""
+    """409 for a creation under a taken name."""
     message = f'{_qualified(resource, group)} "{name}" already exists'
     return ApiError(409, "AlreadyExists", message, _details(resource, group, name))
 
 
-def conflict(resource: str, group: str, name: str, why: str, causes: Sequence[Object] = ()) -> ApiError:
-    """409 for a write that was based on something that is no longer so."""
-    message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {why}'
+def conflict(resource: str, group: str, name: str, reason: str, causes: Sequence[Object] = ()) -> ApiError:
+    """409 for a write that was based on an outdated state."""
+    message = f'Operation cannot be fulfilled on {_qualified(resource, group)} "{name}": {reason}'
     details = _details(resource, group, name)
     if causes:
         details["causes"] = list(causes)
@@ -95,20 +95,20 @@ def conflict(resource: str, group: str, name: str, why: str, causes: Sequence[Ob
 
 def stale_resource_version(resource: str, group: str, name: str) -> ApiError:
     """409 for an update whose resourceVersion is not the stored one."""
-    why = "the object has been modified; please apply your changes to the latest version and try again"
-    return conflict(resource, group, name, why)
+    reason = "the object has been modified; please apply your changes to the latest version and try again"
+    return conflict(resource, group, name, reason)
 
 
 def precondition_failed(resource: str, group: str, metadata: Object, what: str, wanted: str, found: str) -> ApiError:
-    """409 for a write or delete that is meant for another UID or version than the stored one."""
+    """409 for a write or delete whose precondition (UID or version) does not match the stored object."""
     key = "/".join(("/registry", resource, *filter(None, (metadata.get("namespace"), metadata["name"]))))
-    why = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-    why += f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
-    return conflict(resource, group, metadata["name"], why)
+    reason = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
+    reason += f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    return conflict(resource, group, metadata["name"], reason)
 
 
 def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiError:
-    """422 with every violated rule; one rule is shown bare, several in brackets."""
+    """422 with all violated rules; a single rule is shown bare, several in brackets."""
     listed = list(causes)
     texts = [f"{cause.field}: {cause.message}" for cause in listed]
     shown = texts[0] if len(texts) == 1 else f"[{', '.join(texts)}]"
@@ -127,9 +127,9 @@ def too_large(limit: int) -> ApiError:
     return ApiError(413, "RequestEntityTooLarge", f"Request entity too large: limit is {limit}")
 
 
-def forbidden(resource: str, group: str, name: str, why: str) -> ApiError:
+def forbidden(resource: str, group: str, name: str, reason: str) -> ApiError:
     """403 from admission."""
-    message = f'{_qualified(resource, group)} "{name}" is forbidden: {why}'
+    message = f'{_qualified(resource, group)} "{name}" is forbidden: {reason}'
     return ApiError(403, "Forbidden", message, _details(resource, group, name))
 
 
@@ -145,7 +145,7 @@ def method_not_allowed() -> ApiError:
 
 
 def unsupported_media_type(content_type: str, accepted: Sequence[str]) -> ApiError:
-    """415 for a body in a format that is not read here."""
+    """415 for a body in an unsupported format."""
     message = f"the body of the request was in an unknown format - accepted media types include: {', '.join(accepted)}"
     return ApiError(415, "UnsupportedMediaType", message, {"received": content_type} if content_type else None)
 
@@ -158,8 +158,8 @@ def too_many_requests(message: str, retry_after_seconds: int = 0, causes: Sequen
     return ApiError(429, "TooManyRequests", message, details)
 
 
-def too_large_resource_version(asked: int, current: int) -> ApiError:
-    """504 for a resourceVersion from the future: the cache has not seen it yet."""
-    message = f"Timeout: Too large resource version: {asked}, current: {current}"
+def too_large_resource_version(requested: int, current: int) -> ApiError:
+    """504 for a resourceVersion that the server has not reached yet."""
+    message = f"Timeout: Too large resource version: {requested}, current: {current}"
     causes = [{"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}]
     return ApiError(504, "Timeout", message, {"causes": causes, "retryAfterSeconds": 1})

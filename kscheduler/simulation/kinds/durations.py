@@ -1,4 +1,4 @@
-"""Times as the API writes them, and spans of time as kubectl shows them: `45s`, `3m20s`, `5h`, `12d`, `2y34d`."""
+"""Durations as kubectl shows them: `45s`, `3m20s`, `5h`, `12d`, `2y34d`."""
 
 from datetime import UTC, datetime
 
@@ -7,7 +7,8 @@ UNKNOWN = "<unknown>"
 
 
 def human_duration(seconds: int) -> str:
-    """A span of time with two units while they say something, one unit when it is long."""
+    """A duration with one or two units; two while the smaller unit matters."""
+    # The limits are kubectl's: 119 is `119s`, 120 is `2m`, 599 is `9m59s`, 600 is `10m`, and so on for larger units.
     if seconds < 0:
         return "0s" if seconds >= -1 else "<invalid>"
     if seconds < 2 * _MINUTE:
@@ -33,7 +34,7 @@ def _two(seconds: int, large: int, large_name: str, small: int, small_name: str)
 
 
 def parse_time(text: str | None) -> datetime | None:
-    """A Kubernetes timestamp; None when there is none or it cannot be read."""
+    """A Kubernetes timestamp; None if it is missing or invalid."""
     if not text:
         return None
     try:
@@ -44,7 +45,7 @@ def parse_time(text: str | None) -> datetime | None:
 
 
 def age(text: str | None, now: datetime) -> str:
-    """How long ago a timestamp is."""
+    """The time since a timestamp."""
     moment = parse_time(text)
     return UNKNOWN if moment is None else human_duration(int((now - moment).total_seconds()))
 

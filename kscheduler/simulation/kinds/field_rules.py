@@ -1,7 +1,7 @@
-"""Single rules of validation, each with the text and the cause that the real API server gives.
+"""Rules of validation, each with the text and the cause of the real API server.
 
-A rule returns a list of causes: empty when it holds. Names, labels, quantities and enumerations are judged here; the
-shape of whole kinds in `simulation.rules`.
+A rule returns a list of causes, which is empty if it holds. Names, labels, quantities and enumerations are checked
+here, whole kinds in `simulation.rules`.
 """
 
 import json
@@ -45,54 +45,54 @@ _VALUE_TEXT = (
 )
 
 
-def required(field: str, why: str = "") -> Cause:
+def required(field: str, reason: str = "") -> Cause:
     """The field is missing."""
-    return Cause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
+    return Cause("FieldValueRequired", f"Required value: {reason}" if reason else "Required value", field)
 
 
-def bad_value(field: str, value: Any, why: str) -> Cause:
+def bad_value(field: str, value: Any, reason: str) -> Cause:
     """The value breaks a rule."""
-    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
+    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {reason}", field)
 
 
 def _shown(value: Any) -> str:
-    """As the server prints it: JSON without blanks; a quantity is a text."""
+    """The value as the server prints it: compact JSON, quantities as strings."""
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def forbidden_field(field: str, why: str) -> Cause:
+def forbidden_field(field: str, reason: str) -> Cause:
     """The field may not be set or changed."""
-    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+    return Cause("FieldValueForbidden", f"Forbidden: {reason}", field)
 
 
 def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
-    """The value is none of an enumeration; `supported` is listed in the order given, which differs by field."""
+    """The value is not in an enumeration; `supported` is listed in the given order, which differs by field."""
     values = ", ".join(f'"{name}"' for name in supported)
     return Cause("FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {values}", field)
 
 
 def not_found(field: str, value: Any) -> Cause:
-    """The value names something that is not there."""
+    """The value names something that does not exist."""
     return Cause("FieldValueNotFound", f"Not found: {_shown(value)}", field)
 
 
 def duplicate(field: str, value: Any) -> Cause:
-    """The value stands twice where it may stand once."""
+    """The value is duplicated."""
     return Cause("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
 
 
 def enumerated(field: str, value: Any, supported: Iterable[str]) -> list[Cause]:
-    """The value is one of `supported`; a missing one is another rule's business."""
+    """The value, if there is one, is in `supported`."""
     return [] if value is None or value in supported else [unsupported(field, value, supported)]
 
 
 def subdomain(field: str, name: Any) -> list[Cause]:
     """The name is a DNS-1123 subdomain of at most 253 characters."""
-    return [bad_value(field, name, why) for why in wrong_with_subdomain(name)]
+    return [bad_value(field, name, reason) for reason in wrong_with_subdomain(name)]
 
 
 def wrong_with_subdomain(name: Any) -> list[str]:
-    """What keeps the name from being a DNS-1123 subdomain."""
+    """Why the name is not a DNS-1123 subdomain."""
     wrong = []
     if isinstance(name, str) and len(name) > _LONGEST_NAME:
         wrong.append("must be no more than 253 characters")
@@ -108,13 +108,13 @@ def dns_label(field: str, name: Any) -> list[Cause]:
 
 
 def qualified_name(field: str, name: Any) -> list[Cause]:
-    """The name is `[prefix/]name`, as label keys, taint keys and extended resources are."""
+    """The name has the form `[prefix/]name`, as for label keys, taint keys and extended resources."""
     text = str(name or "")
-    return [bad_value(field, text, why) for why in wrong_with_name(text)]
+    return [bad_value(field, text, reason) for reason in wrong_with_name(text)]
 
 
 def wrong_with_name(name: str) -> list[str]:
-    """What keeps the name from being `[prefix/]name`."""
+    """Why the name does not have the form `[prefix/]name`."""
     prefix, slash, rest = name.partition("/")
     if "/" in rest:
         return [f"{_KEY_TEXT.replace('name part must', 'a valid label key must', 1)}{_PREFIX_TEXT}"]
@@ -124,7 +124,7 @@ def wrong_with_name(name: str) -> list[str]:
     elif not prefix:
         wrong.append("prefix part must be non-empty")
     else:
-        wrong += [f"prefix part {why}" for why in wrong_with_subdomain(prefix)]
+        wrong += [f"prefix part {reason}" for reason in wrong_with_subdomain(prefix)]
     if not rest:
         wrong.append("name part must be non-empty")
     elif len(rest) > _LONGEST_LABEL:
@@ -140,7 +140,7 @@ def label_value(field: str, value: Any) -> list[Cause]:
 
 
 def labels(field: str, pairs: Mapping[str, Any]) -> list[Cause]:
-    """Keys and values are those of labels."""
+    """Keys and values are valid for labels."""
     causes: list[Cause] = []
     for key, value in pairs.items():
         causes += qualified_name(field, key) + label_value(field, value)
@@ -148,7 +148,7 @@ def labels(field: str, pairs: Mapping[str, Any]) -> list[Cause]:
 
 
 def amount(field: str, value: Any) -> list[Cause]:
-    """The quantity is not negative. Raises QuantityError for what is no quantity: the real server cannot decode it."""
+    """The quantity is not negative. Raises QuantityError if it is not a quantity: the real server cannot decode it."""
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         raise quantity.QuantityError(f"{field} is {value!r}")
     return [bad_value(field, value, "must be greater than or equal to 0")] if quantity.milli_value(value) < 0 else []
@@ -163,7 +163,7 @@ def amounts(field: str, resources: Mapping[str, Any]) -> list[Cause]:
 
 
 def int64(field: str, text: str) -> list[Cause]:
-    """A whole number in 64 bits, written as a person would: no plus, no leading zeros."""
+    """The text is a 64-bit integer in canonical form: no plus sign, no leading zeros."""
     causes: list[Cause] = []
     if not text:
         causes.append(bad_value(field, text, "must be non-empty"))
@@ -178,7 +178,7 @@ def int64(field: str, text: str) -> list[Cause]:
 
 
 def not_negative(field: str, number: Any) -> list[Cause]:
-    """The number, if given, is not below nought."""
+    """The number, if given, is not negative."""
     return [bad_value(field, number, "must be greater than or equal to 0")] if number is not None and number < 0 else []
 
 
@@ -195,7 +195,8 @@ def label_selector(field: str, selector: Mapping[str, Any] | None) -> list[Cause
 def requirement(
     field: str, expression: Mapping[str, Any], *, on_nodes: bool = False, values: bool = True
 ) -> list[Cause]:
-    """One requirement of a selector; nodes know Gt and Lt too. `values`: whether those are judged as label values."""
+    """A requirement of a selector; `on_nodes` allows Gt and Lt. `values`: whether values must be label values."""
+    # First how many values each operator needs, then key and values, in the order in which the server reports them.
     operator, given = expression.get("operator") or "", expression.get("values") or []
     causes: list[Cause] = []
     if operator in {"In", "NotIn"}:
@@ -203,12 +204,12 @@ def requirement(
             causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))
     elif operator in {"Exists", "DoesNotExist"}:
         if given:
-            why = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
-            causes.append(forbidden_field(f"{field}.values", why))
+            reason = "may not be specified when `operator` is 'Exists' or 'DoesNotExist'"
+            causes.append(forbidden_field(f"{field}.values", reason))
     elif on_nodes and operator in {"Gt", "Lt"}:
         if len(given) != 1:
-            why = "must be specified single value when `operator` is 'Lt' or 'Gt'"
-            causes.append(required(f"{field}.values", why))
+            reason = "must be specified single value when `operator` is 'Lt' or 'Gt'"
+            causes.append(required(f"{field}.values", reason))
     else:
         causes.append(bad_value(f"{field}.operator", operator, "not a valid selector operator"))
     causes += qualified_name(f"{field}.key", expression.get("key"))

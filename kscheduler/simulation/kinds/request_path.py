@@ -1,7 +1,7 @@
-"""URL paths of the API, taken apart: group, version, namespace, resource, name, subresource.
+"""Parses URL paths of the API: group, version, namespace, resource, name, subresource.
 
 /api/v1/namespaces/default/pods/p1/binding      namespaced, with a subresource
-/api/v1/namespaces/default/status               a namespace itself
+/api/v1/namespaces/default/status               a namespace's subresource
 /apis/apps/v1/deployments                       all namespaces
 """
 
@@ -23,7 +23,7 @@ class ResourcePath:
 
 @lru_cache(maxsize=8192)
 def parse_path(path: str) -> ResourcePath | None:
-    """The resource that the path names, or None if it names none."""
+    """The parsed path, or None if it does not name a served resource."""
     parts = path.strip("/").split("/")
     if parts[0] == "api" and len(parts) > 2:
         return _within("", parts[1], parts[2:])

@@ -1,7 +1,7 @@
-"""The one table of kinds that the embedded API server serves.
+"""The table of kinds that the embedded API server serves.
 
-Discovery, routing, OpenAPI, tables and the store all read it; a kind is added by a line here. Objects of two API
-groups may share one collection (`stored_as`): Events are one store with two views.
+Discovery, routing, OpenAPI, tables and the store all read it; a kind is added by a line here. Two API groups may share
+a collection (`stored_as`), as Events do.
 """
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """One served kind: where it lives, how it is called, what hangs below it."""
+    """A served kind: its group and version, its names and its subresources."""
 
     group: str
     """API group, empty for core."""
@@ -25,16 +25,16 @@ class Resource:
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
     subresources: tuple[str, ...] = ()
-    """`status`, `scale`, `binding`, `eviction`, `log` ... as path segments behind the name."""
+    """`status`, `scale`, `binding`, `eviction`, `log` ... as path segments after the name."""
     has_generation: bool = False
     """Whether `metadata.generation` counts the changes of `spec`."""
     verbs: tuple[str, ...] = ALL_VERBS
     stored_as: str = ""
-    """Key of the collection that holds the objects, when another resource of the table owns it."""
+    """The key of the collection that holds the objects, if it belongs to another resource."""
 
     @property
     def group_version(self) -> str:
-        """`group/version` as `apiVersion` spells it."""
+        """`group/version` as in `apiVersion`."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     @property
@@ -49,7 +49,7 @@ class Resource:
 
     @property
     def singular(self) -> str:
-        """Lower-case singular as discovery gives it."""
+        """The singular in lower case, for discovery."""
         return self.kind.lower()
 
     @property
@@ -149,7 +149,7 @@ _DEVICES = (
 _RBAC = "rbac.authorization.k8s.io/v1"
 _AUTHORIZATION, _AUTHENTICATION = "authorization.k8s.io/v1", "authentication.k8s.io/v1"
 _ASKED = ("create",)
-"""Verbs of what is never stored: an object comes in with a question and goes out with its answer."""
+"""Verbs of reviews, which are answered but never stored."""
 
 _ACCESS = (
     _cluster(_RBAC, "clusterrolebindings", "ClusterRoleBinding"),
@@ -197,10 +197,10 @@ _MORE = (
     ),
     _cluster("node.k8s.io/v1", "runtimeclasses", "RuntimeClass"),
 )
-"""Stored and shown; nothing here acts by them, except that a pod gets its RuntimeClass's overhead."""
+"""Stored and shown only, except that a pod gets its RuntimeClass's overhead."""
 
 RESOURCES = (*_CORE, *_WORKLOADS, *_POLICIES, *_STORAGE, *_DEVICES, *_ACCESS, *_REVIEWS, *_NETWORK, *_MORE)
-"""Every served kind, in the order of discovery."""
+"""All served kinds, in the order of discovery."""
 
 BY_KEY = MappingProxyType({resource.key: resource for resource in RESOURCES})
 BY_GROUP_KIND = MappingProxyType({(resource.group_version, resource.kind): resource for resource in RESOURCES})

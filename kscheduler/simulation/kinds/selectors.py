@@ -1,7 +1,7 @@
 """Label and field selectors of list and watch requests, parsed from their query strings.
 
-`app in (a,b),!canary,tier!=x` and `spec.nodeName=n1,status.phase!=Failed` become one `Selection` that judges a stored
-object. A field that the real server does not index for the kind is refused with its message.
+`app in (a,b),!canary,tier!=x` and `spec.nodeName=n1,status.phase!=Failed` become a `Selection` that matches stored
+objects. A field that the real server does not index for the kind is refused with the server's message.
 """
 
 import re
@@ -22,7 +22,7 @@ _TERM = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class LabelTerm:
-    """One requirement on a label: operator is `in`, `notin`, `exists`, `absent`, `>` or `<`."""
+    """A requirement on a label; the operator is `in`, `notin`, `exists`, `absent`, `>` or `<`."""
 
     key: str
     operator: str
@@ -53,7 +53,7 @@ def _compares(value: str, operator: str, bound: str) -> bool:
 
 
 def parse_labels(text: str) -> tuple[LabelTerm, ...]:
-    """Terms of a label selector string. Raises 400 for one that cannot be read."""
+    """The terms of a label selector string. Raises 400 if it is invalid."""
     terms: list[LabelTerm] = []
     position = 0
     while position < len(text):
@@ -77,7 +77,7 @@ def _label_term(match: re.Match[str]) -> LabelTerm:
 
 
 def labels_match(selector: Object | None, labels: Mapping[str, str]) -> bool:
-    """Whether labels meet a LabelSelector *object*; None selects nothing, an empty one everything."""
+    """Whether labels meet a LabelSelector *object*; None selects nothing, an empty selector everything."""
     if selector is None:
         return False
     if any(labels.get(key) != value for key, value in (selector.get("matchLabels") or {}).items()):
@@ -128,11 +128,11 @@ INDEXED_FIELDS: Mapping[str, frozenset[str]] = MappingProxyType(
         "resourceslices.resource.k8s.io": frozenset({"spec.nodeName", "spec.driver"}),
     }
 )
-"""Fields besides metadata.name and metadata.namespace that the server can select by, per collection."""
+"""Further fields that the server can select by, besides metadata.name and metadata.namespace, per collection."""
 
 
 def _field(value: Object, path: str) -> str:
-    """Text of a field as selectors compare it: absent is empty, a boolean is `true` or `false`."""
+    """A field as text for selectors: empty if absent, `true` or `false` for a boolean."""
     if path == "source":
         return str((value.get("source") or {}).get("component") or value.get("reportingComponent") or "")
     found: Any = value
@@ -161,7 +161,7 @@ _EVENT_VIEW_PATHS = (("regarding.", "involvedObject."), ("reportingController", 
 
 
 def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
-    """Terms of a field selector string. Raises 400 for an unreadable one or a field that is not indexed."""
+    """The terms of a field selector string. Raises 400 if it is invalid or a field is not indexed."""
     terms = []
     for part in filter(None, re.split(r"(?<!\\),", text)):
         match = _FIELD_TERM.fullmatch(part.strip())
@@ -184,7 +184,7 @@ def _stored_path(path: str, resource: Resource) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Selection:
-    """What a list or watch asks for: a namespace (empty: all), label terms and field terms."""
+    """The selection of a list or watch: a namespace (empty means all), label terms and field terms."""
 
     namespace: str = ""
     labels: tuple[LabelTerm, ...] = ()
@@ -192,11 +192,11 @@ class Selection:
 
     @property
     def has_selector(self) -> bool:
-        """Whether more than the namespace is asked for."""
+        """Whether it selects by more than the namespace."""
         return bool(self.labels or self.fields)
 
     def matches(self, value: Object) -> bool:
-        """Whether a stored object is wanted."""
+        """Whether a stored object is selected."""
         metadata = value["metadata"]
         if self.namespace and metadata.get("namespace") != self.namespace:
             return False

@@ -1,4 +1,4 @@
-"""JSON types of the fields that every later step walks through; a body of another shape is refused at the door.
+"""The JSON types of fields that later steps rely on; a body of another shape is refused first.
 
 The real server decodes into typed structs and fails there. Here objects stay dicts, so the few fields that rules, the
 store and the subresources rely on are checked by this table.
@@ -44,7 +44,7 @@ _ELEMENTS_ARE_OBJECTS = ("ownerReferences", "managedFields")
 
 
 def check_shape(value: Object) -> None:
-    """Refuse a body whose well-known fields have other JSON types than theirs; null counts as absent. Raises 400."""
+    """Refuse a body whose well-known fields have wrong JSON types; null counts as absent. Raises 400."""
     _check(value, _BODY, "")
     metadata = value.get("metadata") or {}
     _check(metadata, _METADATA, "metadata.")

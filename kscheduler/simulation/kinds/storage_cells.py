@@ -8,7 +8,7 @@ _MODES = {"ReadWriteOnce": "RWO", "ReadOnlyMany": "ROX", "ReadWriteMany": "RWX",
 
 
 def claim_modes(claim: Object) -> str:
-    """Access modes of the bound volume, which may be more than the claim asked for."""
+    """Access modes of the bound volume, which may be more than the claim requested."""
     return _short(field(claim, "status.accessModes", ()))
 
 
@@ -18,7 +18,7 @@ def volume_modes(volume: Object) -> str:
 
 
 def phase(value: Object) -> str:
-    """The phase, or that it is being deleted."""
+    """The phase, or Terminating."""
     return "Terminating" if "deletionTimestamp" in value["metadata"] else str(field(value, "status.phase", ""))
 
 

@@ -1,4 +1,4 @@
-"""Cells of tables that take more than reading one field: what kubectl shows as a pod's status or a node's roles."""
+"""Table cells that need more than a field, such as a pod's status or a node's roles."""
 
 from datetime import datetime
 from typing import Any
@@ -12,7 +12,7 @@ _ROLE_LABEL = "kubernetes.io/role"
 
 
 def field(value: Object, path: str, default: Any = "") -> Any:
-    """The value of a dotted path, or the default when any part of it is missing."""
+    """The value of a dotted path, or the default if any part of it is missing."""
     found: Any = value
     for part in path.split("."):
         found = found.get(part) if isinstance(found, dict) else None
@@ -52,7 +52,7 @@ def pod_restarts(pod: Object) -> str:
 
 
 def pod_status(pod: Object) -> str:
-    """Phase, or the reason that says more: gates, a container's trouble, termination."""
+    """The phase, or a more specific reason: gates, a container's problem, termination."""
     shown = field(pod, "status.reason", "") or field(pod, "status.phase", "")
     scheduled = condition(pod, "PodScheduled")
     if scheduled and scheduled.get("reason") == "SchedulingGated":
@@ -87,14 +87,14 @@ def readiness_gates(pod: Object) -> str:
 
 
 def node_status(node: Object) -> str:
-    """Ready, NotReady or Unknown, and whether pods may be put there."""
+    """Ready, NotReady or Unknown, and whether scheduling is disabled."""
     ready = condition(node, "Ready")
     shown = "Unknown" if ready is None else ("Ready" if ready.get("status") == "True" else "NotReady")
     return f"{shown},SchedulingDisabled" if field(node, "spec.unschedulable", default=False) else shown
 
 
 def node_roles(node: Object) -> str:
-    """Roles from the labels that name them."""
+    """The roles from the node's labels."""
     roles = set()
     for key, text in (node["metadata"].get("labels") or {}).items():
         if key.startswith(_ROLE_PREFIX) and key != _ROLE_PREFIX:
@@ -122,7 +122,7 @@ def _address(node: Object, kind: str) -> str:
 
 
 def last_seen(event: Object, now: datetime) -> str:
-    """How long ago an event was last seen; of a repeated one also how often and for how long."""
+    """The time since an Event was last seen; for a series also its count and duration."""
     series = event.get("series") or {}
     first = event.get("firstTimestamp") or event.get("deprecatedFirstTimestamp") or event.get("eventTime")
     last = series.get("lastObservedTime") or event.get("lastTimestamp") or event.get("deprecatedLastTimestamp") or first
@@ -131,13 +131,13 @@ def last_seen(event: Object, now: datetime) -> str:
 
 
 def event_object(event: Object) -> str:
-    """`kind/name` of what the event is about."""
+    """`kind/name` of the Event's object."""
     about = event.get("involvedObject") or event.get("regarding") or {}
     return f"{str(about.get('kind', '')).lower()}/{about.get('name', '')}"
 
 
 def event_source(event: Object) -> str:
-    """Who reported an event, and from where."""
+    """The reporter of an Event, and its host."""
     source = event.get("source") or event.get("deprecatedSource") or {}
     component = source.get("component") or event.get("reportingComponent") or event.get("reportingController") or ""
     host = source.get("host") or event.get("reportingInstance") or ""

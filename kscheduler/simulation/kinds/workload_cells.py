@@ -1,4 +1,4 @@
-"""Cells of the tables of workloads: what kubectl shows of Jobs, revisions and autoscalers, and with `-o wide`."""
+"""Table cells of workloads: Jobs, revisions and autoscalers, and columns of `-o wide`."""
 
 from datetime import datetime
 from typing import Any
@@ -23,7 +23,7 @@ def container_images(value: Object) -> str:
 
 
 def selector(value: Object) -> str:
-    """The label selector as text; of a ReplicationController it is a plain map."""
+    """The label selector as text; for a ReplicationController it is a plain map."""
     found = field(_spec(value), "selector", None)
     if found is None:
         return NONE
@@ -34,7 +34,7 @@ def selector(value: Object) -> str:
 
 
 def job_status(job: Object) -> str:
-    """One word for how a Job is doing."""
+    """The status of a Job in one word."""
     for kind in ("Complete", "Failed"):
         if _holds(job, kind):
             return kind
@@ -47,7 +47,7 @@ def job_status(job: Object) -> str:
 
 
 def job_completions(job: Object) -> str:
-    """`succeeded/wanted`."""
+    """`succeeded/completions`."""
     succeeded, wanted = field(job, "status.succeeded", 0), field(job, "spec.completions", None)
     if wanted is not None:
         return f"{succeeded}/{wanted}"
@@ -56,19 +56,19 @@ def job_completions(job: Object) -> str:
 
 
 def job_duration(job: Object, now: datetime) -> str:
-    """How long it ran, or has been running."""
+    """The duration of the Job so far, or until its end."""
     start = field(job, "status.startTime", None)
     return "" if start is None else age(start, parse_time(field(job, "status.completionTime", None)) or now)
 
 
 def last_schedule(cron_job: Object, now: datetime) -> str:
-    """How long ago the last Job was made."""
+    """The time since the last Job was created."""
     moment = field(cron_job, "status.lastScheduleTime", None)
     return NONE if moment is None else age(moment, now)
 
 
 def revision_controller(revision: Object) -> str:
-    """Kind and name of whose revision it is."""
+    """Kind and name of the revision's owner."""
     for reference in revision["metadata"].get("ownerReferences") or ():
         if reference.get("controller"):
             group = reference["apiVersion"].rpartition("/")[0]
@@ -77,12 +77,12 @@ def revision_controller(revision: Object) -> str:
 
 
 def scale_target(autoscaler: Object) -> str:
-    """What an autoscaler scales."""
+    """The target of an autoscaler."""
     return f"{field(autoscaler, 'spec.scaleTargetRef.kind')}/{field(autoscaler, 'spec.scaleTargetRef.name')}"
 
 
 def scale_metrics(autoscaler: Object) -> str:
-    """What an autoscaler goes by; nobody measures here, so the present value is never known."""
+    """The metrics of an autoscaler; the current values are always unknown here."""
     metrics: list[Object] = field(autoscaler, "spec.metrics", [])
     if not metrics:
         return NONE

@@ -1,1 +1,1 @@
-"""Stored objects: the versioned store, admission, defaults and deletion, and what each verb means for them. No HTTP."""
+"""Stored objects: the table of kinds, the versioned store, and the meaning of each verb. No HTTP."""

@@ -1,7 +1,7 @@
-"""Who may do what: role-based access as the stored roles and bindings say.
+"""Role-based access control by the stored roles and bindings.
 
-Everybody who reaches the embedded server is its administrator. Who acts as somebody else (`kubectl --as`) is judged by
-the stored objects, so that the permissions of a manifest can be tried out before a real cluster refuses them.
+Every client of the embedded server is its administrator. Impersonated requests (`kubectl --as`) are checked against the
+stored objects, so that the permissions of a manifest can be tried out before a real cluster refuses them.
 """
 
 from collections.abc import Iterator, Mapping
@@ -20,14 +20,14 @@ _ACCOUNT = "system:serviceaccount:"
 
 @dataclass(frozen=True, slots=True)
 class User:
-    """Who asks."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
     uid: str = ""
 
     def as_object(self) -> Object:
-        """As `kubectl auth whoami` shows it."""
+        """The user as `kubectl auth whoami` shows it."""
         shown: Object = {"username": self.name, "uid": self.uid, "groups": list(self.groups)}
         return {name: value for name, value in shown.items() if value}
 
@@ -37,19 +37,19 @@ ADMIN = User("admin", (ADMINISTRATORS, AUTHENTICATED), "admin")
 
 @dataclass(frozen=True, slots=True)
 class Attributes:
-    """What is asked for: a verb on a resource, or on a URL that is none."""
+    """The attributes of a request: a verb on a resource, or on a non-resource URL."""
 
     verb: str
     group: str = ""
     resource: str = ""
-    """With a subresource: `pods/binding`."""
+    """Includes the subresource: `pods/binding`."""
     namespace: str = ""
     name: str = ""
     url: str = ""
 
 
 def user_of(headers: Mapping[str, str], groups: tuple[str, ...] = ()) -> User:
-    """Who a request acts for. `groups` are the values of all its Impersonate-Group headers."""
+    """The user of a request. `groups` are the values of all its Impersonate-Group headers."""
     name = headers.get("Impersonate-User", "")
     return User(name, _groups_of(name, groups), headers.get("Impersonate-Uid", "")) if name else ADMIN
 
@@ -61,13 +61,13 @@ def _groups_of(name: str, groups: tuple[str, ...]) -> tuple[str, ...]:
     return (*groups, AUTHENTICATED) if AUTHENTICATED not in groups and name != "system:anonymous" else groups
 
 
-def allows(store: ObjectStore, user: User, asked: Attributes) -> bool:
-    """Whether some binding gives the user a role with a rule that covers this."""
-    return any(_covers(rule, asked) for rule in rules_of(store, user, asked.namespace))
+def allows(store: ObjectStore, user: User, requested: Attributes) -> bool:
+    """Whether a binding gives the user a role with a rule that covers the request."""
+    return any(_covers(rule, requested) for rule in rules_of(store, user, requested.namespace))
 
 
 def rules_of(store: ObjectStore, user: User, namespace: str) -> Iterator[Object]:
-    """Rules of all roles that the user has in a namespace, or in the whole cluster if it is empty."""
+    """The rules of all the user's roles in a namespace, or in the whole cluster if `namespace` is empty."""
     for record in store.collection(CLUSTER_ROLE_BINDINGS.collection).records.values():
         if _binds(record.value, user, ""):
             yield from _rules(store, record.value, "")
@@ -97,16 +97,16 @@ def _rules(store: ObjectStore, binding: Object, namespace: str) -> list[Object]:
     return found
 
 
-def _covers(rule: Object, asked: Attributes) -> bool:
-    if not _has(rule.get("verbs"), asked.verb):
+def _covers(rule: Object, requested: Attributes) -> bool:
+    if not _has(rule.get("verbs"), requested.verb):
         return False
-    if asked.url:
-        return any(_is_url(pattern, asked.url) for pattern in rule.get("nonResourceURLs") or ())
+    if requested.url:
+        return any(_is_url(pattern, requested.url) for pattern in rule.get("nonResourceURLs") or ())
     names = rule.get("resourceNames")
     return (
-        _has(rule.get("apiGroups"), asked.group)
-        and _has_resource(rule.get("resources") or (), asked.resource)
-        and (not names or asked.name in names)
+        _has(rule.get("apiGroups"), requested.group)
+        and _has_resource(rule.get("resources") or (), requested.resource)
+        and (not names or requested.name in names)
     )
 
 
@@ -123,26 +123,27 @@ def _is_url(pattern: str, url: str) -> bool:
     return url.startswith(pattern[:-1]) if pattern.endswith("*") else url == pattern
 
 
-def refusal(user: User, asked: Attributes) -> ApiError:
+def refusal(user: User, requested: Attributes) -> ApiError:
     """403 for a request that the user may not make."""
-    if asked.url:
-        message = f'User "{user.name}" cannot {asked.verb} path "{asked.url}"'
+    if requested.url:
+        message = f'User "{user.name}" cannot {requested.verb} path "{requested.url}"'
         return ApiError(403, "Forbidden", f"forbidden: {message}", {})
-    where = f'in the namespace "{asked.namespace}"' if asked.namespace else "at the cluster scope"
-    plural = asked.resource.partition("/")[0]
-    qualified = f"{plural}.{asked.group}" if asked.group else plural
-    shown = f'{qualified} "{asked.name}"' if asked.name else qualified
-    why = f'User "{user.name}" cannot {asked.verb} resource "{asked.resource}" in API group "{asked.group}" {where}'
+    where = f'in the namespace "{requested.namespace}"' if requested.namespace else "at the cluster scope"
+    plural = requested.resource.partition("/")[0]
+    qualified = f"{plural}.{requested.group}" if requested.group else plural
+    shown = f'{qualified} "{requested.name}"' if requested.name else qualified
+    verb, resource, group = requested.verb, requested.resource, requested.group
+    reason = f'User "{user.name}" cannot {verb} resource "{resource}" in API group "{group}" {where}'
     details: Object = {"kind": plural}
-    if asked.name:
-        details["name"] = asked.name
-    if asked.group:
-        details["group"] = asked.group
-    return ApiError(403, "Forbidden", f"{shown} is forbidden: {why}", details)
+    if requested.name:
+        details["name"] = requested.name
+    if requested.group:
+        details["group"] = requested.group
+    return ApiError(403, "Forbidden", f"{shown} is forbidden: {reason}", details)
 
 
 def initial_access() -> list[tuple[Resource, Object]]:
-    """The roles that every cluster has and that everybody meets: the administrator's, and what all may ask."""
+    """Roles that every cluster has: the administrator's, and those of all users."""
     health = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
     documents = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*"]
     everything = [

@@ -1,6 +1,6 @@
-"""Questions about access that the API answers without storing anything: `kubectl auth can-i`, `auth whoami`, tokens.
+"""Access reviews, which are answered but not stored: `kubectl auth can-i`, `auth whoami`, tokens.
 
-A token names its service account and is not signed: nobody here checks one, as everybody is the administrator.
+A token names its service account and is not signed: tokens are never checked, since every client is the administrator.
 """
 
 import base64
@@ -15,7 +15,7 @@ from kscheduler.simulation.kinds.field_rules import bad_value
 from kscheduler.simulation.objects.access import Attributes, User, allows, rules_of
 from kscheduler.simulation.objects.store import ObjectStore
 
-_TOKEN = "kscheduler-embedded."  # noqa: S105 - the visible front of tokens that open nothing
+_TOKEN = "kscheduler-embedded."  # noqa: S105 - the prefix of tokens that grant nothing
 _DEFAULT_SECONDS = 3600
 _EITHER = "exactly one of nonResourceAttributes or resourceAttributes must be specified"
 

@@ -1,7 +1,7 @@
-"""Admission at create time: rules that need other objects than the one that is written.
+"""Admission at creation: rules that need other objects than the one to be created.
 
 The namespace must exist and not be terminating; a pod's priority comes from its PriorityClass, its overhead from its
-RuntimeClass, and the service account that it names must be there.
+RuntimeClass, and the service account that it names must exist.
 """
 
 from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found
@@ -22,7 +22,7 @@ INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system"
 
 
 def admit_namespace(store: ObjectStore, resource: Resource, value: Object) -> None:
-    """The namespace of a new object exists and is not going away. Raises 404 or 403."""
+    """Check that the namespace of a new object exists and is not terminating. Raises 404 or 403."""
     if not resource.namespaced:
         return
     namespace = value["metadata"]["namespace"]
@@ -30,35 +30,39 @@ def admit_namespace(store: ObjectStore, resource: Resource, value: Object) -> No
     if record is None:
         raise not_found("namespaces", "", namespace)
     if "deletionTimestamp" in record.value["metadata"]:
-        why = f"unable to create new content in namespace {namespace} because it is being terminated"
-        raise forbidden(resource.plural, resource.group, value["metadata"]["name"], why)
+        reason = f"unable to create new content in namespace {namespace} because it is being terminated"
+        raise forbidden(resource.plural, resource.group, value["metadata"]["name"], reason)
 
 
 def admit_account(store: ObjectStore, pod: Object) -> None:
-    """The service account that a pod names is there; `default` belongs to every namespace. Raises 403."""
+    """Check that a pod's service account exists; `default` exists in every namespace. Raises 403."""
     namespace, name = pod["metadata"]["namespace"], pod["spec"].get("serviceAccountName") or "default"
     if name == "default" or store.get(SERVICE_ACCOUNTS.collection, namespace, name) is not None:
         return
-    why = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
-    raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+    reason = f'error looking up service account {namespace}/{name}: serviceaccount "{name}" not found'
+    raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
 
 
 def admit_runtime_class(store: ObjectStore, pod: Object) -> None:
-    """A pod's overhead is what its RuntimeClass says, and so is where it runs. Raises 403."""
+    """Set a pod's overhead and node restrictions from its RuntimeClass. Raises 403.
+
+    Without a class there must be no overhead; with one the pod's own overhead, if set, must be the class's.
+    """
     spec, name = pod["spec"], pod["spec"].get("runtimeClassName")
     if not name:
         if spec.get("overhead"):
-            why = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
-            raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+            reason = "pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead"
+            raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
         return
     record = store.get(RUNTIME_CLASSES.collection, "", name)
     if record is None:
-        why = f'pod rejected: RuntimeClass "{name}" not found'
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        reason = f'pod rejected: RuntimeClass "{name}" not found'
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
+    # A class without overhead leaves the pod as it is; selector and tolerations are merged into the pod's own.
     fixed = (record.value.get("overhead") or {}).get("podFixed")
     if spec.get("overhead") and spec["overhead"] != fixed:
-        why = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        reason = "pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
     if fixed:
         spec["overhead"] = fixed
     scheduling = record.value.get("scheduling") or {}
@@ -80,24 +84,24 @@ def admit_priority(store: ObjectStore, pod: Object) -> None:
     chosen = _named_class(store, pod, name) if name else _global_default(store)
     computed = int(chosen.get("value", 0)) if chosen else 0
     if "priority" in spec and spec["priority"] != computed:
-        why = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
-        why += f"priority admission controller computed {computed} from the given PriorityClass name"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        reason = f"the integer value of priority ({spec['priority']}) must not be provided in pod spec; "
+        reason += f"priority admission controller computed {computed} from the given PriorityClass name"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
     if chosen and not name:
         spec["priorityClassName"] = chosen["metadata"]["name"]
     spec["priority"] = computed
     policy = chosen.get("preemptionPolicy", "PreemptLowerPriority") if chosen else "PreemptLowerPriority"
     if spec.setdefault("preemptionPolicy", policy) != policy:
-        why = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
-        why += f"priority admission controller computed {policy} from the given PriorityClass name"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        reason = f"the string value of PreemptionPolicy ({spec['preemptionPolicy']}) must not be provided in pod spec; "
+        reason += f"priority admission controller computed {policy} from the given PriorityClass name"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
 
 
 def _named_class(store: ObjectStore, pod: Object, name: str) -> Object:
     record = store.get(PRIORITY_CLASSES.collection, "", name)
     if record is None:
-        why = f"no PriorityClass with name {name} was found"
-        raise forbidden(PODS.plural, "", pod["metadata"]["name"], why)
+        reason = f"no PriorityClass with name {name} was found"
+        raise forbidden(PODS.plural, "", pod["metadata"]["name"], reason)
     return record.value
 
 
@@ -107,7 +111,7 @@ def _global_default(store: ObjectStore) -> Object | None:
 
 
 def companions(namespace: str) -> list[tuple[Resource, Object]]:
-    """What a namespace has from the start, as the controllers of a real cluster see to."""
+    """The initial objects of a namespace, which controllers create on a real cluster."""
     authority = {"ca.crt": "the embedded cluster speaks plain HTTP: there is no certificate\n"}
     return [
         (SERVICE_ACCOUNTS, {"metadata": {"name": "default", "namespace": namespace}}),
@@ -116,7 +120,7 @@ def companions(namespace: str) -> list[tuple[Resource, Object]]:
 
 
 def initial_objects() -> list[tuple[Resource, Object]]:
-    """What every cluster has from the start: four namespaces, two system priority classes, a few roles."""
+    """The initial objects of a cluster: four namespaces, two system priority classes, a few roles."""
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     objects = [(NAMESPACES, {**namespace, "metadata": {"name": name}}) for name in INITIAL_NAMESPACES]
     for name, value in SYSTEM_PRIORITIES.items():

@@ -1,7 +1,7 @@
-"""Defaults and the create and update strategies of every kind: what the server adds, resets and carries over.
+"""Defaults and the create and update strategies of all kinds: what the server adds, resets and carries over.
 
-Each function changes the fresh copy that it is given. Two moments: `on_create` for a new object, `on_update` for a
-write over an old one, where the main resource keeps the old status and the status subresource keeps the old spec.
+Each function changes its argument, a fresh copy, in place. `on_create` is for new objects; `on_update` is for writes
+over an existing object, where the main resource keeps the old status and the status subresource keeps the old spec.
 """
 
 import base64
@@ -81,7 +81,7 @@ def _service(service: Object) -> None:
 
 
 def _address(service: Object) -> None:
-    """Something to show as its address. Nothing answers there, so that two services may well have the same."""
+    """Set an address to show. Nothing listens there, so two services may have the same."""
     spec = service["spec"]
     number = uuid.UUID(service["metadata"]["uid"]).int % 0xFFFE + 1
     spec.setdefault("clusterIP", f"10.96.{number >> 8}.{number & 0xFF}")
@@ -117,7 +117,7 @@ def _storage_class(value: Object) -> None:
 
 
 def _secret(secret: Object) -> None:
-    """Plain texts become data, and are gone."""
+    """Move `stringData` to `data`."""
     secret.setdefault("type", "Opaque")
     plain = secret.pop("stringData", None) or {}
     encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
@@ -182,11 +182,12 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "networkpolicies.networking.k8s.io",
     }
 )
-"""Kinds whose manifests may be sent again without what the server has filled in."""
+"""Kinds whose manifests may be sent again without the server's defaults."""
 
 
 def on_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
-    """Carry over what this write may not touch, and count a new generation when the spec changed."""
+    """Carry over what this write may not change, and count a new generation if the spec changed."""
+    # The order matters: defaults are filled in before the specs are compared, or each write would be a new generation.
     _keep_metadata(old["metadata"], new["metadata"])
     if subresource == "status":
         _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
@@ -240,6 +241,6 @@ def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
 
 
 def _keep_assigned_fields(old: Object, new: Object) -> None:
-    """What admission wrote at creation and a client that sends its manifest again leaves out."""
+    """Keep fields that admission has set at creation and that a manifest, sent again, does not have."""
     assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
     _keep_missing(old, new, (*assigned, "overhead"))

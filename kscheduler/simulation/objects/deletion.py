@@ -1,13 +1,13 @@
-"""How objects go away: preconditions, grace periods, finalizers, owners and namespaces.
+"""Deletion of objects: preconditions, grace periods, finalizers, owners and namespaces.
 
     DELETE -> preconditions -> grace 0 and no finalizers        removed at once
                             -> a bound, running pod             deletionTimestamp; its kubelet ends it with grace 0
                             -> finalizers                       deletionTimestamp; removed with the last finalizer
                             -> a namespace                      Terminating; emptied, then removed
 
-An object whose last owner is removed is deleted too (garbage collection in the background sense, but at once). In the
-foreground it is the other way round: the owner is marked and goes with the last dependent that blocks it. An owner
-that never existed collects nothing: manifests of simulated pods may name controllers that are not simulated.
+An object whose last owner is removed is deleted too (background garbage collection, but at once). In foreground
+deletion the owner is marked and removed with the last dependent that blocks it. Owners that never existed cause no
+deletion: manifests of simulated pods may name controllers that are not simulated.
 """
 
 from collections.abc import Callable
@@ -27,10 +27,10 @@ _FOREGROUND = "foregroundDeletion"
 
 @dataclass(frozen=True, slots=True)
 class DeleteOptions:
-    """Body and query of a DELETE."""
+    """Options from the body and query of a DELETE."""
 
     grace_period_seconds: int | None = None
-    """None: what the pod says; 0: at once."""
+    """None means the pod's own; 0 means at once."""
     uid: str = ""
     """Precondition: the object has this UID."""
     resource_version: str = ""
@@ -44,7 +44,7 @@ NO_DELETE_OPTIONS = DeleteOptions()
 
 
 class Deletion:
-    """Deletes through the store; remembers who owns whom."""
+    """Deletes objects in the store; keeps an index of owners."""
 
     def __init__(self, store: ObjectStore, now: Callable[[], datetime]) -> None:
         self._store = store
@@ -54,7 +54,7 @@ class Deletion:
     def delete(
         self, resource: Resource, namespace: str, name: str, options: DeleteOptions = NO_DELETE_OPTIONS
     ) -> Record:
-        """Delete, or begin to; returns the record as it is now. Raises 403, 404 or 409."""
+        """Delete an object or begin its deletion; returns its current record. Raises 403, 404 or 409."""
         record = self._store.get(resource.collection, namespace, name)
         if record is None:
             raise not_found(resource.plural, resource.group, name)
@@ -70,7 +70,7 @@ class Deletion:
         return self._delete(resource, record, _grace_seconds(resource, record.value, options))
 
     def is_finished(self, resource: Resource, value: Object) -> bool:
-        """Whether an object that is being deleted has nothing left to wait for."""
+        """Whether an object that is being deleted can be removed now."""
         metadata = value["metadata"]
         if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
             return False
@@ -79,7 +79,7 @@ class Deletion:
         return not metadata.get("deletionGracePeriodSeconds")
 
     def remove(self, resource: Resource, final: Object) -> Record:
-        """Take an object out of the store, then what depended on it, then its namespace if that was waiting."""
+        """Remove an object from the store, then its dependents, then its namespace if that was waiting."""
         metadata = final["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         record = self._store.remove(resource.collection, key, final)
@@ -106,7 +106,7 @@ class Deletion:
             self._dependents.setdefault(reference["uid"], set()).add(entry)
 
     def dependents(self, uid: str) -> tuple[tuple[str, Key], ...]:
-        """(collection, key) of the objects that name this owner."""
+        """(collection, key) of the objects with this owner."""
         return tuple(self._dependents.get(uid, ()))
 
     def _check(self, resource: Resource, record: Record, options: DeleteOptions) -> None:
@@ -135,7 +135,7 @@ class Deletion:
         return self._store.put(resource.collection, {**record.value, **fields, "metadata": marked})
 
     def _delete_after_dependents(self, resource: Resource, record: Record) -> Record:
-        """Foreground: the owner stays, marked, until the last dependent that blocks it is gone."""
+        """Foreground deletion: the marked owner stays until its last blocking dependent is gone."""
         metadata = record.value["metadata"]
         if _FOREGROUND not in (metadata.get("finalizers") or ()):
             finalizers = [*(metadata.get("finalizers") or ()), _FOREGROUND]
@@ -160,7 +160,7 @@ class Deletion:
         return any(reference["uid"] == uid and reference.get("blockOwnerDeletion") for reference in references)
 
     def _finish_owner(self, namespace: str, reference: Object) -> None:
-        """Let an owner go that waits for its dependents, when this was the last of them."""
+        """Remove an owner that waits for its dependents, if this was the last of them."""
         resource = BY_GROUP_KIND.get((reference.get("apiVersion", ""), reference.get("kind", "")))
         place = namespace if resource is not None and resource.namespaced else ""
         record = self._store.get(resource.collection, place, reference["name"]) if resource is not None else None
@@ -186,7 +186,7 @@ class Deletion:
         self._dependents.pop(uid, None)
 
     def _collect(self, uid: str) -> None:
-        """Delete what the removed owner was the last owner of."""
+        """Delete the objects whose last owner was removed."""
         for key, record in self._dependents_of(uid):
             others = [r["uid"] for r in record.value["metadata"].get("ownerReferences") or () if r["uid"] != uid]
             if not any(other in self._dependents for other in others):
@@ -216,7 +216,7 @@ class Deletion:
         return record
 
     def _finish_namespace(self, name: str) -> None:
-        """Remove a terminating namespace once it is empty and nobody but the cluster itself holds it."""
+        """Remove a terminating namespace once it is empty and only the cluster's own finalizer is left."""
         record = self._store.get(NAMESPACES.collection, "", name)
         if record is None or "deletionTimestamp" not in record.value["metadata"] or not self._is_empty(name):
             return
@@ -229,7 +229,7 @@ class Deletion:
 
 
 def _grace_seconds(resource: Resource, value: Object, options: DeleteOptions) -> int:
-    """Grace of this deletion: only a pod on a node that still runs has any."""
+    """The grace period of a deletion; 0 for anything but a running pod on a node."""
     if resource is not PODS:
         return 0
     spec, phase = value["spec"], (value.get("status") or {}).get("phase")

@@ -1,8 +1,8 @@
-"""Disruption budgets: how many voluntary disruptions one allows.
+"""Disruption budgets: the number of allowed voluntary disruptions.
 
-The disruption controller writes this into the budget's status. On a server without controllers it is counted from the
-pods at the moment of an eviction, by the controller's formula: healthy pods above what the budget wants healthy. The
-number of pods that there should be is then taken to be the number that there is.
+The disruption controller writes it into the budget's status. On a server without controllers it is computed from the
+pods at each eviction, by the controller's formula: healthy pods minus the healthy pods that the budget demands. The
+expected number of pods is then the current number.
 """
 
 from collections.abc import Iterable

@@ -1,4 +1,4 @@
-"""Validation of Events: strict in events.k8s.io/v1, lenient in core/v1, as on the real server.
+"""Validation of Events: strict in events.k8s.io/v1 and lenient in core/v1, as on the real server.
 
 A client that writes incomplete Events loses them silently on a real cluster (recorders only log the refusal), so the
 embedded server must refuse what the real one refuses.
@@ -14,12 +14,12 @@ _CLUSTER_SCOPED_IN = frozenset({"", "default", "kube-system"})
 
 
 def validate_core_event(event: Object) -> list[Cause]:
-    """Rules of core/v1: the event lives in the namespace of what it is about."""
+    """Rules of core/v1: the Event is in the namespace of its object."""
     return _namespace(event, "involvedObject")
 
 
 def validate_event(event: Object) -> list[Cause]:
-    """Rules of events.k8s.io/v1: who did what, when, and of which type."""
+    """Rules of events.k8s.io/v1: time and reporting controller are required, texts are bounded, the type is known."""
     causes = _namespace(event, "regarding")
     if not event.get("eventTime"):
         causes.append(rules.required("eventTime"))
@@ -45,5 +45,5 @@ def _short(field: str, text: str) -> list[Cause]:
 def _namespace(event: Object, field: str) -> list[Cause]:
     about, namespace = (event.get(field) or {}).get("namespace", ""), event["metadata"].get("namespace", "")
     fits = namespace in _CLUSTER_SCOPED_IN if not about else about == namespace
-    # The real server names the core field in both groups.
+    # The real server names the core/v1 field in both groups.
     return [] if fits else [rules.bad_value("involvedObject.namespace", about, "does not match event.namespace")]

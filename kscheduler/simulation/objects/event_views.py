@@ -1,7 +1,7 @@
-"""Events in two API groups: stored as core/v1, shown as events.k8s.io/v1 as well.
+"""Events in two API groups: stored as core/v1, also served as events.k8s.io/v1.
 
-The two forms name the same things differently: `involvedObject` and `regarding`, `message` and `note`,
-`reportingComponent` and `reportingController`; what only core has is carried under `deprecated...`.
+The two forms have different names for the same fields: `involvedObject` and `regarding`, `message` and `note`,
+`reportingComponent` and `reportingController`; fields of core/v1 only are `deprecated...` in the other.
 """
 
 from kscheduler.simulation.kinds.api_errors import Object
@@ -31,7 +31,7 @@ _NEW_BLANKS: Object = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None,
 
 
 def complete(resource: Resource, value: Object) -> None:
-    """Fill in what an Event has even when empty: without it `--sort-by=.lastTimestamp` has nothing to sort by."""
+    """Add fields that an Event has even when empty, for `--sort-by=.lastTimestamp`."""
     if resource.collection == "events":
         for name, blank in (_NEW_BLANKS if resource.stored_as else _CORE_BLANKS).items():
             value.setdefault(name, blank)
@@ -52,7 +52,7 @@ def to_core_group(value: Object) -> Object:
 
 
 def view_of(resource: Resource) -> View | None:
-    """How this resource shows what is stored; None when as it is."""
+    """The conversion from the stored form to this resource's form; None if they are the same."""
     return to_events_group if resource.stored_as else None
 
 

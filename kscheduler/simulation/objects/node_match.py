@@ -1,10 +1,10 @@
-"""Whether a node wants a pod at all: selector, required affinity, taints; one node and one pod at a time.
+"""Whether a node accepts a pod: selector, required affinity, taints; for a single node and pod.
 
-For kubelets, the DaemonSet and taint controllers and the demo's check, apart from the scheduler's columns: what the
-scheduler has decided is judged by other code. What a toleration covers is said in `framework.tolerations`.
+For kubelets, the DaemonSet and taint controllers and the demo's check, independent of the scheduler's columns, so that
+its decisions are checked by other code. What a toleration covers is defined in `framework.tolerations`.
 
-`Lt` and `Gt` compare numbers here always: the embedded cluster behaves as with the gate
-TaintTolerationComparisonOperators on. A scheduler without it places fewer pods, none that would be turned away.
+`Lt` and `Gt` always compare numbers here, as with the gate TaintTolerationComparisonOperators on. A scheduler without
+the gate places fewer pods, but none that would be rejected.
 """
 
 from collections.abc import Collection, Iterable, Iterator

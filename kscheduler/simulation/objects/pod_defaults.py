@@ -1,7 +1,7 @@
-"""What the API server fills into a pod before it is stored: the defaults that a scheduler presupposes.
+"""The API server's defaults for pods that a scheduler relies on.
 
-A scheduler never sees the manifest a person wrote; it sees requests copied from limits, tolerations for unready nodes,
-selectors merged from matchLabelKeys. All functions change the pod that they are given: a fresh copy of the request.
+A scheduler does not see a user's manifest, but requests copied from limits, tolerations for unready nodes, selectors
+merged from matchLabelKeys. All functions change the given pod, a fresh copy of the request, in place.
 """
 
 from collections.abc import Iterator
@@ -40,7 +40,7 @@ def containers_of(spec: Object, *, with_init: bool = True) -> Iterator[Object]:
 
 
 def check_types(spec: Object) -> None:
-    """Refuse fields of another JSON type than theirs before anything walks through them. Raises TypeError."""
+    """Raises TypeError for fields of the wrong JSON type, before other code walks through them."""
     for name, expected in _TYPES.items():
         value = spec.get(name)
         if value is not None and not isinstance(value, expected):
@@ -50,7 +50,7 @@ def check_types(spec: Object) -> None:
 
 
 def default_pod_spec(spec: Object) -> None:
-    """Fill the fields of a pod spec (a template's as well) that have defaults."""
+    """Fill in the defaults of a pod spec, also of a template's."""
     check_types(spec)
     spec.setdefault("restartPolicy", "Always")
     spec.setdefault("terminationGracePeriodSeconds", 30)
@@ -90,33 +90,33 @@ def _requests_from_limits(resources: Any) -> None:
 
 
 def _default_pod_level_requests(spec: Object) -> None:
-    """Pod-level limits become pod-level requests, for the resources that no container asks for by itself."""
+    """Copy pod-level limits to pod-level requests, for resources that no container requests."""
     resources = spec.get("resources")
     if not isinstance(resources, dict) or not resources.get("limits"):
         return
-    asked = {name for container in containers_of(spec) for name in (container["resources"].get("requests") or {})}
-    derived = {name: amount for name, amount in resources["limits"].items() if name not in asked}
+    requested = {name for container in containers_of(spec) for name in (container["resources"].get("requests") or {})}
+    derived = {name: amount for name, amount in resources["limits"].items() if name not in requested}
     requests = {**derived, **(resources.get("requests") or {})}
     if requests:
         resources["requests"] = requests
 
 
 def add_default_tolerations(spec: Object) -> None:
-    """Tolerate an unready or unreachable node for 300 s, unless the pod says something about that taint."""
+    """Tolerate an unready or unreachable node for 300 s, unless the pod has a toleration for that taint."""
     tolerations = spec.setdefault("tolerations", [])
     for key in (NOT_READY, UNREACHABLE):
-        if not any(_speaks_of(toleration, key) for toleration in tolerations):
+        if not any(_is_about(toleration, key) for toleration in tolerations):
             tolerations.append(
                 {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": _TOLERATION_SECONDS}
             )
 
 
-def _speaks_of(toleration: Object, key: str) -> bool:
+def _is_about(toleration: Object, key: str) -> bool:
     return toleration.get("key", "") in {"", key} and toleration.get("effect", "") in {"", "NoExecute"}
 
 
 def merge_label_keys(pod: Object) -> None:
-    """Turn matchLabelKeys and mismatchLabelKeys into requirements of their selectors, from the pod's own labels."""
+    """Add requirements for matchLabelKeys and mismatchLabelKeys to their selectors, from the pod's own labels."""
     labels = pod["metadata"].get("labels") or {}
     for term in _affinity_terms(pod["spec"].get("affinity") or {}):
         _merge_keys(term, term.get("matchLabelKeys"), "In", labels)
@@ -145,7 +145,7 @@ def _merge_keys(term: Object, keys: list[str] | None, operator: str, labels: Obj
 
 
 def initial_status(pod: Object) -> Object:
-    """Status of a pod at creation: Pending, its quality of service, and the gate condition when it has gates."""
+    """The status of a new pod: Pending, its quality of service, and a condition if it has gates."""
     status: Object = {"phase": "Pending", "qosClass": qos_class(pod["spec"])}
     if pod["spec"].get("schedulingGates"):
         condition = {"type": "PodScheduled", "status": "False", "reason": "SchedulingGated", "message": GATED_MESSAGE}
@@ -155,7 +155,7 @@ def initial_status(pod: Object) -> Object:
 
 
 def qos_class(spec: Object) -> str:
-    """Guaranteed when each container's limits equal its requests for CPU and memory, BestEffort when nobody asks."""
+    """Guaranteed if each container's limits equal its requests for CPU and memory, BestEffort without requests."""
     pod_level = spec.get("resources") or {}
     if pod_level.get("requests") or pod_level.get("limits"):
         return _class_of([pod_level])

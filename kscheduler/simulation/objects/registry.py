@@ -1,7 +1,7 @@
-"""What a write means: admission, defaults, validation, concurrency and field ownership around the bare store.
+"""Writes: admission, defaults, validation, concurrency and field ownership on top of the plain store.
 
     create   admit namespace -> defaults -> priority -> validate -> put
-    update   preconditions -> carry over -> validate -> put, or remove when the last finalizer went
+    update   preconditions -> carry over -> validate -> put, or remove after the last finalizer
 
 Everything is synchronous: each verb is atomic under one event loop. Time and identifiers are injected.
 """
@@ -32,7 +32,7 @@ from kscheduler.simulation.objects.store import ObjectStore, Record
 from kscheduler.simulation.patches import field_managers
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)
-"""What walking through an object of unexpected shape raises; it is the client's fault and answered with 400."""
+"""Raised for objects of unexpected shape; the client's fault, answered with 400."""
 
 _SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _SUFFIX_LENGTH = 5
@@ -51,16 +51,16 @@ class WriteOptions:
     dry_run: bool = False
     """Do everything but store the result."""
     field_manager: str = ""
-    """Who writes; a client that names itself has its fields tracked in managedFields."""
+    """The writer's name; if given, its fields are tracked in managedFields."""
     force: bool = False
-    """Server-side apply takes over fields that others own."""
+    """Whether server-side apply takes over fields of other owners."""
 
 
 NO_OPTIONS = WriteOptions()
 
 
 class Registry:
-    """The verbs over one store. Bodies are copied on the way in; a record's value must never be changed in place."""
+    """The verbs over a store. Bodies are copied; the value of a record must never be changed in place."""
 
     def __init__(
         self, store: ObjectStore, now: Callable[[], datetime] = utc_now, random_source: random.Random | None = None
@@ -116,7 +116,7 @@ class Registry:
         options: WriteOptions = NO_OPTIONS,
         subresource: str = "",
     ) -> Record:
-        """Replace an object (or its status); returns the record now stored. Raises 400, 404, 409 or 422."""
+        """Replace an object (or its status); returns the new record. Raises 400, 404, 409 or 422."""
         record = self.get(resource, namespace, name)
         check_shape(body)
         body = {**body, "metadata": dict(body.get("metadata") or {})}
@@ -127,7 +127,7 @@ class Registry:
     def replace(
         self, resource: Resource, record: Record, body: Object, options: WriteOptions, subresource: str = ""
     ) -> Record:
-        """Store `body` over `record` after carrying over and validating; no write when nothing changed."""
+        """Store `body` over `record` after carrying over and validating; no write if nothing changed."""
         check_shape(body)
         old = event_views.shown(resource, record.value)
         new = {**without_nulls(body), "metadata": dict(body["metadata"])}

@@ -1,10 +1,10 @@
-"""The versioned object store: the etcd of the embedded cluster, as pure synchronous state.
+"""The versioned object store, the embedded cluster's etcd, as pure synchronous state.
 
-One counter numbers every write. A `Record` is one version of one object: a dict that nobody changes in place, and
-its JSON bytes, made once and shared by every list and watch. Every write appends a `Change` to a bounded history, from
-which watches resume and old snapshots are rebuilt by undoing changes; what fell out of it is gone (410).
+A counter numbers all writes. A `Record` is a version of an object: a dict that is never changed in place, and its JSON
+bytes, encoded once and shared by all lists and watches. Each write appends a `Change` to a bounded history, from which
+watches resume and old snapshots are rebuilt by undoing changes; older versions are gone (410).
 
-Limits: everything is in memory; one writer (the event loop) is presupposed; no rule of any kind lives here.
+Limits: everything is in memory; there must be a single writer (the event loop); there are no rules of kinds here.
 """
 
 from collections import deque
@@ -20,13 +20,13 @@ Key = tuple[str, str]
 """(namespace, name); the namespace of a cluster-scoped object is empty."""
 
 View = Callable[[Object], Object]
-"""Turns the stored form into the form of another API group."""
+"""Converts the stored form to the form of another API group."""
 
 _encode = msgspec.json.Encoder().encode
 
 
 class Record:
-    """One version of one object; the dict is immutable by convention."""
+    """A version of an object; the dict is immutable by convention."""
 
     __slots__ = ("_encoded", "_views", "value", "version")
 
@@ -53,12 +53,12 @@ class Record:
         return self._views[view]
 
     def forget_bytes(self) -> None:
-        """Drop the cached bytes: a superseded version is hardly ever sent again, and history would pile them up."""
+        """Drop the cached bytes: a superseded version is rarely sent again, and the history would accumulate them."""
         self._encoded = self._views = None
 
 
 class ChangeType(Enum):
-    """What a write did to an object."""
+    """The kinds of writes."""
 
     ADDED = "ADDED"
     MODIFIED = "MODIFIED"
@@ -67,7 +67,7 @@ class ChangeType(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """One write: the new state (for a deletion: the last state under the deletion's version) and the state before."""
+    """A write: the new state (for a deletion the last state with the deletion's version) and the previous state."""
 
     type: ChangeType
     key: Key
@@ -84,7 +84,7 @@ Subscriber = Callable[[Change], None]
 
 
 class Collection:
-    """All objects of one kind, and the recent changes to them."""
+    """All objects of a kind, and their recent changes."""
 
     def __init__(self, history_limit: int) -> None:
         self.records: dict[Key, Record] = {}
@@ -94,19 +94,19 @@ class Collection:
         self._history_limit = history_limit
 
     def remember(self, change: Change) -> None:
-        """Append to the history; what falls out can no longer be resumed from."""
+        """Append to the history, and drop the oldest change if it is full."""
         self.history.append(change)
         if len(self.history) > self._history_limit:
             self.oldest_resumable = self.history.popleft().version
 
     def compact(self, version: int) -> None:
-        """Forget every change up to and including `version`."""
+        """Drop all changes up to and including `version`."""
         while self.history and self.history[0].version <= version:
             self.history.popleft()
         self.oldest_resumable = max(self.oldest_resumable, version)
 
     def changes_since(self, version: int) -> list[Change]:
-        """Changes after `version`, oldest first. Raises 410 when some of them are forgotten."""
+        """Changes after `version`, oldest first. Raises 410 if some of them have been dropped."""
         if version < self.oldest_resumable:
             raise expired(f"too old resource version: {version} ({self.oldest_resumable})")
         newer: list[Change] = []
@@ -118,7 +118,7 @@ class Collection:
         return newer
 
     def snapshot(self, version: int) -> dict[Key, Record]:
-        """The collection as it was at `version`, by undoing what came later. Raises 410 when that is forgotten."""
+        """The collection at `version`, by undoing later changes. Raises 410 if some of them have been dropped."""
         records = dict(self.records)
         for change in reversed(self.changes_since(version)):
             if change.previous is None:
@@ -130,7 +130,7 @@ class Collection:
 
 @dataclass(frozen=True, slots=True)
 class StoreStatistics:
-    """Counts of the store at one moment."""
+    """Counts of the store at a moment."""
 
     version: int
     objects: int
@@ -171,7 +171,7 @@ class ObjectStore:
         return record
 
     def remove(self, collection: str, key: Key, final: Object | None = None) -> Record:
-        """Take the object out; `final` is its last state if that differs from the stored one. Raises KeyError."""
+        """Remove an object; `final` is its last state if that differs from the stored one. Raises KeyError."""
         holder = self.collection(collection)
         previous = holder.records.pop(key)
         record = self._numbered(previous.value if final is None else final)
@@ -187,20 +187,20 @@ class ObjectStore:
         self.collection(collection).subscribers.pop(subscriber, None)
 
     def compact(self, version: int | None = None) -> None:
-        """Forget the history up to `version` (default: everything up to now), as etcd's compaction does."""
+        """Drop the history up to `version` (default: all of it), as etcd's compaction does."""
         for collection in self._collections.values():
             collection.compact(self.version if version is None else version)
 
     def namespaced_objects(self, namespace: str) -> Iterator[tuple[str, Record]]:
-        """(collection name, record) of everything inside a namespace."""
+        """(collection name, record) of all objects in a namespace."""
         for name, collection in self._collections.items():
             for key, record in list(collection.records.items()):
                 if key[0] == namespace:
                     yield name, record
 
     def is_namespace_empty(self, namespace: str) -> bool:
-        """Whether nothing is stored inside a namespace."""
-        return not any(key[0] == namespace for held in self._collections.values() for key in held.records)
+        """Whether a namespace has no objects."""
+        return not any(key[0] == namespace for collection in self._collections.values() for key in collection.records)
 
     def statistics(self) -> StoreStatistics:
         """Version, objects and watchers, for logs and tests."""

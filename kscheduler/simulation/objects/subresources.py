@@ -1,7 +1,7 @@
-"""Subresources with rules of their own: binding, eviction, scale and log.
+"""Subresources with their own rules: binding, eviction, scale and log.
 
-A Binding is the scheduler's one irrevocable act, so its refusals matter most: a pod that is bound, gone, replaced
-under the same name, gated or being deleted answers 409 (or 404), never silence.
+A Binding is the scheduler's only irrevocable write, so its refusals matter most: for a pod that is bound, gone,
+replaced under the same name, gated or being deleted the answer is 409 (or 404).
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def success(code: int = 201) -> Object:
-    """The `Status` that a subresource answers with."""
+    """The `Status` of a successful subresource."""
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
 
 
@@ -86,7 +86,7 @@ def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
 
 
 def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
-    """Delete a pod if its disruption budgets allow it, taking one disruption. Raises 404, 409, 429 or 500."""
+    """Delete a pod if its disruption budget allows it, and count the disruption. Raises 404, 409, 429 or 500."""
     options = eviction.get("deleteOptions") or {}
     check_shape(options)
     record = registry.get(PODS, namespace, name)
@@ -104,14 +104,14 @@ def _needs_no_budget(pod: Object) -> bool:
 def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
     if len(budgets) > 1:
-        why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
-        raise ApiError(500, "InternalError", why)
+        reason = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
+        raise ApiError(500, "InternalError", reason)
     if not budgets or _lets_sick_pods_go(budgets[0].value, pod):
         return
     budget = budgets[0].value
     _check_budget(registry, budget)
     if dry_run or not disruptions.has_status(budget):
-        return  # counted anew at every eviction where no controller counts: there is no number to take one from
+        return  # without a controller the budget is counted at each eviction, so there is no number to decrease
     status = dict(budget["status"])
     status["disruptionsAllowed"] -= 1
     disrupted = {pod["metadata"]["name"]: timestamp(registry.now())}
@@ -120,7 +120,7 @@ def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
 
 
 def _lets_sick_pods_go(budget: Object, pod: Object) -> bool:
-    """Whether a pod that is not ready may go beside the count: always, or while the others are healthy enough."""
+    """Whether an unready pod may be evicted regardless of the budget: always, or while enough others are healthy."""
     ready = condition(pod, "Ready")
     if ready is not None and ready.get("status") == "True":
         return False
@@ -164,7 +164,7 @@ def _check_budget(registry: Registry, budget: Object) -> None:
 
 
 def delete_options(body: Object, query: Mapping[str, str], dry_run: bool = False) -> DeleteOptions:
-    """Options of a DELETE from its body and, where that is silent, from its query. Raises 400."""
+    """The options of a DELETE from its body, or else from its query. Raises 400."""
     preconditions = body.get("preconditions") or {}
     grace = body.get("gracePeriodSeconds")
     if grace is None and "gracePeriodSeconds" in query:
@@ -207,7 +207,7 @@ def set_scale(registry: Registry, resource: Resource, record: Record, scale: Obj
 
 
 def log_text(pod: Object) -> str:
-    """What `kubectl logs` shows of a pod that never really ran."""
+    """The text that `kubectl logs` shows for a simulated pod."""
     node = pod["spec"].get("nodeName")
     where = f"on {node}" if node else "on no node yet"
     return f"{pod['metadata']['namespace']}/{pod['metadata']['name']} is simulated {where}: there is no output.\n"

@@ -1,7 +1,7 @@
-"""Validation of any object: its metadata, and the rules of its kind. Every broken rule is reported, not the first.
+"""Validation of objects: metadata, and the rules of the kind. All violated rules are reported.
 
-Types are judged before (`typed.decoding`), rules that need other objects by `admission`. The rules themselves stand in
-`kscheduler.simulation.rules`; kinds without an entry here are judged by their metadata alone.
+Types are checked before (`typed.decoding`), rules that need other objects in `admission`. The rules are in
+`kscheduler.simulation.rules`; for kinds without an entry here only the metadata is checked.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ def check_create(resource: Resource, value: Object) -> None:
 
 
 def check_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
-    """Refuse a write over an object that breaks a rule or changes what may not change. Raises 422."""
+    """Refuse a write that breaks a rule or changes an immutable field. Raises 422."""
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
         causes += _main_resource(resource, old, new)
@@ -39,7 +39,7 @@ def check_update(resource: Resource, old: Object, new: Object, subresource: str)
 
 def _main_resource(resource: Resource, old: Object, new: Object) -> list[Cause]:
     rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
-    # What has not changed was right when it came, and must not keep an older object from being labelled.
+    # Unchanged fields were valid at creation, and must not prevent other changes of an older object.
     causes = rule(new) if rule is not None and _content(old) != _content(new) else []
     if change is not None:
         found = change(old, new)
@@ -58,9 +58,11 @@ def _raise(resource: Resource, value: Object, causes: list[Cause]) -> None:
 
 
 def malformed(resource: Resource, error: Exception) -> ApiError:
-    """400 for an object whose fields have types that no rule can read."""
-    why = _NOT_A_QUANTITY if isinstance(error, QuantityError) else f"json: {error}"
-    return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
+    """400 for an object whose fields have unexpected types."""
+    reason = _NOT_A_QUANTITY if isinstance(error, QuantityError) else f"json: {error}"
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {reason}'
+    )
 
 
 _CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(

@@ -1,6 +1,6 @@
-"""Defaults of the kinds that make pods: what apps/v1, batch/v1 and autoscaling/v2 fill in before an object is stored.
+"""Defaults of workloads in apps/v1, batch/v1 and autoscaling/v2.
 
-Controllers read these fields without asking whether they are there. Each function changes the fresh copy it is given.
+Controllers rely on these fields. Each function changes its argument, a fresh copy, in place.
 """
 
 from collections.abc import Callable, Mapping
@@ -17,7 +17,7 @@ _TRACKING_LABELS = ("controller-uid", "job-name", "batch.kubernetes.io/controlle
 
 
 def fill(value: Object) -> None:
-    """Defaults of a new or changed workload; other kinds are left alone."""
+    """Fill in the defaults of a new or changed workload; other kinds stay unchanged."""
     default = _SPEC.get(value["kind"])
     spec = value.get("spec")
     if default is not None and isinstance(spec, dict):
@@ -25,7 +25,7 @@ def fill(value: Object) -> None:
 
 
 def fill_new(value: Object) -> None:
-    """What is filled in at creation only: a Job's selector and the labels of its pods, from its UID."""
+    """Fill in defaults of new objects: a Job's selector and the labels of its pods, from its UID."""
     if value["kind"] == "DaemonSet":
         _count_template(value, 1)
     if value["kind"] != "Job" or (value.get("spec") or {}).get("manualSelector"):
@@ -42,7 +42,7 @@ def fill_new(value: Object) -> None:
 
 
 def fill_changed(old: Object, new: Object) -> None:
-    """What is filled in at a change only: the number of a DaemonSet's template."""
+    """Fill in defaults of changed objects: the generation of a DaemonSet's template."""
     if new["kind"] == "DaemonSet":
         count = int((old["metadata"].get("annotations") or {}).get(TEMPLATE_GENERATION, 0))
         same = (old.get("spec") or {}).get("template") == (new.get("spec") or {}).get("template")
@@ -124,7 +124,7 @@ def _replication_controller(spec: Object) -> None:
 
 
 def _object(value: Object, name: str) -> Any:
-    """The object in a field, made if it is absent. Raises TypeError if something else is there."""
+    """The object in a field, created if absent. Raises TypeError if the field has another type."""
     found = value.setdefault(name, {})
     if not isinstance(found, dict):
         raise TypeError(f"cannot unmarshal {type(found).__name__} into field {name}")

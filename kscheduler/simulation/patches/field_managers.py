@@ -1,8 +1,8 @@
-"""Who owns which field: `metadata.managedFields`, kept for clients that name themselves.
+"""Field ownership: `metadata.managedFields`, kept for clients that name themselves.
 
-The real server tracks every writer. Here a write without `fieldManager` is tracked only if the object has owners
-already, so that a benchmark's binds cost nothing and `kubectl apply --server-side` still finds what it needs. Fields of
-an object without owners belong to `before-first-apply` from the first apply on, as on the real server.
+The real server tracks every writer. Here a write without `fieldManager` is tracked only if the object already has
+owners, so that benchmarks' binds cost nothing and `kubectl apply --server-side` still works. Fields of an object
+without owners belong to `before-first-apply` after the first apply, as on the real server.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ BEFORE_FIRST_APPLY = "before-first-apply"
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """One entry of managedFields."""
+    """An entry of managedFields."""
 
     manager: str
     operation: str
@@ -31,11 +31,11 @@ class Owner:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What makes two entries the same owner."""
+        """Equal for two entries of the same owner."""
         return (self.manager, self.operation, self.subresource)
 
     def as_object(self) -> Object:
-        """The entry as managedFields holds it."""
+        """The entry as JSON."""
         entry: Object = {"manager": self.manager, "operation": self.operation, "apiVersion": self.group_version}
         if self.time:
             entry["time"] = self.time
@@ -62,7 +62,7 @@ def owners_of(value: Object) -> list[Owner]:
 
 
 def owners_before_apply(value: Object) -> list[Owner]:
-    """Owners as a first apply finds them: what nobody claimed belongs to `before-first-apply`."""
+    """The owners before a first apply: fields without an owner belong to `before-first-apply`."""
     owners = owners_of(value)
     if owners:
         return owners
@@ -73,7 +73,7 @@ def owners_before_apply(value: Object) -> list[Owner]:
 
 
 def write_owners(value: Object, owners: Sequence[Owner]) -> None:
-    """Set the object's managedFields; owners of nothing are left out."""
+    """Set the object's managedFields, without owners of no fields."""
     entries = [owner.as_object() for owner in owners if owner.fields]
     if entries:
         value["metadata"]["managedFields"] = entries
@@ -82,7 +82,7 @@ def write_owners(value: Object, owners: Sequence[Owner]) -> None:
 
 
 def track(old: Object | None, new: Object, manager: str, now: datetime, subresource: str = "") -> None:
-    """Note in `new` that `manager` made of `old` what it is: it owns what it added or changed, others lose that."""
+    """Record that `manager` changed `old` to `new`: it owns the fields that it added or changed; others lose them."""
     fields = fields_of(new["kind"])
     before = leaf_values(old, fields) if old else {}
     after = leaf_values(new, fields)
@@ -90,16 +90,16 @@ def track(old: Object | None, new: Object, manager: str, now: datetime, subresou
     changed = frozenset(path for path in owned if path not in before or before[path] != after.get(path))
     owners = [replace(owner, fields=(owner.fields - changed) & owned) for owner in owners_of(old or new)]
     if changed:
-        mine = Owner(manager, "Update", changed, new["apiVersion"], timestamp(now), subresource)
-        owners = with_owner(owners, mine, keep_fields=True)
+        own_entry = Owner(manager, "Update", changed, new["apiVersion"], timestamp(now), subresource)
+        owners = with_owner(owners, own_entry, keep_fields=True)
     write_owners(new, owners)
 
 
 def with_owner(owners: Sequence[Owner], owner: Owner, *, keep_fields: bool) -> list[Owner]:
-    """The owners with this one's entry replaced; with `keep_fields` it also keeps what it owned."""
-    known = next((other for other in owners if other.identity == owner.identity), None)
+    """The owners with this owner's entry replaced; with `keep_fields` it keeps its earlier fields too."""
+    known = next((entry for entry in owners if entry.identity == owner.identity), None)
     if known is None:
         return [*owners, owner]
     if keep_fields:
         owner = replace(owner, fields=known.fields | owner.fields)
-    return [owner if other is known else other for other in owners]
+    return [owner if entry is known else entry for entry in owners]

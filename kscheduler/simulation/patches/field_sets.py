@@ -1,8 +1,8 @@
-"""Sets of fields, and their JSON form `fieldsV1`: what server-side apply reasons with.
+"""Sets of fields, and their JSON form `fieldsV1`, for server-side apply.
 
 A field is a path of elements: `f:name` for a field of a map, `k:{"name":"x"}` for an element of a keyed list,
-`v:"x"` for an element of a set. A set of fields is a set of such paths: scalars, atomic values and empty maps stand for
-themselves, an element of a keyed list stands for itself *and* for each of its fields.
+`v:"x"` for an element of a set. A set of fields is a set of such paths: scalars, atomic values and empty maps are
+members themselves; an element of a keyed list is a member, and so is each of its fields.
 """
 
 from collections.abc import Iterable, Iterator
@@ -38,11 +38,11 @@ _UNOWNED: FieldSet = frozenset(
         ),
     }
 )
-"""What nobody owns: identity and bookkeeping."""
+"""Fields without owners: identity and bookkeeping."""
 
 
 def element_key(element: Any, rule: Merge) -> str | None:
-    """`k:{...}` of an element of a keyed list; None when a key is missing."""
+    """`k:{...}` of an element of a keyed list; None if a key is missing."""
     if not isinstance(element, dict):
         return None
     keys = {}
@@ -60,7 +60,7 @@ def set_key(element: Any) -> str:
 
 
 def field_set(value: Object, fields: Fields) -> FieldSet:
-    """Every field of an object that somebody can own."""
+    """All fields of an object that can have owners."""
     return frozenset(
         path for path in _paths_of_map(value, fields, ()) if path[:1] not in _UNOWNED and path[:2] not in _UNOWNED
     )
@@ -92,7 +92,7 @@ def _paths_of_keyed(elements: list[Any], rule: Merge, path: Path) -> Iterator[Pa
 
 
 def leaf_values(value: Object, fields: Fields) -> dict[Path, Any]:
-    """The value behind each path of `field_set`; an element of a list stands for its mere presence."""
+    """The value of each path of `field_set`; for an element of a list only its presence."""
     found: dict[Path, Any] = {}
     _collect_map(value, fields, (), found)
     return found
@@ -132,7 +132,7 @@ def to_fields_v1(paths: Iterable[Path]) -> Object:
 
 
 def _mark_member(root: Object, path: Path) -> None:
-    """An inner node that is itself a member carries a `.`."""
+    """Mark an inner node that is itself a member with `.`."""
     place = root
     for element in path:
         place = place[element]
@@ -141,7 +141,7 @@ def _mark_member(root: Object, path: Path) -> None:
 
 
 def from_fields_v1(trie: Object) -> FieldSet:
-    """The set behind a `fieldsV1` trie."""
+    """The set of a `fieldsV1` trie."""
     return frozenset(_members(trie, ()))
 
 
@@ -156,7 +156,7 @@ def _members(trie: Object, prefix: Path) -> Iterator[Path]:
 
 
 def shown_path(path: Path) -> str:
-    """A path as conflict messages show it: `.spec.containers[name="c"].image`."""
+    """A path as in conflict messages: `.spec.containers[name="c"].image`."""
     text = ""
     for element in path:
         kind, _, rest = element.partition(":")

@@ -1,8 +1,8 @@
-"""How lists and maps of Kubernetes objects merge: the one table behind strategic merge, server-side apply and OpenAPI.
+"""How lists and maps of objects merge: the table behind strategic merge, server-side apply and OpenAPI.
 
-Plain JSON knows nothing of what identifies an element of a list. The table says it per field, as the API types'
-markers do: `merge_key` for strategic merge patches, `keys` for server-side apply, sets of primitives, atomic values.
-A list that the table does not name is atomic; a map that it does not name merges field by field.
+Plain JSON does not say what identifies an element of a list. The table does, for each field, as the markers of the API
+types do: `merge_key` for strategic merge patches, `keys` for server-side apply, sets of primitives, atomic values. A
+list that is not in the table is atomic; a map that is not in it merges field by field.
 """
 
 from collections.abc import Mapping
@@ -12,26 +12,26 @@ from types import MappingProxyType
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """How the value of one field merges."""
+    """How the value of a field merges."""
 
     merge_key: str = ""
-    """The key that names an element for strategic merge; empty: the list is replaced."""
+    """The key that identifies an element for strategic merge; empty means that the list is replaced."""
     keys: tuple[str, ...] = ()
-    """The keys that name an element for server-side apply; empty: the list is atomic or a set."""
+    """The keys that identify an element for server-side apply; empty means that the list is atomic or a set."""
     fields: "Fields" = field(default_factory=dict)
     """Fields of the value, or of each element."""
     is_set: bool = False
-    """A list of primitives that merges as a set."""
+    """Whether a list of primitives merges as a set."""
     is_atomic: bool = False
-    """The value changes as a whole under server-side apply."""
+    """Whether server-side apply replaces the value as a whole."""
     defaults: Mapping[str, str] = field(default_factory=dict)
-    """Values that keys of an element take when it leaves them out."""
+    """Default values of an element's keys."""
 
 
 Fields = Mapping[str, Merge]
 
 DEFAULT = Merge()
-"""What holds for every field that the table does not name."""
+"""The rule for fields that are not in the table."""
 
 
 def _by(key: str, fields: Fields = MappingProxyType({}), keys: tuple[str, ...] = ()) -> Merge:
@@ -121,7 +121,7 @@ BY_KIND: Mapping[str, Fields] = MappingProxyType(
         ),
     }
 )
-"""Merge rules by kind; kinds that are not here only have those of metadata."""
+"""Merge rules by kind; other kinds have those of metadata only."""
 
 
 def fields_of(kind: str) -> Fields:

@@ -1,8 +1,8 @@
-"""Server-side apply: an applied object states what its manager wants, and only that.
+"""Server-side apply: an applied object has exactly the fields that its manager wants.
 
-    1. what the applied object names, its manager owns; what it no longer names and nobody else owns is removed;
-    2. a field that another manager owns and that would change is a conflict (409); forced, it changes hands;
-    3. equal values are owned together.
+    1. the manager owns the fields of the applied object; fields that it drops and nobody else owns are removed;
+    2. changing a field of another manager is a conflict (409), or with `force` takes the field over;
+    3. managers that apply equal values own a field together.
 
 Lists merge by the keys of `merge_schema`; atomic values are replaced as a whole.
 """
@@ -37,51 +37,54 @@ def apply(
     force: bool = False,
     subresource: str = "",
 ) -> Object:
-    """The object as it is after the apply, with its managedFields. Raises 409 with every conflict."""
+    """The object after the apply, with managedFields. Raises 409 with all conflicts."""
     applied = without_nulls(applied)
     fields = fields_of(applied["kind"])
     wanted = field_set(applied, fields)
-    mine = Owner(manager, "Apply", wanted, applied["apiVersion"], timestamp(now), subresource)
+    own_entry = Owner(manager, "Apply", wanted, applied["apiVersion"], timestamp(now), subresource)
     if current is None:
         created = {**applied, "metadata": dict(applied["metadata"])}
-        write_owners(created, [mine])
+        write_owners(created, [own_entry])
         return created
     owners = owners_before_apply(current)
     merged = merge_map(current, applied, fields)
-    lost = _conflicts(current, merged, wanted, owners, mine, fields)
+    lost = _conflicts(current, merged, wanted, owners, own_entry, fields)
     if lost and not force:
         raise _conflict_error(lost)
-    previous = next((owner.fields for owner in owners if owner.identity == mine.identity), frozenset())
-    others = [owner for owner in owners if owner.identity != mine.identity]
+    previous = next((owner.fields for owner in owners if owner.identity == own_entry.identity), frozenset())
+    others = [owner for owner in owners if owner.identity != own_entry.identity]
     pruned = prune(merged, _abandoned(previous - wanted, others), fields)
-    return _with_owners(current, pruned, owners, mine, lost)
+    return _with_owners(current, pruned, owners, own_entry, lost)
 
 
 def _with_owners(
-    current: Object, merged: Object, owners: Sequence[Owner], mine: Owner, lost: Sequence[tuple[Owner, Path]]
+    current: Object, merged: Object, owners: Sequence[Owner], own_entry: Owner, lost: Sequence[tuple[Owner, Path]]
 ) -> Object:
     taken: dict[tuple[str, str, str], set[Path]] = {}
     for owner, path in lost:
         taken.setdefault(owner.identity, set()).add(path)
     kept = [replace(owner, fields=owner.fields - taken.get(owner.identity, set())) for owner in owners]
-    known = next((owner for owner in owners if owner.identity == mine.identity), None)
-    if known is not None and known.fields == mine.fields:
-        mine = replace(mine, time=known.time)  # an apply that says the same again changes nothing
+    known = next((owner for owner in owners if owner.identity == own_entry.identity), None)
+    if known is not None and known.fields == own_entry.fields:
+        own_entry = replace(own_entry, time=known.time)  # repeating an apply changes nothing
     merged = {**merged, "metadata": {**merged["metadata"]}}
     for name in ("resourceVersion", "uid"):
         merged["metadata"][name] = current["metadata"][name]
-    write_owners(merged, with_owner(kept, mine, keep_fields=False))
+    write_owners(merged, with_owner(kept, own_entry, keep_fields=False))
     return merged
 
 
 def _conflicts(
-    current: Object, merged: Object, wanted: FieldSet, owners: Sequence[Owner], mine: Owner, fields: Fields
+    current: Object, merged: Object, wanted: FieldSet, owners: Sequence[Owner], own_entry: Owner, fields: Fields
 ) -> list[tuple[Owner, Path]]:
-    """Fields that this apply would change and that somebody else owns."""
+    """Fields that this apply would change and that another manager owns."""
     before, after = leaf_values(current, fields), leaf_values(merged, fields)
     changed = frozenset(path for path in wanted if before.get(path) != after.get(path))
     return [
-        (owner, path) for owner in owners if owner.identity != mine.identity for path in sorted(changed & owner.fields)
+        (owner, path)
+        for owner in owners
+        if owner.identity != own_entry.identity
+        for path in sorted(changed & owner.fields)
     ]
 
 
@@ -119,13 +122,13 @@ def _using(owner: Owner) -> str:
 
 
 def _abandoned(dropped: FieldSet, others: Sequence[Owner]) -> FieldSet:
-    """Fields that this manager gave up and nobody else owns, neither them nor anything inside them."""
+    """Fields that this manager dropped and that nobody else owns, including everything inside them."""
     owned = frozenset(path[:length] for owner in others for path in owner.fields for length in range(1, len(path) + 1))
     return dropped - owned
 
 
 def merge_map(current: Object, applied: Object, fields: Fields) -> Object:
-    """`current` with what `applied` names laid over it."""
+    """`current` with the fields of `applied` merged in."""
     merged = dict(current)
     for name, value in applied.items():
         merged[name] = _merge_value(merged.get(name), value, fields.get(name, DEFAULT))

@@ -1,9 +1,9 @@
-"""Strategic merge patches: merge by keys, with the directives that kubectl writes.
+"""Strategic merge patches: merging by keys, with kubectl's directives.
 
     {"spec": {"containers": [{"name": "a", "image": "x"}]}}       merges into the container called a
     {"$patch": "delete", "name": "a"}                              removes it
-    {"$patch": "replace", ...}                                     replaces a map, or a list when it is an element
-    {"$deleteFromPrimitiveList/finalizers": ["x"]}                 takes elements out of a set
+    {"$patch": "replace", ...}                                     replaces a map, or (as an element) a list
+    {"$deleteFromPrimitiveList/finalizers": ["x"]}                 removes elements from a set
     {"$setElementOrder/containers": [...]}                         orders the elements of a list
     {"$retainKeys": ["name", "emptyDir"]}                          drops the other keys of a union
 
@@ -22,7 +22,7 @@ _DELETE = "$deleteFromPrimitiveList/"
 
 
 def apply(current: Object, patch: Object, fields: Fields) -> Object:
-    """`current` with `patch` merged in under the rules in `fields`. Raises 400 for a directive that makes no sense."""
+    """`current` with `patch` merged in by the rules in `fields`. Raises 400 for an invalid directive."""
     directive = patch.get(_DIRECTIVE)
     if directive == "delete":
         return {}
@@ -39,7 +39,7 @@ def apply(current: Object, patch: Object, fields: Fields) -> Object:
 
 
 def _stripped(value: Any) -> Any:
-    """The value without directives and without nulls: what a new field becomes."""
+    """The value without directives and nulls, for a new field."""
     if isinstance(value, dict):
         return {name: _stripped(part) for name, part in value.items() if not name.startswith("$") and part is not None}
     if isinstance(value, list):
@@ -118,10 +118,10 @@ def _apply_orders(merged: Object, current: Object, patch: Object, fields: Fields
 
 
 def _interleaved(elements: list[Any], wished: list[Any], before: list[Any], key: str) -> list[Any]:
-    """Elements that the patch names in its order, the others in the order they had, merged as the API server does.
+    """The elements of the patch in its order and the others in their old order, merged as by the API server.
 
-    An element that only the server has goes in front of a patched one where it stood in front of it before; wherever
-    that cannot be told, the patched one comes first.
+    An element of the server comes before an element of the patch if it did so before; if that is unknown, the
+    element of the patch comes first.
     """
 
     def identity(element: Any) -> Any:

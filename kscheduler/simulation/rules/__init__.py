@@ -1,1 +1,1 @@
-"""What the API server refuses of each kind, beyond types: one file per family of kinds, in the server's own words."""
+"""The API server's validation of each kind, beyond types: a file per family of kinds, with the server's texts."""

@@ -21,20 +21,20 @@ def validate_role(value: Object) -> list[Cause]:
             causes.append(rules.required(f"{path}.verbs", "verbs must contain at least one value"))
         if rule.get("nonResourceURLs"):
             if value["kind"] == "Role":
-                why = "namespaced rules cannot apply to non-resource URLs"
-                causes.append(rules.bad_value(f"{path}.nonResourceURLs", rule["nonResourceURLs"], why))
+                reason = "namespaced rules cannot apply to non-resource URLs"
+                causes.append(rules.bad_value(f"{path}.nonResourceURLs", rule["nonResourceURLs"], reason))
             continue
         if not rule.get("apiGroups"):
-            why = "resource rules must supply at least one api group"
-            causes.append(rules.required(f"{path}.apiGroups", why))
+            reason = "resource rules must supply at least one api group"
+            causes.append(rules.required(f"{path}.apiGroups", reason))
         if not rule.get("resources"):
-            why = "resource rules must supply at least one resource"
-            causes.append(rules.required(f"{path}.resources", why))
+            reason = "resource rules must supply at least one resource"
+            causes.append(rules.required(f"{path}.resources", reason))
     return causes
 
 
 def validate_binding(value: Object) -> list[Cause]:
-    """A binding names a role and whole subjects."""
+    """A binding names a role and complete subjects."""
     role = value.get("roleRef") or {}
     kinds = ("ClusterRole",) if value["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
     causes: list[Cause] = []
@@ -61,7 +61,7 @@ def _subject(subject: Object, path: str, *, in_namespace: bool) -> list[Cause]:
 
 
 def validate_binding_update(old: Object, new: Object) -> list[Cause]:
-    """A binding keeps its role."""
+    """The role of a binding is immutable."""
     if old.get("roleRef") == new.get("roleRef"):
         return []
     role = new.get("roleRef") or {}
@@ -70,7 +70,7 @@ def validate_binding_update(old: Object, new: Object) -> list[Cause]:
 
 
 def validate_settings(value: Object) -> list[Cause]:
-    """Keys of a config map or a secret."""
+    """The keys of a config map or secret."""
     return [
         rules.bad_value(f"{field}[{key}]", key, _KEY_TEXT)
         for field in ("data", "binaryData")
@@ -80,14 +80,14 @@ def validate_settings(value: Object) -> list[Cause]:
 
 
 def validate_settings_update(old: Object, new: Object) -> list[Cause]:
-    """What is immutable stays, and a secret keeps its type."""
+    """Immutable data and a secret's type stay the same."""
     causes: list[Cause] = []
     if old.get("type") != new.get("type"):
         causes.append(rules.bad_value("type", new.get("type") or "", "field is immutable"))
     if not old.get("immutable"):
         return causes
-    why = "field is immutable when `immutable` is set"
+    reason = "field is immutable when `immutable` is set"
     if not new.get("immutable"):
-        causes.append(rules.forbidden_field("immutable", why))
+        causes.append(rules.forbidden_field("immutable", reason))
     changed = [field for field in ("data", "binaryData") if old.get(field) != new.get(field)]
-    return causes + [rules.forbidden_field(field, why) for field in changed]
+    return causes + [rules.forbidden_field(field, reason) for field in changed]

@@ -1,4 +1,4 @@
-"""Rules of what an administrator sets up: nodes, priority classes, disruption budgets, leases."""
+"""Rules of nodes, priority classes, disruption budgets and leases."""
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import Cause, Object
@@ -13,7 +13,7 @@ _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
 def validate_node(node: Object) -> list[Cause]:
-    """Taints and amounts. The server says `metadata.taints`, though they stand in the spec."""
+    """Taints and amounts. The server says `metadata.taints`, although they are in the spec."""
     causes: list[Cause] = []
     seen: set[tuple[str, str]] = set()
     for place, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
@@ -45,37 +45,37 @@ def _go_taint(taint: Object) -> Object:
 
 
 def validate_node_update(old: Object, new: Object) -> list[Cause]:
-    """Where a node's pods get addresses from, and which machine it is, are said once."""
+    """A node's podCIDR and providerID can be set only once."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
     causes: list[Cause] = []
     if before.get("podCIDR") and before.get("podCIDR") != after.get("podCIDR"):
-        why = 'node updates may not change podCIDR except from "" to valid'
-        causes.append(rules.forbidden_field("spec.podCIDRs", why))
+        reason = 'node updates may not change podCIDR except from "" to valid'
+        causes.append(rules.forbidden_field("spec.podCIDRs", reason))
     if before.get("providerID") and before.get("providerID") != after.get("providerID"):
-        why = 'node updates may not change providerID except from "" to valid'
-        causes.append(rules.forbidden_field("spec.providerID", why))
+        reason = 'node updates may not change providerID except from "" to valid'
+        causes.append(rules.forbidden_field("spec.providerID", reason))
     return causes
 
 
 def validate_priority_class(value: Object) -> list[Cause]:
-    """Beyond a milliard, and names of the system's, are for the system's two classes."""
+    """Values above a billion and names with the system's prefix are reserved for the two system classes."""
     name, number = str(value["metadata"]["name"]), value.get("value") or 0
     causes: list[Cause] = []
     if name.startswith(_SYSTEM_PREFIX):
         if SYSTEM_PRIORITIES.get(name) != number:
-            why = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: "
+            reason = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: "
             known = name in SYSTEM_PRIORITIES
-            why += f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}" if known else ""
-            why += "" if known else f"{name} is not a known system priority class"
-            causes.append(rules.forbidden_field("metadata.name", why))
+            reason += f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}" if known else ""
+            reason += "" if known else f"{name} is not a known system priority class"
+            causes.append(rules.forbidden_field("metadata.name", reason))
     elif number > _HIGHEST_USER_PRIORITY:
-        why = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
-        causes.append(rules.forbidden_field("value", why))
+        reason = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
+        causes.append(rules.forbidden_field("value", reason))
     return causes + rules.enumerated("preemptionPolicy", value.get("preemptionPolicy"), _PREEMPTION_POLICIES)
 
 
 def validate_priority_class_update(old: Object, new: Object) -> list[Cause]:
-    """A class keeps its value and its policy."""
+    """Value and policy of a class are immutable."""
     causes: list[Cause] = []
     if (old.get("value") or 0) != (new.get("value") or 0):
         causes.append(rules.forbidden_field("value", "may not be changed in an update."))
@@ -86,7 +86,7 @@ def validate_priority_class_update(old: Object, new: Object) -> list[Cause]:
 
 
 def validate_lease(value: Object) -> list[Cause]:
-    """A lease lasts, and counts up."""
+    """A lease has a positive duration and a valid count of transitions."""
     spec = value.get("spec") or {}
     causes: list[Cause] = []
     if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
@@ -96,12 +96,12 @@ def validate_lease(value: Object) -> list[Cause]:
 
 
 def validate_budget(value: Object) -> list[Cause]:
-    """A disruption budget says what must stay or what may go, not both."""
+    """A disruption budget has minAvailable or maxUnavailable, not both."""
     spec = value.get("spec") or {}
     causes: list[Cause] = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
-        why = "minAvailable and maxUnavailable cannot be both set"
-        causes.append(rules.bad_value("spec", _go_budget(spec), why))
+        reason = "minAvailable and maxUnavailable cannot be both set"
+        causes.append(rules.bad_value("spec", _go_budget(spec), reason))
     for name in ("minAvailable", "maxUnavailable"):
         if spec.get(name) is not None:
             causes += count_or_percent(f"spec.{name}", spec[name]) + at_most_all(f"spec.{name}", spec[name])

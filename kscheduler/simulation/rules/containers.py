@@ -42,7 +42,8 @@ _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
 def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list[Cause]:
-    """Containers, then init containers, of a pod spec whose volumes are known."""
+    """Containers, then init containers, of a pod spec; `volumes` are the names that may be mounted."""
+    # Per list: each container by itself with the uniqueness of its name, then what concerns all of them (host ports).
     known = set(volumes)
     if not spec.get("containers"):
         return [rules.required(f"{path}.containers")]
@@ -95,8 +96,8 @@ def _of_regular(container: Object, path: str) -> list[Cause]:
 def _probe(probe: Object, path: str) -> list[Cause]:
     handlers = [name for name in _HANDLERS if name in probe]
     causes = [] if handlers else [rules.required(path, "must specify a handler type")]
-    why = "may not specify more than 1 handler type"
-    causes += [rules.forbidden_field(f"{path}.{extra}", why) for extra in handlers[1:]]
+    reason = "may not specify more than 1 handler type"
+    causes += [rules.forbidden_field(f"{path}.{extra}", reason) for extra in handlers[1:]]
     for name in ("initialDelaySeconds", "timeoutSeconds", "periodSeconds", "successThreshold", "failureThreshold"):
         causes += rules.not_negative(f"{path}.{name}", probe.get(name))
     return causes
@@ -140,9 +141,9 @@ def _host_ports(containers: Iterable[Object], path: str) -> list[Cause]:
 
 
 def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Cause]:
-    why = "must match `containerPort` when `hostNetwork` is true"
+    reason = "must match `containerPort` when `hostNetwork` is true"
     return [
-        rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), why)
+        rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), reason)
         for place, container in enumerate(containers)
         for number, port in enumerate(container.get("ports") or ())
         if port.get("hostPort", 0) != port.get("containerPort")
@@ -167,7 +168,7 @@ def _mounts(mounts: Iterable[Object], path: str, volumes: set[str]) -> list[Caus
 
 
 def resources(required: Object | None, path: str) -> list[Cause]:
-    """Limits and requests of a container or of a pod as a whole."""
+    """Limits and requests of a container, or pod-level ones."""
     if not required:
         return []
     limits, requests = required.get("limits") or {}, required.get("requests") or {}
@@ -177,8 +178,8 @@ def resources(required: Object | None, path: str) -> list[Cause]:
     for name, amount in requests.items():
         causes += _resource(f"{path}.requests[{name}]", name, amount)
         causes += _within(name, amount, limits, path)
-    asked = limits.keys() | requests.keys()
-    if any(name.startswith(_HUGE_PAGES) for name in asked) and not asked & {"cpu", "memory"}:
+    requested = limits.keys() | requests.keys()
+    if any(name.startswith(_HUGE_PAGES) for name in requested) and not requested & {"cpu", "memory"}:
         causes.append(rules.forbidden_field(path, "HugePages require cpu or memory"))
     return causes
 
@@ -197,7 +198,7 @@ def _resource(field: str, name: str, amount: Any) -> list[Cause]:
 
 
 def is_extended(name: str) -> bool:
-    """A resource of somebody else's domain: counted in whole units and never overcommitted."""
+    """Whether the resource is extended (outside kubernetes.io): counted in whole units and never overcommitted."""
     prefix = name.partition("/")[0] if "/" in name else ""
     return bool(prefix) and not f".{prefix}".endswith(".kubernetes.io") and not name.startswith("requests.")
 
@@ -205,13 +206,13 @@ def is_extended(name: str) -> bool:
 def _within(name: str, amount: Any, limits: Object, path: str) -> list[Cause]:
     strict = is_extended(name) or name.startswith(_HUGE_PAGES)
     if name not in limits:
-        why = "Limit must be set for non overcommitable resources"
-        return [rules.required(f"{path}.limits", why)] if strict else []
-    asked, limit = quantity.milli_value(amount), quantity.milli_value(limits[name])
-    if strict and asked != limit:
-        why = f"must be equal to {name} limit of {limits[name]}"
-    elif asked > limit:
-        why = f"must be less than or equal to {name} limit of {limits[name]}"
+        reason = "Limit must be set for non overcommitable resources"
+        return [rules.required(f"{path}.limits", reason)] if strict else []
+    requested, limit = quantity.milli_value(amount), quantity.milli_value(limits[name])
+    if strict and requested != limit:
+        reason = f"must be equal to {name} limit of {limits[name]}"
+    elif requested > limit:
+        reason = f"must be less than or equal to {name} limit of {limits[name]}"
     else:
         return []
-    return [rules.bad_value(f"{path}.requests", amount, why)]
+    return [rules.bad_value(f"{path}.requests", amount, reason)]

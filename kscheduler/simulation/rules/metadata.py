@@ -6,16 +6,16 @@ from kscheduler.simulation.kinds.resources import Resource
 
 _LABEL_NAMED = frozenset({"namespaces", "services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
-"""Groups whose names may hold nearly anything, as `system:node` does."""
+"""Groups whose objects may have nearly any name, such as `system:node`."""
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
 def validate_metadata(resource: Resource, metadata: Object) -> list[Cause]:
-    """Every rule that the metadata breaks."""
+    """All violated rules of the metadata."""
     causes = _name(resource, metadata["name"])
     causes += rules.labels("metadata.labels", metadata.get("labels") or {})
     for key in metadata.get("annotations") or {}:
-        causes += [rules.bad_value(cause_field, key, why) for cause_field, why in _annotation_key(key)]
+        causes += [rules.bad_value(cause_field, key, reason) for cause_field, reason in _annotation_key(key)]
     for reference in metadata.get("ownerReferences") or ():
         causes += _owner(reference)
     for place, finalizer in enumerate(metadata.get("finalizers") or ()):
@@ -32,26 +32,26 @@ def _name(resource: Resource, name: str) -> list[Cause]:
 
 
 def _annotation_key(key: str) -> list[tuple[str, str]]:
-    """Keys are judged in lower case, and shown as they are."""
-    return [("metadata.annotations", why) for why in rules.wrong_with_name(key.lower())]
+    """Keys are checked in lower case but shown unchanged."""
+    return [("metadata.annotations", reason) for reason in rules.wrong_with_name(key.lower())]
 
 
 def _owner(reference: Object) -> list[Cause]:
     causes: list[Cause] = []
-    for field, why in (
+    for field, reason in (
         ("apiVersion", "version must not be empty"),
         ("kind", "must not be empty"),
         ("name", "must not be empty"),
         ("uid", "must not be empty"),
     ):
         if not reference.get(field):
-            causes.append(rules.bad_value(f"metadata.ownerReferences.{field}", reference.get(field) or "", why))
+            causes.append(rules.bad_value(f"metadata.ownerReferences.{field}", reference.get(field) or "", reason))
     return causes
 
 
 def _finalizer(field: str, name: str) -> list[Cause]:
     causes = rules.qualified_name(field, name)
     if not causes and "/" not in name and name not in _STANDARD_FINALIZERS:
-        why = "name is neither a standard finalizer name nor is it fully qualified"
-        causes.append(rules.bad_value(field, name, why))
+        reason = "name is neither a standard finalizer name nor is it fully qualified"
+        causes.append(rules.bad_value(field, name, reason))
     return causes

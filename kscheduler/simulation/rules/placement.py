@@ -1,4 +1,4 @@
-"""Rules of what says where a pod may run: affinity, tolerations, spread constraints, gates."""
+"""Rules of fields about placement: affinity, tolerations, spread constraints, gates."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -39,7 +39,7 @@ def _node_affinity(affinity: Object, path: str) -> list[Cause]:
 
 
 def validate_node_selector(selector: Object, path: str) -> list[Cause]:
-    """Terms of which a node must fit one; there must be some."""
+    """A node selector has at least one term."""
     terms = selector.get("nodeSelectorTerms") or ()
     if not terms:
         return [rules.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
@@ -65,8 +65,8 @@ def _node_field(expression: Object, path: str) -> list[Cause]:
     if operator not in {"In", "NotIn"}:
         causes.append(rules.bad_value(f"{path}.operator", operator, "not a valid selector operator"))
     elif len(values) != 1:
-        why = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
-        causes.append(rules.required(f"{path}.values", why))
+        reason = "must be only one value when `operator` is 'In' or 'NotIn' for node field selector"
+        causes.append(rules.required(f"{path}.values", reason))
     if expression.get("key") != "metadata.name":
         key = expression.get("key") or ""
         return [*causes, rules.bad_value(f"{path}.key", key, "not a valid field selector key")]
@@ -83,7 +83,7 @@ def _weight(weighted: Object, path: str) -> list[Cause]:
 
 
 def _pod_terms(affinity: Object, path: str) -> Iterator[tuple[str, Object, Object | None]]:
-    """(path, term, the weighted term around it if any)."""
+    """(path, term, the surrounding weighted term if any)."""
     for place, term in enumerate(affinity.get(REQUIRED) or ()):
         yield f"{path}.{REQUIRED}[{place}]", term, None
     for place, weighted in enumerate(affinity.get(PREFERRED) or ()):
@@ -116,7 +116,7 @@ def _label_keys(holder: Object, path: str, name: str) -> list[Cause]:
 
 
 def validate_tolerations(tolerations: Any, path: str) -> list[Cause]:
-    """Tolerations, in their order."""
+    """The tolerations, in order."""
     causes: list[Cause] = []
     for place, toleration in enumerate(tolerations or ()):
         causes += _toleration(toleration, f"{path}[{place}]")
@@ -128,11 +128,11 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
     effect = toleration.get("effect") or ""
     causes = rules.qualified_name(f"{path}.key", key) if key else []
     if not key and operator != "Exists":
-        why = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
-        causes.append(rules.bad_value(f"{path}.operator", operator, why))
+        reason = 'operator must be Exists when `key` is empty, which means "match all values and all keys"'
+        causes.append(rules.bad_value(f"{path}.operator", operator, reason))
     if toleration.get("tolerationSeconds") is not None and effect != "NoExecute":
-        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        causes.append(rules.bad_value(f"{path}.effect", effect, why))
+        reason = "effect must be 'NoExecute' when `tolerationSeconds` is set"
+        causes.append(rules.bad_value(f"{path}.effect", effect, reason))
     if operator in {"", "Equal"}:
         causes += rules.label_value(f"{path}.operator", value)
     elif operator == "Exists":
@@ -146,7 +146,7 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
 
 
 def validate_spread(constraints: Any, path: str) -> list[Cause]:
-    """Spread constraints; two may not have one key and one action."""
+    """Spread constraints; no two may have the same key and action."""
     causes: list[Cause] = []
     listed = list(constraints or ())
     for place, constraint in enumerate(listed):
@@ -161,7 +161,7 @@ def _constraint(constraint: Object, later: list[Object], path: str) -> list[Caus
     if not key:
         causes.append(rules.required(f"{path}.topologyKey", "can not be empty"))
     causes += rules.enumerated(f"{path}.whenUnsatisfiable", when, _UNSATISFIABLE)
-    if any((other.get("topologyKey"), other.get("whenUnsatisfiable")) == (key, when) for other in later):
+    if any((following.get("topologyKey"), following.get("whenUnsatisfiable")) == (key, when) for following in later):
         causes.append(rules.duplicate(f"{path}.{{topologyKey, whenUnsatisfiable}}", f"{{{key}, {when}}}"))
     causes += _min_domains(constraint.get("minDomains"), when, f"{path}.minDomains")
     for name in ("nodeAffinityPolicy", "nodeTaintsPolicy"):
@@ -175,13 +175,13 @@ def _min_domains(number: int | None, when: str, path: str) -> list[Cause]:
         return []
     causes = [] if number > 0 else [rules.bad_value(path, number, "must be greater than zero")]
     if when != "DoNotSchedule":
-        why = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
-        causes.append(rules.bad_value(path, number, why))
+        reason = f"can only use minDomains if whenUnsatisfiable=DoNotSchedule, not {when}"
+        causes.append(rules.bad_value(path, number, reason))
     return causes
 
 
 def validate_gates(gates: Any, path: str) -> list[Cause]:
-    """Scheduling gates have names, each once."""
+    """Scheduling gates have valid, unique names."""
     causes: list[Cause] = []
     seen: set[str] = set()
     for place, gate in enumerate(gates or ()):

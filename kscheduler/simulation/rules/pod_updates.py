@@ -1,6 +1,6 @@
-"""What of a stored pod's spec may change: images, deadlines, more tolerations, fewer gates; nothing else.
+"""The allowed changes of a pod's spec: images, deadlines, more tolerations, fewer gates; nothing else.
 
-A pod with gates may narrow where it can run: nodes are selected by more labels, node affinity by more requirements.
+A pod with gates may restrict its nodes further: more labels in the node selector, more requirements in node affinity.
 """
 
 from kscheduler.simulation.kinds import field_rules as rules
@@ -16,13 +16,13 @@ _CONTAINERS = ("containers", "initContainers")
 
 
 def validate_pod_update(old: Object, new: Object) -> list[Cause]:
-    """Every rule that this change of a spec breaks."""
+    """All rules that the change of a spec violates."""
     before, after = old["spec"], new["spec"]
     causes: list[Cause] = []
     for name in _CONTAINERS:
         if len(before.get(name) or ()) != len(after.get(name) or ()):
-            why = "pod updates may not add or remove containers"
-            return [*causes, rules.forbidden_field(f"spec.{name}", why)]
+            reason = "pod updates may not add or remove containers"
+            return [*causes, rules.forbidden_field(f"spec.{name}", reason)]
     causes += _deadline(before, after) + _tolerations(before, after) + _gates(before, after)
     frozen = _without_changeable(after, before)
     if before.get("schedulingGates"):
@@ -36,8 +36,8 @@ def validate_pod_update(old: Object, new: Object) -> list[Cause]:
 def _deadline(before: Object, after: Object) -> list[Cause]:
     field, known, wanted = "spec.activeDeadlineSeconds", *(s.get("activeDeadlineSeconds") for s in (before, after))
     if wanted is None:
-        why = "must not update from a positive integer to nil value"
-        return [] if known is None else [rules.bad_value(field, None, why)]
+        reason = "must not update from a positive integer to nil value"
+        return [] if known is None else [rules.bad_value(field, None, reason)]
     if known is not None and known < wanted:
         return [rules.bad_value(field, wanted, "must be less than or equal to previous value")]
     return []
@@ -47,8 +47,8 @@ def _tolerations(before: Object, after: Object) -> list[Cause]:
     kept = [_untimed(toleration) for toleration in after.get("tolerations") or ()]
     if all(_untimed(toleration) in kept for toleration in before.get("tolerations") or ()):
         return []
-    why = "existing toleration can not be modified except its tolerationSeconds"
-    return [rules.forbidden_field("spec.tolerations", why)]
+    reason = "existing toleration can not be modified except its tolerationSeconds"
+    return [rules.forbidden_field("spec.tolerations", reason)]
 
 
 def _untimed(toleration: Object) -> Object:
@@ -71,19 +71,19 @@ def _node_selector(before: Object, after: Object) -> list[Cause]:
     known, wanted = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
     if all(wanted.get(key) == value for key, value in known.items()):
         return []
-    why = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
-    return [rules.bad_value("spec.nodeSelector", wanted, why)]
+    reason = "only additions to spec.nodeSelector are allowed (no mutations or deletions)"
+    return [rules.bad_value("spec.nodeSelector", wanted, reason)]
 
 
 def _node_affinity(before: Object, after: Object) -> list[Cause]:
     known, wanted = _terms(before), _terms(after)
     path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if known and len(known) != len(wanted):
-        why = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
-        return [rules.bad_value(path, wanted, why)]
-    why = "only additions are allowed (no mutations or deletions)"
+        reason = "no additions/deletions to non-empty NodeSelectorTerms list are allowed"
+        return [rules.bad_value(path, wanted, reason)]
+    reason = "only additions are allowed (no mutations or deletions)"
     return [
-        rules.bad_value(f"{path}[{place}]", wanted[place], why)
+        rules.bad_value(f"{path}[{place}]", wanted[place], reason)
         for place, term in enumerate(known)
         if not _adds_only(term, wanted[place])
     ]
@@ -96,7 +96,7 @@ def _terms(spec: Object) -> list[Object]:
 
 
 def _adds_only(known: Object, wanted: Object) -> bool:
-    """Whether a term keeps its requirements at the front; an empty term selects nothing and stays empty."""
+    """Whether a term only appends requirements; an empty term, which selects nothing, must stay empty."""
     if not any(known.get(name) for name in ("matchExpressions", "matchFields")):
         return known == wanted
     return all(
@@ -106,7 +106,7 @@ def _adds_only(known: Object, wanted: Object) -> bool:
 
 
 def _without_changeable(spec: Object, reference: Object) -> Object:
-    """The spec with everything that may change replaced by what `reference` has."""
+    """The spec with all changeable fields replaced by those of `reference`."""
     frozen = dict(spec)
     names = ["activeDeadlineSeconds", "tolerations", "schedulingGates"]
     if reference.get("terminationGracePeriodSeconds", 0) < 0 and spec.get("terminationGracePeriodSeconds") == 1:

@@ -1,4 +1,4 @@
-"""Rules of a pod's spec, its own or a template's, in the order in which the API server reports them."""
+"""Rules of pod specs, also of templates, in the order in which the API server reports them."""
 
 from kscheduler.simulation.kinds import field_rules as rules
 from kscheduler.simulation.kinds.api_errors import Cause, Object
@@ -11,17 +11,17 @@ _LONGEST_DEADLINE = (1 << 31) - 1
 
 
 def validate_pod(pod: Object) -> list[Cause]:
-    """Every rule that a new pod breaks."""
+    """All violated rules of a new pod."""
     spec = pod["spec"]
     causes = validate_spec(spec, "spec")
     if spec.get("schedulingGates") and spec.get("nodeName"):
-        why = "cannot be set until all schedulingGates have been cleared"
-        causes.append(rules.forbidden_field("spec.nodeName", why))
+        reason = "cannot be set until all schedulingGates have been cleared"
+        causes.append(rules.forbidden_field("spec.nodeName", reason))
     return causes
 
 
 def validate_spec(spec: Object, path: str) -> list[Cause]:
-    """Every rule that a pod spec breaks, wherever it stands."""
+    """All violated rules of a pod spec at `path`."""
     names, causes = volumes.validate_pod_volumes(spec.get("volumes"), f"{path}.volumes")
     causes += containers.validate_containers(spec, path, names)
     causes += containers.resources(spec.get("resources"), f"{path}.resources")
@@ -50,8 +50,8 @@ def _names(spec: Object, path: str) -> list[Cause]:
             causes += rules.subdomain(f"{path}.{name}", spec[name])
     deadline = spec.get("activeDeadlineSeconds")
     if deadline is not None and not 1 <= deadline <= _LONGEST_DEADLINE:
-        why = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
-        causes.append(rules.bad_value(f"{path}.activeDeadlineSeconds", deadline, why))
+        reason = f"must be between 1 and {_LONGEST_DEADLINE}, inclusive"
+        causes.append(rules.bad_value(f"{path}.activeDeadlineSeconds", deadline, reason))
     for name in ("hostname", "subdomain"):
         if spec.get(name):
             causes += rules.dns_label(f"{path}.{name}", spec[name])

@@ -24,11 +24,11 @@ _NO_SOURCES = frozenset(
         "volumeMode",
     }
 )
-"""Fields of a PersistentVolume's spec that say nothing of what kind of volume it is."""
+"""Fields of a PersistentVolume's spec that are not volume sources."""
 
 
 def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[Cause]]:
-    """The names that containers may mount, and every rule that the volumes break."""
+    """The names that containers may mount, and all violated rules of the volumes."""
     names: set[str] = set()
     causes: list[Cause] = []
     for place, volume in enumerate(volumes or ()):
@@ -44,10 +44,10 @@ def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[Cause]
 
 
 def _source(volume: Object, path: str) -> list[Cause]:
-    """One kind per volume; the server names the later ones of its own order, `emptyDir` and `hostPath` first."""
+    """A volume has one source; further sources are reported in the server's order, `emptyDir` and `hostPath` first."""
     kinds = sorted((name for name in volume if name != "name"), key=_source_order)
-    why = "may not specify more than 1 volume type"
-    causes = [rules.forbidden_field(f"{path}.{name}", why) for name in kinds[1:]]
+    reason = "may not specify more than 1 volume type"
+    causes = [rules.forbidden_field(f"{path}.{name}", reason) for name in kinds[1:]]
     claim = volume.get("persistentVolumeClaim")
     if claim is not None and not claim.get("claimName"):
         causes.append(rules.required(f"{path}.persistentVolumeClaim.claimName"))
@@ -71,7 +71,7 @@ def validate_claim(claim: Object) -> list[Cause]:
 
 
 def validate_claim_spec(spec: Object, path: str) -> list[Cause]:
-    """A claim's spec, its own or a template's."""
+    """A claim's spec, also of a template."""
     modes = spec.get("accessModes")
     causes = [] if modes else [rules.required(f"{path}.accessModes", "at least 1 access mode is required")]
     causes += rules.label_selector(f"{path}.selector", spec.get("selector"))
@@ -87,15 +87,15 @@ def validate_claim_spec(spec: Object, path: str) -> list[Cause]:
 
 
 def validate_claim_update(old: Object, new: Object) -> list[Cause]:
-    """A claim may get a volume and a class where it has none, and ask for more; nothing else."""
+    """A claim may get a volume and a class if it has none, and request more; nothing else may change."""
     before, after = (_frozen_claim(value.get("spec") or {}) for value in (old, new))
     for name in ("volumeName", "storageClassName"):
         if before.get(name) is None:
             after.pop(name, None)
     if before == after:
         return []
-    why = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
-    return [rules.forbidden_field("spec", why)]
+    reason = "spec is immutable after creation except resources.requests and volumeAttributesClassName for bound claims"
+    return [rules.forbidden_field("spec", reason)]
 
 
 def _frozen_claim(spec: Object) -> Object:
@@ -103,7 +103,7 @@ def _frozen_claim(spec: Object) -> Object:
 
 
 def validate_volume(volume: Object) -> list[Cause]:
-    """A PersistentVolume: capacity, modes, exactly one kind of source."""
+    """A PersistentVolume: capacity, modes, exactly one source."""
     spec = volume.get("spec") or {}
     modes, capacity = spec.get("accessModes"), spec.get("capacity") or {}
     causes = [] if modes else [rules.required("spec.accessModes")]
@@ -128,20 +128,20 @@ def _volume_source(spec: Object) -> list[Cause]:
     kinds = sorted((name for name in spec if name not in _NO_SOURCES), key=_source_order)
     if not kinds:
         return [rules.required("spec", "must specify a volume type")]
-    why = "may not specify more than 1 volume type"
-    causes = [rules.forbidden_field(f"spec.{name}", why) for name in kinds[1:]]
+    reason = "may not specify more than 1 volume type"
+    causes = [rules.forbidden_field(f"spec.{name}", reason) for name in kinds[1:]]
     if "local" in spec and not (spec.get("nodeAffinity") or {}).get("required"):
         causes.append(rules.required("spec.nodeAffinity", "Local volume requires node affinity"))
     return causes
 
 
 def validate_volume_update(old: Object, new: Object) -> list[Cause]:
-    """A volume's source stays what it is."""
+    """A volume's source is immutable."""
     before, after = ({k: v for k, v in o["spec"].items() if k not in _NO_SOURCES} for o in (old, new))
     if before == after:
         return []
-    why = "spec.persistentvolumesource is immutable after creation"
-    return [rules.forbidden_field("spec.persistentvolumesource", why)]
+    reason = "spec.persistentvolumesource is immutable after creation"
+    return [rules.forbidden_field("spec.persistentvolumesource", reason)]
 
 
 def validate_storage_class(value: Object) -> list[Cause]:

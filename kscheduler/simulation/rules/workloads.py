@@ -1,4 +1,4 @@
-"""Rules of what makes pods: selectors that match their templates, and the strategies of each kind."""
+"""Rules of workloads: selectors that match their templates, and the strategies of each kind."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -38,7 +38,7 @@ _GENERATED_LABELS = frozenset({"batch.kubernetes.io/controller-uid", "controller
 
 
 def count_or_percent(field: str, value: Any) -> list[Cause]:
-    """A number that is not negative, or a text like `25%`."""
+    """A number that is not negative, or a percentage such as `25%`."""
     if isinstance(value, str):
         return [] if _PERCENT.fullmatch(value) else [rules.bad_value(field, value, _PERCENT_TEXT)]
     return rules.not_negative(field, value)
@@ -62,14 +62,14 @@ def _selector(spec: Object, kind: str) -> list[Cause]:
 
 
 def _template(spec: Object) -> list[Cause]:
-    """The template's labels are selected, its spec is right, and its pods restart."""
+    """The selector matches the template's labels, the spec is valid, and its pods restart."""
     template = spec.get("template") or {}
     labels, selector = (template.get("metadata") or {}).get("labels"), spec.get("selector")
     selects_all = selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
     causes: list[Cause] = []
     if not selects_all and (selector is None or not labels_match(selector, labels or {})):
-        why = "`selector` does not match template `labels`"
-        causes.append(rules.bad_value("spec.template.metadata.labels", labels, why))
+        reason = "`selector` does not match template `labels`"
+        causes.append(rules.bad_value("spec.template.metadata.labels", labels, reason))
     pod = template.get("spec") or {}
     causes += rules.labels("spec.template.labels", labels or {})
     causes += validate_spec(pod, "spec.template.spec")
@@ -100,8 +100,8 @@ def _deployment_strategy(strategy: Object) -> list[Cause]:
     if rolling is None:
         return []
     if kind == "Recreate":
-        why = "may not be specified when strategy `type` is 'Recreate'"
-        return [rules.forbidden_field(f"{path}.rollingUpdate", why)]
+        reason = "may not be specified when strategy `type` is 'Recreate'"
+        return [rules.forbidden_field(f"{path}.rollingUpdate", reason)]
     path = f"{path}.rollingUpdate"
     unavailable, surge = rolling.get("maxUnavailable", "25%"), rolling.get("maxSurge", "25%")
     causes = count_or_percent(f"{path}.maxUnavailable", unavailable) + count_or_percent(f"{path}.maxSurge", surge)
@@ -127,8 +127,8 @@ def validate_replication_controller(value: Object) -> list[Cause]:
     if not selector:
         causes.append(rules.required("spec.selector"))
     if any(labels.get(key) != text for key, text in selector.items()):
-        why = "`selector` does not match template `labels`"
-        causes.append(rules.bad_value("spec.template.metadata.labels", labels or None, why))
+        reason = "`selector` does not match template `labels`"
+        causes.append(rules.bad_value("spec.template.metadata.labels", labels or None, reason))
     return causes + validate_spec(template.get("spec") or {}, "spec.template.spec")
 
 
@@ -138,8 +138,8 @@ def validate_stateful_set(value: Object) -> list[Cause]:
     causes: list[Cause] = []
     policy = spec.get("podManagementPolicy", "OrderedReady")
     if policy not in {"OrderedReady", "Parallel"}:
-        why = "must be 'OrderedReady' or 'Parallel'"
-        causes.append(rules.bad_value("spec.podManagementPolicy", policy, why))
+        reason = "must be 'OrderedReady' or 'Parallel'"
+        causes.append(rules.bad_value("spec.podManagementPolicy", policy, reason))
     for place, claim in enumerate(spec.get("volumeClaimTemplates") or ()):
         path = f"spec.volumeClaimTemplates[{place}].spec"
         causes += volumes.validate_claim_spec(claim.get("spec") or {}, path)
@@ -151,7 +151,7 @@ def validate_stateful_set(value: Object) -> list[Cause]:
 
 
 def _with_claimed_volumes(spec: Object) -> Object:
-    """The spec as its pods will have it: each claim template is a volume that containers may mount."""
+    """The spec of its pods: each claim template is a volume that containers may mount."""
     template = spec.get("template") or {}
     pod = template.get("spec") or {}
     volumes_of_pod = list(pod.get("volumes") or ())
@@ -169,7 +169,7 @@ def validate_daemon_set(value: Object) -> list[Cause]:
 
 
 def validate_job(value: Object) -> list[Cause]:
-    """A Job: its pods end, and its selector is made for it."""
+    """A Job: its pods must not restart for ever, and its selector is generated."""
     spec = value.get("spec") or {}
     causes: list[Cause] = []
     for name in _JOB_COUNTS:
@@ -215,7 +215,7 @@ def _stateful_set_update(old: Object, new: Object) -> list[Cause]:
 
 
 def _job_update(old: Object, new: Object) -> list[Cause]:
-    """A job that has not started, or is suspended, may still get other resources and another place."""
+    """A Job that has not started, or is suspended, may still change resources and placement of its pods."""
     before, after = (old.get("spec") or {}, new.get("spec") or {})
     names = ["completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"]
     if before.get("completionMode") == "Indexed" and after.get("completions") == after.get("parallelism"):

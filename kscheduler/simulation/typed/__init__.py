@@ -1,1 +1,1 @@
-"""The types of the API, and what does not fit them."""
+"""The types of the API, and checks of values against them."""

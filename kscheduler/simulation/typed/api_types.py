@@ -1,18 +1,18 @@
-"""The types of the Kubernetes API, field by field: what a typed server decodes into, for a server that keeps dicts.
+"""The types of the Kubernetes API, field by field, for a server that keeps objects as dicts.
 
-`api_types.txt` is the table, made from the Go types by `tests/controlplane/typetable`. One line is a struct's name or
-one of its fields; a field has a type, and then words about it:
+`api_types.txt` is the table, made from the Go types by `tests/controlplane/typetable`. A line is a struct's name or a
+field; a field has a type followed by attributes:
 
     core/v1.Container                       the struct `Container` of k8s.io/api/core/v1
      name string #1 + !                     number 1 on the protobuf wire; written even when empty; required
      ports []core/v1.ContainerPort #6 keys=containerPort,protocol patch=merge on=containerPort
-                                            a list: how its elements are named by server-side apply and by patches
+                                            a list: the keys of its elements for server-side apply and patches
      securityContext *core/v1.SecurityContext #15
      ~ core/v1.VolumeSource #2              embedded: its fields are the outer struct's in JSON
     core/v1.Protocol = string               a named type
 
-Types that decode themselves are `quantity`, `int-or-string`, `time`, `micro-time`, `duration`, `bytes` and `any`. The
-table is read once, at the first request that needs it (some milliseconds); a type is made when it is first asked for.
+Types with their own decoding are `quantity`, `int-or-string`, `time`, `micro-time`, `duration`, `bytes` and `any`. The
+table is read once, at the first request that needs it (some milliseconds); types are built at first use.
 """
 
 from dataclasses import dataclass, field, replace
@@ -26,7 +26,7 @@ _TABLE = Path(__file__).with_name("api_types.txt")
 
 
 class Form(Enum):
-    """How a value of a type looks in JSON."""
+    """The form of a type's values in JSON."""
 
     TEXT = "string"
     BOOLEAN = "bool"
@@ -46,19 +46,19 @@ class Form(Enum):
 
 @dataclass(slots=True, eq=False)
 class ApiType:
-    """One type. `element` is what a list or map holds; `fields` is for structs."""
+    """A type. `element` is the type of a list's or map's values; `fields` is for structs."""
 
     form: Form
     go_name: str
-    """As Go prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`, `int32`."""
+    """The name in Go: `v1.PodSpec`, `[]v1.Container`, `map[string]string`, `int32`."""
     key: str = ""
     """The struct's name in the table: `core/v1.PodSpec`."""
     bits: int = 0
-    """Of an integer."""
+    """The size of an integer."""
     element: "ApiType | None" = None
     fields: dict[str, "ApiField"] = field(default_factory=dict)
     by_number: dict[int, "ApiField"] = field(default_factory=dict)
-    """Fields on the protobuf wire; an embedded struct is one field there, with an empty name."""
+    """Fields on the protobuf wire; an embedded struct is a field there, with an empty name."""
 
     @property
     def struct_name(self) -> str:
@@ -68,25 +68,25 @@ class ApiType:
 
 @dataclass(slots=True, eq=False)
 class ApiField:
-    """One field of a struct."""
+    """A field of a struct."""
 
     name: str
     type: ApiType
     path: str = ""
-    """As errors name it: an embedded struct's fields carry its name, `VolumeSource.emptyDir`."""
+    """The path in error texts, which includes the names of embedded structs: `VolumeSource.emptyDir`."""
     number: int = 0
     is_required: bool = False
     is_pointer: bool = False
-    """Absent differs from zero."""
+    """Whether absent differs from zero."""
     is_always_written: bool = False
-    """A zero value appears in JSON all the same."""
+    """Whether zero values are written to JSON too."""
     enum: tuple[str, ...] = ()
     merge_key: str = ""
-    """What names an element of the list for a strategic merge patch."""
+    """The key of an element of the list for strategic merge patches."""
     patch_strategy: str = ""
     is_set: bool = False
     keys: tuple[str, ...] = ()
-    """What names an element of the list for server-side apply; empty: the list is atomic or a set."""
+    """The keys of an element of the list for server-side apply; empty means that the list is atomic or a set."""
 
 
 _SELF_DECODING = {
@@ -105,7 +105,7 @@ _BITS = {"int32": 32, "int64": 64, "int": 64, "uint8": 8}
 
 
 class TypeTable:
-    """All types, by their names in the table."""
+    """All types by their names in the table."""
 
     def __init__(self, text: str) -> None:
         self._sections: dict[str, list[str]] = {}
@@ -122,7 +122,7 @@ class TypeTable:
         return name in self._sections
 
     def type_of(self, expression: str) -> ApiType:
-        """The type that an expression of the table names. Raises KeyError."""
+        """The type of an expression of the table. Raises KeyError."""
         found = self._types.get(expression)
         return found if found is not None else self._made(expression)
 
@@ -151,7 +151,7 @@ class TypeTable:
             made = ApiType(meant.form, go_name, name, meant.bits, meant.element)
             self._types[name] = made
             return made
-        # Known before its fields are read: types may contain themselves.
+        # Stored before its fields are read, since types may contain themselves.
         made = self._types[name] = ApiType(Form.STRUCT, go_name, name)
         for line in lines:
             self._add_field(made, line.split())
@@ -198,7 +198,7 @@ def table() -> TypeTable:
 
 @lru_cache(maxsize=1024)
 def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
-    """The struct of a kind; None for one that the table does not have."""
+    """The struct of a kind; None if the table does not have it."""
     name = f"{group.partition('.')[0] or 'core'}/{version}.{kind}"
     return table().type_of(name) if name in table() else None
 

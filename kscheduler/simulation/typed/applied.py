@@ -1,4 +1,4 @@
-"""What does not fit in an applied configuration, as server-side apply words it: all at once, with paths of its own."""
+"""Type errors of an applied configuration in the words of server-side apply: all at once, with its own paths."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -31,7 +31,7 @@ _JSON: dict[str, tuple[type, ...]] = {
 
 
 def check_applied(kind: ApiType, value: Object) -> None:
-    """Refuse a configuration that is not of its kind. Raises 500, as the real server does."""
+    """Check a configuration against its kind. Raises 500, as the real server does."""
     wrong = list(_in_struct(kind, value, ""))
     if not wrong:
         return
@@ -52,6 +52,7 @@ def _in_struct(kind: ApiType, value: Object, path: str) -> Iterator[str]:
 
 
 def _in_value(kind: ApiType, field: ApiField | None, value: Any, path: str) -> Iterator[str]:
+    # A wrong value ends the walk at its path; a right one is walked into, by struct, map or list. Nulls fit everywhere.
     expected = _EXPECTED.get(kind.form)
     if expected is None:
         return
@@ -71,7 +72,7 @@ def _in_value(kind: ApiType, field: ApiField | None, value: Any, path: str) -> I
 
 
 def _element(value: Any, keys: tuple[str, ...], place: int) -> str:
-    """`[name="main"]` in a list whose elements have keys, `[0]` in any other."""
+    """`[name="main"]` in a list whose elements have keys, `[0]` in other lists."""
     if not keys or not isinstance(value, dict):
         return f"[{place}]"
     texts = [f"{key}={msgspec.json.encode(value[key]).decode()}" for key in keys if key in value]
@@ -85,7 +86,7 @@ def _go_value(value: Any) -> str:
 
 
 def go_text(value: Any) -> str:
-    """As Go's `%+v` prints maps and slices."""
+    """The value as Go's `%+v` prints maps and slices."""
     if isinstance(value, dict):
         return f"map[{' '.join(f'{key}:{go_text(value[key])}' for key in sorted(value))}]"
     if isinstance(value, list):

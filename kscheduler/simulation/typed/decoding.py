@@ -1,11 +1,11 @@
-"""Does a JSON value fit its Go type? The refusals of the decoder that the real API server uses, word for word.
+"""Whether a JSON value fits its Go type, with the error texts of the real API server's decoder.
 
 The real server decodes into structs and fails there; here objects stay dicts, and this walk along the table of types
-finds what that decoder would have found. Its habits are kept, because its texts name them:
+finds what that decoder would find. Its behaviour is kept, because it shows in the texts:
 
-- keys in the order of the document; the first wrong value is reported, the rest is still read;
-- a value that its type decodes itself (a quantity, a time) ends the reading at once, whatever was wrong before;
-- a list's index and a map's key are not part of the path of an error, but are part of an unknown field's;
+- keys are read in the order of the document; the first wrong value is reported, but reading goes on;
+- an error in a type with its own decoding (a quantity, a time) ends the reading at once and replaces earlier errors;
+- indexes of lists and keys of maps are not part of the path of an error, but of the path of an unknown field;
 - null fits everything.
 """
 
@@ -29,9 +29,9 @@ _DURATION = re.compile(r"[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|ms|s|m|h))+)")
 
 
 class DecodingError(ValueError):
-    """The value does not fit; the message is Go's.
+    """A value does not fit; the message is Go's.
 
-    `conversion` is what the converter that a strategic patch goes through would say, where that differs.
+    `conversion` is the text of the converter for strategic patches, if it differs.
     """
 
     def __init__(self, message: str, conversion: str = "") -> None:
@@ -40,7 +40,7 @@ class DecodingError(ValueError):
 
 
 class Decoding:
-    """What one reading of an object has found."""
+    """The findings of reading an object."""
 
     def __init__(self) -> None:
         self.first_mismatch = ""
@@ -49,7 +49,7 @@ class Decoding:
         """Paths of unknown fields, in the order of the document."""
 
     def read(self, kind: ApiType, value: Object) -> None:
-        """Walk through an object. Raises DecodingError with the error that the real decoder returns."""
+        """Read an object. Raises DecodingError with the real decoder's error."""
         self._struct(kind, value, "", "")
         if self.first_mismatch:
             raise DecodingError(self.first_mismatch, self.conversion)
@@ -65,7 +65,8 @@ class Decoding:
                 self._value(known.type, part, f"{kind.struct_name}.{inner}", inner, f"{shown}{name}")
 
     def _value(self, kind: ApiType, value: Any, where: str, path: str, shown: str) -> None:
-        """`where` is how an error names the place, `path` the fields so far, `shown` the same with indices."""
+        """`where` is the place in error texts, `path` the fields so far, `shown` the same with indices."""
+        # Composite forms recurse; forms with their own decoding raise at once; scalars note the first mismatch.
         if value is None:
             return
         form = kind.form
@@ -98,6 +99,7 @@ class Decoding:
                 self._value(kind.element, part, where, path, f"{shown}.{name}")
 
     def _scalar(self, kind: ApiType, value: Any, where: str) -> None:
+        # Booleans are integers in Python, so they are ruled out before numbers. A number out of range has its own text.
         form = kind.form
         if form is Form.TEXT or form is Form.BYTES:
             fits = isinstance(value, str)
@@ -126,7 +128,7 @@ class Decoding:
 
 
 def json_type(value: Any) -> str:
-    """What Go's decoder calls a JSON value."""
+    """The type of a JSON value in the words of Go's decoder."""
     if isinstance(value, bool):
         return "bool"
     if isinstance(value, str):
@@ -140,7 +142,7 @@ _GO_KINDS = {"object": "map", "array": "slice", "number": "int64"}
 
 
 def conversion_text(value: Any, go_name: str) -> str:
-    """What Go's converter of untyped objects says of a value that is not of the type."""
+    """The text of Go's converter of untyped objects for a value of the wrong type."""
     found = json_type(value)
     kind = "float64" if isinstance(value, float) else _GO_KINDS.get(found, found)
     if go_name.startswith("[]"):

@@ -48,7 +48,7 @@ class Engine:
         self._subscriptions: list[tuple[str, Subscriber]] = []
 
     def start(self) -> None:
-        """Follow the store from here on; every object there is counts as new."""
+        """Subscribe to the store; all existing objects count as new."""
         for name, controller in self._controllers.items():
             for resource, concerned in controller.watched().items():
                 self._follow(name, resource, concerned)

@@ -29,7 +29,7 @@ class ClaimProtection:
     name = "persistentvolumeclaim-protection-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Claims, and pods that end."""
+        """Claims, and pods that have ended."""
         return {CLAIMS: itself, PODS: self._released}
 
     def _released(self, view: View, change: Change) -> Iterator[Key]:
@@ -44,11 +44,11 @@ class ClaimProtection:
         if claim is None:
             return Plan()
         is_going = "deletionTimestamp" in claim["metadata"]
-        return _held(CLAIMS, claim, _CLAIM_FINALIZER, hold=not is_going or _is_used(view, key))
+        return _with_finalizer(CLAIMS, claim, _CLAIM_FINALIZER, hold=not is_going or _is_used(view, key))
 
 
 class VolumeProtection:
-    """Holds a volume while a claim is bound to it."""
+    """Protects a volume while a claim is bound to it."""
 
     name = "persistentvolume-protection-controller"
 
@@ -63,10 +63,10 @@ class VolumeProtection:
             return Plan()
         is_going = "deletionTimestamp" in volume["metadata"]
         is_bound = (volume.get("status") or {}).get("phase") == "Bound"
-        return _held(VOLUMES, volume, _VOLUME_FINALIZER, hold=not is_going or is_bound)
+        return _with_finalizer(VOLUMES, volume, _VOLUME_FINALIZER, hold=not is_going or is_bound)
 
 
-def _held(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> Plan:
+def _with_finalizer(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> Plan:
     present: list[str] = value["metadata"].get("finalizers") or []
     if hold is (finalizer in present) or (hold and "deletionTimestamp" in value["metadata"]):
         return Plan()
@@ -78,13 +78,13 @@ def _held(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> P
 
 
 def _is_used(view: View, key: Key) -> bool:
-    """Whether a pod on a node has the claim. One without a node holds nothing: no kubelet would start it any more."""
+    """Whether a pod on a node uses the claim. Pods without a node do not count: no kubelet would start them."""
     pods = (pod for pod in view.in_namespace(PODS, key[0]) if pod["spec"].get("volumes") and node_of(pod))
     return any(key[1] in claims_of(pod) for pod in pods if not is_finished(pod))
 
 
 class EphemeralVolumes:
-    """Makes the claims of pods' ephemeral volumes; they belong to the pod and go with it."""
+    """Creates the claims of pods' ephemeral volumes, which are owned by the pod."""
 
     name = "ephemeral-volume-controller"
 
@@ -98,7 +98,7 @@ class EphemeralVolumes:
             yield change.key
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Make what is missing."""
+        """Create the missing claims."""
         plan = Plan()
         pod = view.get(PODS, key)
         if pod is None or "deletionTimestamp" in pod["metadata"]:

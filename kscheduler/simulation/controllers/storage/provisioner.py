@@ -1,8 +1,8 @@
-"""A provisioner that makes volumes of nothing, for every driver: objects only, nothing is attached or mounted.
+"""A hollow provisioner for every driver: it creates volume objects only; nothing is attached or mounted.
 
-It takes up a claim that the binder has marked for a driver, makes a volume with the claim's name on it, reachable from
-the zone of the selected node, and deletes released volumes of its own when their policy says so. A cluster with
-provisioners of its own turns it off (`--controllers=*,-hollow-provisioner`).
+For a claim that the binder has marked for a driver it creates a volume that is reserved for the claim and reachable
+from the zone of the selected node; it deletes its released volumes if their policy says so. A cluster with other
+provisioners turns it off (`--controllers=*,-hollow-provisioner`).
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from kscheduler.simulation.objects.store import Key
 
 
 class HollowProvisioner:
-    """Keyed by claims, and by volumes that are to be deleted; a key without namespace is a volume."""
+    """Keyed by claims, and by volumes to delete; a key without a namespace is a volume."""
 
     name = "hollow-provisioner"
 
@@ -28,7 +28,7 @@ class HollowProvisioner:
         return {CLAIMS: itself, VOLUMES: itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Make or delete a volume."""
+        """Create or delete a volume."""
         value = view.get(CLAIMS if key[0] else VOLUMES, key)
         if value is None or "deletionTimestamp" in value["metadata"]:
             return Plan()

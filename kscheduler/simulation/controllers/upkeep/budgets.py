@@ -1,8 +1,7 @@
-"""PodDisruptionBudgets: how many pods there should be, how many are healthy, how many may go.
+"""PodDisruptionBudgets: expected pods, healthy pods, allowed disruptions.
 
-What there should be is the size that the pods' owners ask for where the budget speaks of a share or of what may be
-missing; else it is the pods that there are. A pod whose eviction was allowed and which is still there counts as gone
-for two minutes.
+If the budget has a percentage or maxUnavailable, the expected number is the sum of the sizes of the pods' owners,
+otherwise the number of pods. A pod whose eviction was allowed counts as gone for two minutes, even if it still exists.
 """
 
 from collections.abc import Iterator, Mapping
@@ -29,16 +28,16 @@ _UNMANAGED = (
 
 
 class UnknownScaleError(Exception):
-    """A pod's owner is not there, or has no size."""
+    """A pod's owner does not exist, or has no size."""
 
 
 class DisruptionController:
-    """Counts budgets."""
+    """Keeps the status of budgets."""
 
     name = "disruption-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Budgets, and the pods that they select or selected."""
+        """Budgets, and pods that they select or selected."""
         return {BUDGETS: owners.itself, PODS: self._concerned_by_pod}
 
     def _concerned_by_pod(self, view: View, change: Change) -> Iterator[Key]:
@@ -49,7 +48,7 @@ class DisruptionController:
                 yield owners.key_of(budget)
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Count one budget."""
+        """Update the status of a budget."""
         plan = Plan()
         budget = view.get(BUDGETS, key)
         if budget is None:
@@ -84,7 +83,7 @@ class DisruptionController:
         return plan
 
     def _expected(self, plan: Plan, view: View, budget: Object, pods: list[Object]) -> tuple[int, int]:
-        """(pods that there should be, healthy pods that the budget wants). Raises UnknownScaleError."""
+        """(expected pods, healthy pods that the budget demands). Raises UnknownScaleError."""
         spec = budget.get("spec") or {}
         if spec.get("maxUnavailable") is not None:
             expected = self._scale(plan, view, budget, pods)
@@ -96,7 +95,7 @@ class DisruptionController:
         return expected, scaled(least, expected, round_up=True)
 
     def _scale(self, plan: Plan, view: View, budget: Object, pods: list[Object]) -> int:
-        """The size of all the pods' owners together."""
+        """The sum of the sizes of the pods' owners."""
         sizes: dict[str, int] = {}
         for pod in pods:
             reference = owners.controller_of(pod)
@@ -104,12 +103,12 @@ class DisruptionController:
                 plan.add(News(budget, _COMPONENT, "UnmanagedPods", _UNMANAGED, is_warning=True))
             elif reference["uid"] not in sizes:
                 uid, size = _owner_scale(view, pod, reference)
-                sizes[reference["uid"]] = 0  # known: a Deployment's ReplicaSets share the Deployment's size
+                sizes[reference["uid"]] = 0  # already counted: a Deployment's ReplicaSets share the Deployment's size
                 sizes[uid] = size
         return sum(sizes.values())
 
     def _disrupted(self, plan: Plan, view: View, budget: Object, pods: list[Object]) -> dict[str, str]:
-        """Pods whose eviction was allowed a moment ago and that are still there."""
+        """Pods whose eviction was allowed recently and that still exist."""
         noted = (budget.get("status") or {}).get("disruptedPods") or {}
         found = {}
         for pod in pods:
@@ -122,15 +121,15 @@ class DisruptionController:
                 plan.look_again(left)
         return found
 
-    def _write_failure(self, plan: Plan, view: View, budget: Object, why: str) -> None:
-        """Nothing may go while nobody knows how many there should be."""
-        text = f"Failed to calculate the number of expected pods: {why}"
+    def _write_failure(self, plan: Plan, view: View, budget: Object, reason: str) -> None:
+        """Allow no disruption while the expected number is unknown."""
+        text = f"Failed to calculate the number of expected pods: {reason}"
         plan.add(News(budget, _COMPONENT, "CalculateExpectedPodCountFailed", text, is_warning=True))
         status = {**(budget.get("status") or {}), "disruptionsAllowed": 0}
         for field in ("currentHealthy", "desiredHealthy", "expectedPods"):
             status.setdefault(field, 0)
         status["observedGeneration"] = budget["metadata"].get("generation", 0)
-        status["conditions"] = _allowed_condition(budget, view, "SyncFailed", why, is_allowed=False)
+        status["conditions"] = _allowed_condition(budget, view, "SyncFailed", reason, is_allowed=False)
         plan.set_status(BUDGETS, budget, status)
 
 
@@ -139,7 +138,7 @@ def _is_healthy(pod: Object) -> bool:
 
 
 def _owner_scale(view: View, pod: Object, reference: Object) -> tuple[str, int]:
-    """(UID, size) of whoever owns the pod; for a Deployment's ReplicaSet, of the Deployment."""
+    """(UID, size) of the pod's owner; for a Deployment's ReplicaSet, of the Deployment."""
     resource = owners.owner_resource(reference)
     namespace = pod["metadata"]["namespace"]
     owner = view.get(resource, (namespace, reference["name"])) if resource is not None else None

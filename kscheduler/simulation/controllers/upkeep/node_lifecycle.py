@@ -1,12 +1,11 @@
-"""Nodes that fall silent, and the taints that say what a node suffers from.
+"""Node lifecycle: silent nodes, and the taints of nodes' conditions.
 
     Ready is not True                 not-ready (or, Unknown, unreachable) with NoSchedule and NoExecute
     pressure, no network, cordoned    a NoSchedule taint each
     no heartbeat for 50 s             all conditions become Unknown; the node's pods are no longer ready
 
-Unlike kube-controller-manager this one misses only who was heard of: a node without lease or heartbeat in its
-conditions is taken at its word, because hollow nodes send heartbeats only when asked to. Evictions are not slowed
-down when a whole zone is gone.
+Unlike in kube-controller-manager, a node without a lease or heartbeats in its conditions never counts as silent, since
+hollow nodes send heartbeats only on request. Evictions are not slowed down when a whole zone is gone.
 """
 
 from collections.abc import Iterator, Mapping
@@ -55,7 +54,7 @@ class NodeLifecycleController:
     name = "node-lifecycle-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Nodes, and the first lease of each; renewals are looked at when the next one is overdue."""
+        """Nodes, and the first lease of each; later renewals are read when the next one is overdue."""
         return {NODES: itself, LEASES: self._first_lease}
 
     def _first_lease(self, view: View, change: Change) -> Iterator[Key]:
@@ -64,7 +63,7 @@ class NodeLifecycleController:
             yield "", change.key[1]
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Conditions, then taints."""
+        """Update conditions, then taints."""
         plan = Plan()
         node = view.get(NODES, key)
         if node is None:
@@ -98,7 +97,7 @@ class NodeLifecycleController:
             plan.add(Update(NODES, {**node, "spec": changed}))
 
     def _mark_pods(self, plan: Plan, view: View, node: Object) -> None:
-        """Nobody can tell any more whether the pods of such a node are ready."""
+        """Mark the pods of a silent node as not ready."""
         pods = [pod for pod in view.pods_on(node["metadata"]["name"]) if is_ready(pod)]
         if not pods:
             return
@@ -123,7 +122,7 @@ def _last_heartbeat(view: View, node: Object, conditions: list[Object]) -> datet
 
 
 def _silenced(conditions: list[Object], now: datetime) -> list[Object]:
-    """The conditions of a node that has not been heard of: Unknown, since the moment in which they became so."""
+    """The conditions of a silent node: all Unknown, with the time of the change."""
     found = []
     for kind in _OBSERVED:
         known = find(conditions, kind)
@@ -152,5 +151,5 @@ def _is_ours(taint: Object) -> bool:
 
 
 def _taint(key: str, effect: str, now: datetime) -> Object:
-    # As on a real cluster, all taints that a controller adds say when.
+    # As on a real cluster, all taints that a controller adds have a time.
     return {"key": key, "effect": effect, "timeAdded": timestamp(now)}

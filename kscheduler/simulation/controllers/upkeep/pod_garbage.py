@@ -1,6 +1,6 @@
-"""Pods that no kubelet will ever end: those of nodes that are gone, or that are out of service.
+"""Removes pods that no kubelet will end: their node is gone or out of service.
 
-A node must have been away for 40 s, as a kubelet that registers again keeps its pods.
+A node must have been gone for 40 s, since a kubelet that registers again keeps its pods.
 """
 
 from collections.abc import Iterator, Mapping
@@ -28,7 +28,7 @@ class PodGarbageController:
         self._away_since: dict[str, datetime] = {}
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Nodes that go or fail, and pods on nodes that are not there."""
+        """Nodes that are deleted or fail, and pods on nodes that do not exist."""
         return {NODES: self._concerned_by_node, PODS: self._concerned_by_pod}
 
     def _concerned_by_node(self, view: View, change: Change) -> Iterator[Key]:
@@ -43,7 +43,7 @@ class PodGarbageController:
             yield "", name
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Remove the pods of one node, or wait."""
+        """Remove the pods of a node, or wait."""
         plan = Plan()
         name, node, pods = key[1], view.get(NODES, key), view.pods_on(key[1])
         if node is not None or not pods:
@@ -69,13 +69,13 @@ def _is_out_of_service(node: Object) -> bool:
 
 
 def _removal(pod: Object, now: datetime) -> list[Action]:
-    """The pod has failed, which its owner shall see, and goes without grace."""
+    """Mark the pod as failed, for its owner, and delete it without a grace period."""
     status = pod.get("status") or {}
     actions: list[Action] = []
     if not is_finished(pod):
-        why = "PodGC: node no longer exists"
+        reason = "PodGC: node no longer exists"
         conditions = status.get("conditions") or []
-        conditions = with_condition(conditions, "DisruptionTarget", "True", "DeletionByPodGC", why, now)
+        conditions = with_condition(conditions, "DisruptionTarget", "True", "DeletionByPodGC", reason, now)
         failed = {**status, "phase": "Failed", "conditions": conditions}
         actions.append(Update(PODS, {**pod, "status": failed}, "status"))
     return [*actions, Delete(PODS, pod, grace_seconds=0)]

@@ -1,4 +1,4 @@
-"""Each namespace has a ServiceAccount called `default`, which pods run as that name none."""
+"""Gives each namespace a ServiceAccount called `default`, the default of pods."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,12 +11,12 @@ _NAME = "default"
 
 
 class ServiceAccountController:
-    """Keyed by the ServiceAccount that should be there."""
+    """Keyed by the ServiceAccount that should exist."""
 
     name = "serviceaccount-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Namespaces, and ServiceAccounts that go."""
+        """Namespaces, and deleted ServiceAccounts."""
         return {NAMESPACES: self._of_namespace, SERVICE_ACCOUNTS: self._gone}
 
     def _of_namespace(self, view: View, change: Change) -> Iterator[Key]:
@@ -30,7 +30,7 @@ class ServiceAccountController:
             yield change.key
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Make it where it is missing."""
+        """Create it if it is missing."""
         namespace = view.get(NAMESPACES, ("", key[0]))
         is_alive = namespace is not None and "deletionTimestamp" not in namespace["metadata"]
         if not is_alive or view.get(SERVICE_ACCOUNTS, key) is not None:

@@ -1,4 +1,4 @@
-"""NoExecute: pods that do not tolerate such a taint leave their node, at once or when their patience is over."""
+"""Evicts pods that do not tolerate a NoExecute taint, at once or after `tolerationSeconds`."""
 
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -24,13 +24,13 @@ _Seen = tuple[str, str, str]
 
 
 class TaintEvictionController:
-    """Keyed by node: one look at all of its pods."""
+    """Keyed by node; handles all of its pods together."""
 
     name = "taint-eviction-controller"
 
     def __init__(self) -> None:
         self._since: dict[str, dict[_Seen, datetime]] = {}
-        """When each node's taints were first seen, for those that do not say it themselves."""
+        """When each node's taints were first seen, for taints without a time."""
 
     def watched(self) -> Mapping[Resource, Concerned]:
         """Nodes with NoExecute taints, and pods on them."""
@@ -49,7 +49,7 @@ class TaintEvictionController:
             yield "", name
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Evict who has to go now; look again when the next one has to."""
+        """Evict pods whose time is over; reconcile again for the next one."""
         plan = Plan()
         node = view.get(NODES, key)
         taints = _driving_taints(node) if node is not None else []
@@ -68,7 +68,7 @@ class TaintEvictionController:
         return plan
 
     def _first_seen(self, node: Object, taints: list[Taint], now: datetime) -> dict[_Seen, datetime]:
-        """Since when the node has each taint; what it no longer has is forgotten."""
+        """When each of the node's taints was first seen; other taints are forgotten."""
         uid, before = node["metadata"]["uid"], self._since.get(node["metadata"]["name"], {})
         stated = {taint["key"]: parse_time(taint.get("timeAdded")) for taint in node["spec"]["taints"]}
         found = {}
@@ -85,7 +85,7 @@ def _driving_taints(node: Object) -> list[Taint]:
 
 
 def _seconds_left(pod: Object, taints: list[Taint], since: dict[_Seen, datetime], now: datetime) -> float | None:
-    """Seconds until the pod has to go, None for never; of a pod that came later than the taint, from its arrival."""
+    """Seconds until the pod's eviction, None for never; counted from the taint or the pod, whichever is newer."""
     tolerations = [
         msgspec.convert(toleration, Toleration, strict=False) for toleration in pod["spec"].get("tolerations") or ()
     ]

@@ -1,1 +1,1 @@
-"""Controllers that make pods."""
+"""Controllers that create pods."""

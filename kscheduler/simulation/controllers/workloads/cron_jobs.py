@@ -1,4 +1,4 @@
-"""CronJobs: a Job whenever the schedule says so, and no more finished ones than are to be kept."""
+"""CronJobs: creates Jobs by schedule, and deletes finished Jobs beyond the history limits."""
 
 from collections.abc import Mapping
 from datetime import datetime, timedelta
@@ -19,11 +19,11 @@ from kscheduler.simulation.objects.store import Key
 _COMPONENT = "cronjob-controller"
 _SCHEDULED = "batch.kubernetes.io/cronjob-scheduled-timestamp"
 _MOST_MISSED = 1000
-"""Missed times that are looked through for the latest one."""
+"""How many missed times are searched for the latest."""
 
 
 class CronJobController:
-    """Makes Jobs by the clock."""
+    """Creates Jobs by schedule."""
 
     name = "cronjob-controller"
 
@@ -32,7 +32,7 @@ class CronJobController:
         return {CRON_JOBS: owners.itself, JOBS: partial(owners.concerned_owner, CRON_JOBS)}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Make the Job that is due, delete old ones, keep the status."""
+        """Create the Job that is due, delete old Jobs, update the status."""
         plan = Plan()
         cron_job = view.get(CRON_JOBS, key)
         if cron_job is None:
@@ -56,7 +56,7 @@ class CronJobController:
     def _start_due(
         self, plan: Plan, now: datetime, cron_job: Object, status: Object, active: list[Object]
     ) -> list[Object]:
-        """Make the Job of the latest time that has come; the Jobs that run then."""
+        """Create the Job of the latest due time; returns the Jobs that are active then."""
         spec = cron_job["spec"]
         try:
             schedule, zone = schedules.parse(spec["schedule"]), ZoneInfo(spec.get("timeZone") or "UTC")
@@ -102,7 +102,7 @@ class CronJobController:
 
 
 def _latest(schedule: schedules.Schedule, since: datetime, now: datetime) -> datetime | None:
-    """The latest time of the schedule after `since` that has come."""
+    """The latest time of the schedule after `since` and not after `now`."""
     found = None
     for _ in range(_MOST_MISSED):
         moment = schedule.after(since)
@@ -113,7 +113,7 @@ def _latest(schedule: schedules.Schedule, since: datetime, now: datetime) -> dat
 
 
 def _job_of(cron_job: Object, due: datetime) -> Object:
-    """The Job of one moment; its name follows from it, so that none is made twice."""
+    """The Job of a scheduled time, with a name made from it, so that no Job is created twice."""
     template = cron_job["spec"]["jobTemplate"]
     given = template.get("metadata") or {}
     annotations = {**(given.get("annotations") or {}), _SCHEDULED: due.strftime("%Y-%m-%dT%H:%M:%SZ")}

@@ -1,4 +1,4 @@
-"""The pods of a DaemonSet, node by node: who needs one, who has one too many, who is to be replaced. Pure."""
+"""The pods of a DaemonSet by node: missing, surplus and outdated pods. Pure."""
 
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -22,17 +22,17 @@ class NodeFit:
 
     should_run: bool
     may_stay: bool
-    """Pods that are there already stay: a taint that only keeps new ones away does not drive them out."""
+    """Whether existing pods may stay: a NoSchedule taint keeps only new pods away."""
 
 
 @dataclass(slots=True)
 class NodeChanges:
-    """What is to be done."""
+    """Pods to create and delete."""
 
     create_on: list[str] = field(default_factory=list)
     delete: list[Object] = field(default_factory=list)
     failed: list[Object] = field(default_factory=list)
-    """Pods that have ended and are deleted for that, to be told as Events."""
+    """Pods that have ended and are deleted, with an Event."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,11 +47,11 @@ class Daemons:
 
     @property
     def desired(self) -> int:
-        """On how many nodes a pod should run."""
+        """The number of nodes on which a pod should run."""
         return sum(fit.should_run for fit in self.fits.values())
 
     def is_current(self, pod: Object) -> bool:
-        """Whether the pod has the present template."""
+        """Whether the pod has the current template."""
         labels = pod["metadata"].get("labels") or {}
         return bool(labels.get(REVISION_LABEL) == self.revision_hash)
 
@@ -60,7 +60,7 @@ class Daemons:
         return is_available(pod, int(self.daemon_set["spec"].get("minReadySeconds", 0)), self.now)
 
     def limits(self) -> tuple[int, int]:
-        """(maxSurge, maxUnavailable); both zero would never move."""
+        """(maxSurge, maxUnavailable); not both zero, since no update could proceed."""
         rolling = (self.daemon_set["spec"].get("updateStrategy") or {}).get("rollingUpdate") or {}
         surge = scaled(rolling.get("maxSurge", 0), self.desired, round_up=True)
         unavailable = scaled(rolling.get("maxUnavailable", 1), self.desired, round_up=True)
@@ -68,7 +68,7 @@ class Daemons:
 
 
 def pods_by_node(pods: list[Object]) -> dict[str, list[Object]]:
-    """Pods by the node that they are made for, bound or not, oldest first."""
+    """Pods by the node that they are created for, bound or not, oldest first."""
     found: dict[str, list[Object]] = {}
     for pod in sorted(pods, key=created):
         found.setdefault(node_of(pod) or target_of(pod), []).append(pod)
@@ -88,7 +88,7 @@ def target_of(pod: Object) -> str:
 
 
 def needed(daemons: Daemons) -> NodeChanges:
-    """One pod on each node that should have one, none elsewhere."""
+    """The changes for one pod on each eligible node and none elsewhere."""
     changes = NodeChanges()
     surge = daemons.limits()[0] > 0
     for name, fit in daemons.fits.items():
@@ -121,7 +121,7 @@ def _without_ended(alive: list[Object], changes: NodeChanges) -> list[Object]:
 
 
 def _surplus_of_surge(daemons: Daemons, running: list[Object]) -> list[Object]:
-    """At most an old pod and its successor, and the old one only until the successor is available."""
+    """Surplus pods: all but an old pod and its successor; the old pod too, once the successor is available."""
     new = [pod for pod in running if daemons.is_current(pod)]
     old = [pod for pod in running if not daemons.is_current(pod)]
     surplus = [*new[1:], *old[1:]]
@@ -137,7 +137,7 @@ def replacements(daemons: Daemons) -> NodeChanges:
 
 
 def _deleted(daemons: Daemons, most: int) -> NodeChanges:
-    """Delete outdated pods, as many as may be missing; those that are not available go in any case."""
+    """Delete outdated pods: as many as may be unavailable, and all that are not available anyway."""
     changes = NodeChanges()
     candidates: list[Object] = []
     missing = 0
@@ -159,7 +159,7 @@ def _deleted(daemons: Daemons, most: int) -> NodeChanges:
 
 
 def _surged(daemons: Daemons, most: int) -> NodeChanges:
-    """Make successors beside outdated pods, so many at a time; `needed` removes the old one when they are available."""
+    """Create up to `most` successors of outdated pods; `needed` removes an old pod once its successor is available."""
     changes = NodeChanges()
     candidates: list[str] = []
     under_way = 0

@@ -1,6 +1,6 @@
-"""DaemonSets: one pod on each node that fits, made for that node by affinity and bound by the scheduler.
+"""DaemonSets: a pod on each eligible node, created with affinity to the node and bound by the scheduler.
 
-Failed pods are deleted and made anew after a pause that doubles from 1 s to 15 min, per node.
+Failed pods are deleted and created again after a delay that doubles from 1 s to 15 min, per node.
 """
 
 from collections.abc import Iterator, Mapping
@@ -37,7 +37,7 @@ _FIRST_PAUSE_SECONDS, _LAST_PAUSE_SECONDS = 1.0, 900.0
 
 
 class DaemonSetController:
-    """Keeps a pod on each node."""
+    """Keeps a pod on each eligible node."""
 
     name = "daemonset-controller"
 
@@ -46,7 +46,7 @@ class DaemonSetController:
         self._pauses: dict[tuple[str, str], tuple[datetime, float]] = {}
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Sets, their pods, and what nodes are; a node's heartbeat concerns nobody."""
+        """Sets, their pods, and nodes; heartbeats of nodes are ignored."""
         return {
             DAEMON_SETS: owners.itself,
             PODS: partial(owners.concerned_owner, DAEMON_SETS),
@@ -61,11 +61,11 @@ class DaemonSetController:
                 yield owners.key_of(daemon_set)
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Make, delete and replace pods, and count them."""
+        """Create, delete and replace pods, and update the status."""
         plan = Plan()
         daemon_set = view.get(DAEMON_SETS, key)
         if daemon_set is None or is_terminating(daemon_set):
-            return plan  # a revision made now would keep a foreground deletion waiting for ever
+            return plan  # a new revision would keep a foreground deletion waiting for ever
         claimed = owners.claim(view, daemon_set, PODS)
         plan.add(*claimed.updates)
         versions = history.brought_up_to_date(plan, view, daemon_set)
@@ -111,7 +111,7 @@ class DaemonSetController:
             plan.look_again(0)
 
     def _may_delete(self, plan: Plan, daemons: Daemons, pod: Object) -> bool:
-        """Whether a failed pod's pause is over: a kubelet that rejects all of them must not be asked without end."""
+        """Whether a failed pod's delay is over; a kubelet that rejects every pod must not cause an endless loop."""
         place = (daemons.daemon_set["metadata"]["uid"], pod["spec"].get("nodeName", ""))
         until, pause = self._pauses.get(place, (daemons.now, _FIRST_PAUSE_SECONDS))
         if daemons.now < until:
@@ -150,7 +150,7 @@ class DaemonSetController:
 
 
 def plan_changes_pods(plan: Plan) -> bool:
-    """Whether pods are made or deleted already: a rolling update waits until that is seen."""
+    """Whether the plan creates or deletes pods already: a rolling update waits until that has taken effect."""
     return any(getattr(action, "resource", None) is PODS for action in plan.actions)
 
 
@@ -167,7 +167,7 @@ def _differs(change: Change) -> bool:
 
 
 def _daemon_pod(daemon_set: Object, node: str, digest: str) -> Object:
-    """The set's pod for a node: affinity to it alone, and tolerations of what a node may suffer from."""
+    """The set's pod for a node, with affinity to the node and a daemon's tolerations."""
     template = daemon_set["spec"]["template"]
     if digest:
         template = with_label(template, REVISION_LABEL, digest)
@@ -183,7 +183,7 @@ def _daemon_pod(daemon_set: Object, node: str, digest: str) -> Object:
 
 
 def _bound_to(node: str, affinity: Object) -> Object:
-    """The affinity with the required terms replaced by the node's name; they were judged when the node was chosen."""
+    """The affinity with required terms replaced by the node's name; they were checked when the node was chosen."""
     term = {"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
     return {**affinity, "nodeAffinity": {**(affinity.get("nodeAffinity") or {}), **required}}

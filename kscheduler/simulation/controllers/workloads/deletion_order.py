@@ -1,8 +1,8 @@
-"""Which pods of a ReplicaSet go first when there are too many.
+"""The order in which a ReplicaSet deletes surplus pods.
 
-In this order: those without a node, those further from running, the unready, those whose `pod-deletion-cost` is lower,
-those that share their node with more pods of the same workload, those ready for a shorter time (by powers of two),
-those that restarted more often, the younger (by powers of two).
+First pods without a node, then pods further from running, not ready, with a lower `pod-deletion-cost`, with more pods
+of the same workload on their node, ready for a shorter time (by powers of two), with more restarts, and younger pods
+(by powers of two).
 """
 
 import math
@@ -20,7 +20,7 @@ _PHASES = {"Pending": 0, "Unknown": 1, "Running": 2}
 
 
 def in_deletion_order(pods: Iterable[Object], related: Iterable[Object], now: datetime) -> list[Object]:
-    """The pods, those that go first in front; `related` are the active pods of the whole workload."""
+    """The pods in the order of deletion; `related` are the active pods of the whole workload."""
     crowd = Counter(node_of(pod) for pod in related)
 
     def firmness(pod: Object) -> tuple[object, ...]:
@@ -39,7 +39,7 @@ def in_deletion_order(pods: Iterable[Object], related: Iterable[Object], now: da
 
 
 def _by_age(first: datetime | None, second: datetime | None, left: Object, right: Object, now: datetime) -> int:
-    """The younger goes first; among ages of one power of two the UID decides, so that rollouts spread over nodes."""
+    """The younger first; for ages within a power of two the UID decides, so that rollouts spread over nodes."""
     if first == second:
         return 0
     if first is None or second is None:

@@ -1,7 +1,7 @@
-"""The versions of a Deployment: which ReplicaSet has its template, which came before, what their annotations say.
+"""The revisions of a Deployment: current and earlier ReplicaSets, and their annotations.
 
 `kubectl rollout history` and `undo` read the annotation `deployment.kubernetes.io/revision` of the ReplicaSets; it
-grows by one with every template, and a template that comes back takes its old ReplicaSet to the newest number.
+grows by one with every template, and a template that is used again gives its old ReplicaSet the newest number.
 """
 
 from kscheduler.api.well_known import LAST_APPLIED
@@ -33,12 +33,12 @@ def annotations_of(value: Object) -> dict[str, str]:
 
 
 def replicas_of(replica_set: Object) -> int:
-    """How many pods it shall have."""
+    """The desired number of pods."""
     return int(replica_set["spec"].get("replicas", 1))
 
 
 def revision_of(value: Object) -> int:
-    """The number of a version; 0 when there is none."""
+    """The revision's number; 0 if there is none."""
     text = annotations_of(value).get(REVISION, "0")
     return int(text) if text.isdigit() else 0
 
@@ -77,7 +77,7 @@ def new_replica_set(deployment: Object, replicas: int, revision: int, most: int)
 
 
 def renewed(deployment: Object, replica_set: Object, revision: int) -> Object:
-    """The current ReplicaSet with the annotations, the number and the `minReadySeconds` that it should have."""
+    """The current ReplicaSet with up-to-date annotations, revision and `minReadySeconds`."""
     annotations = _annotated(deployment, annotations_of(replica_set), revision)
     spec = dict(replica_set["spec"])
     if deployment["spec"].get("minReadySeconds"):
@@ -88,7 +88,7 @@ def renewed(deployment: Object, replica_set: Object, revision: int) -> Object:
 
 
 def resized(deployment: Object, replica_set: Object, replicas: int, most: int) -> Object:
-    """The ReplicaSet with another number of pods, and notes of the Deployment's size at this moment."""
+    """The ReplicaSet with another number of pods, and annotations with the Deployment's current size."""
     annotations = annotations_of(replica_set) | _sizes(deployment, most)
     metadata = {**replica_set["metadata"], "annotations": annotations}
     return {**replica_set, "metadata": metadata, "spec": {**replica_set["spec"], "replicas": replicas}}

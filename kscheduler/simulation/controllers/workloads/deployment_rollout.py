@@ -1,7 +1,7 @@
-"""How far a Deployment may go now: the arithmetic of rolling updates, pure.
+"""The arithmetic of rolling updates; pure.
 
 Pods beyond `replicas` up to maxSurge may be added, and available ones below `replicas` down to maxUnavailable removed.
-Percentages round surge up and unavailability down; both at zero would never move, so then one may be unavailable.
+Percentages round surge up and unavailability down; if both are zero, one pod may be unavailable.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from kscheduler.simulation.kinds.api_errors import Object
 
 
 class Scale(NamedTuple):
-    """A ReplicaSet and how many pods it shall have."""
+    """A ReplicaSet and its new number of pods."""
 
     replica_set: Object
     replicas: int
@@ -43,17 +43,17 @@ def fence_posts(deployment: Object) -> tuple[int, int]:
 
 
 def max_unavailable(deployment: Object) -> int:
-    """How many may be missing; never more than there are."""
+    """How many pods may be unavailable; at most all."""
     return min(fence_posts(deployment)[1], wanted(deployment)) if wanted(deployment) else 0
 
 
 def total(replica_sets: Iterable[Object]) -> int:
-    """Pods that the sets shall have."""
+    """The desired pods of the sets."""
     return sum(replicas_of(replica_set) for replica_set in replica_sets)
 
 
 def present(replica_sets: Iterable[Object], field: str = "replicas") -> int:
-    """Pods that the sets have, or those of them that `field` counts."""
+    """The pods of the sets, or the pods that `field` counts."""
     return sum(int((replica_set.get("status") or {}).get(field, 0)) for replica_set in replica_sets)
 
 
@@ -67,7 +67,7 @@ def new_replicas(deployment: Object, replica_sets: list[Object], new: Object | N
 
 
 def shrunk_old(deployment: Object, old: list[Object], new: Object) -> list[Scale]:
-    """Old ReplicaSets that may shrink now: pods that are not healthy first, then as many as may be missing."""
+    """Old ReplicaSets that may shrink now: unhealthy pods first, then as many as may be unavailable."""
     everything = [*old, new]
     floor = wanted(deployment) - max_unavailable(deployment)
     new_missing = replicas_of(new) - present([new], "availableReplicas")
@@ -94,12 +94,12 @@ def shrunk_old(deployment: Object, old: list[Object], new: Object) -> list[Scale
 
 
 def proportional(deployment: Object, active: list[Object]) -> list[Scale]:
-    """A Deployment scaled in the middle of a rollout: each ReplicaSet gets its share of what is added or removed."""
+    """The new sizes when a Deployment is scaled during a rollout: each ReplicaSet gets its share of the difference."""
     size = wanted(deployment) + fence_posts(deployment)[0] if wanted(deployment) else 0
     to_add = size - total(active)
     if to_add == 0:
         return []
-    # The larger first; the newer of equal ones first when growing, the older when shrinking.
+    # Larger sets first; of equal sets the newer first when growing, the older when shrinking.
     ordered = sorted(active, key=created, reverse=to_add > 0)
     ordered.sort(key=replicas_of, reverse=True)
     sizes: list[int] = []
@@ -114,7 +114,7 @@ def proportional(deployment: Object, active: list[Object]) -> list[Scale]:
 
 
 def _share(replica_set: Object, to_add: int, added: int, size: int) -> int:
-    """This set's part of the pods to add (or, below zero, to remove), rounded and never beyond what is left."""
+    """This set's share of the pods to add (below zero: to remove), rounded, within what is left to distribute."""
     replicas, left = replicas_of(replica_set), to_add - added
     if replicas == 0 or left == 0:
         return 0

@@ -17,19 +17,19 @@ _PROGRESSING = "Progressing"
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """The ReplicaSets as they are."""
+    """The ReplicaSets of a Deployment."""
 
     new: Object | None
     old: list[Object]
 
     @property
     def all(self) -> list[Object]:
-        """Old ones and the current one."""
+        """Old ReplicaSets and the current one."""
         return [*self.old, *([self.new] if self.new is not None else [])]
 
 
 def has_deadline(deployment: Object) -> bool:
-    """Whether progress is watched at all."""
+    """Whether the Deployment has a progress deadline."""
     return int(deployment["spec"].get("progressDeadlineSeconds", _NO_DEADLINE)) != _NO_DEADLINE
 
 
@@ -42,7 +42,7 @@ def conditions_of(deployment: Object) -> list[Object]:
 def progressing(
     conditions: list[Object], status: str, reason: str, message: str, now: datetime, *, renew: bool = False
 ) -> list[Object]:
-    """The conditions with this one; `renew` writes its `lastUpdateTime` though status and reason stay."""
+    """The conditions with Progressing; `renew` updates `lastUpdateTime` even if status and reason stay."""
     moment = timestamp(now)
     known = find(conditions, _PROGRESSING)
     if renew and known is not None and (known["status"], known["reason"]) == (status, reason):
@@ -54,7 +54,7 @@ def progressing(
 def _newest_last(
     conditions: list[Object], kind: str, status: str, reason: str, message: str, now: datetime
 ) -> list[Object]:
-    """The conditions with this one, which goes to the end when it changes."""
+    """The conditions with a condition, which moves to the end when it changes."""
     changed = with_condition(conditions, kind, status, reason, message, now, lastUpdateTime=timestamp(now))
     if changed is conditions:
         return conditions
@@ -90,7 +90,7 @@ def is_complete(deployment: Object, status: Object) -> bool:
     return counts == [replicas] * 3 and status.get("observedGeneration", 0) >= deployment["metadata"]["generation"]
 
 
-def told_of_progress(deployment: Object, rollout: Rollout, conditions: list[Object], now: datetime) -> Object:
+def with_progress(deployment: Object, rollout: Rollout, conditions: list[Object], now: datetime) -> Object:
     """The whole status during a rollout."""
     status = counted(deployment, rollout, conditions, now)
     if not has_deadline(deployment):
@@ -129,7 +129,7 @@ def _has_moved(deployment: Object, status: Object) -> bool:
 
 
 def seconds_left(deployment: Object, conditions: list[Object], now: datetime) -> float | None:
-    """Seconds until the rollout counts as stuck; 0: it does, or did; None: no deadline runs."""
+    """Seconds until the rollout counts as stuck; 0 if it is stuck; None without a running deadline."""
     known = find(conditions, _PROGRESSING)
     if not has_deadline(deployment) or known is None or known.get("reason") == AVAILABLE_REASON:
         return None
@@ -140,7 +140,7 @@ def seconds_left(deployment: Object, conditions: list[Object], now: datetime) ->
 
 
 def _with_failure(status: Object, rollout: Rollout, now: datetime) -> Object:
-    """ReplicaFailure of a ReplicaSet is the Deployment's too."""
+    """Copy the condition ReplicaFailure from the ReplicaSets."""
     newest_first = reversed(rollout.all)
     failures = (
         find((replica_set.get("status") or {}).get("conditions") or [], _FAILURE) for replica_set in newest_first

@@ -1,9 +1,9 @@
-"""Deployments: one ReplicaSet per template, and the way from one to the next.
+"""Deployments: a ReplicaSet per template, and rollouts from one to the next.
 
-paused, or scaled since the last look    sizes follow, no rollout
-RollingUpdate                            the new grows as far as it may, then the old shrinks as far as it may
-Recreate                                 the old go first, wholly; then the new comes
-complete                                 ReplicaSets beyond revisionHistoryLimit go
+paused, or scaled since the last plan    sizes follow, no rollout
+RollingUpdate                            the new set grows as far as allowed, then the old ones shrink as far as allowed
+Recreate                                 the old sets shrink to zero, then the new one is created
+complete                                 ReplicaSets beyond revisionHistoryLimit are deleted
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,12 +27,12 @@ _COMPONENT = "deployment-controller"
 
 
 class DeploymentController:
-    """Rolls out."""
+    """Rolls out Deployments."""
 
     name = "deployment-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Deployments, their ReplicaSets, and pods that go: a Recreate waits for the last one of the old."""
+        """Deployments, their ReplicaSets, and deleted pods: Recreate waits for the last old pod."""
         return {
             DEPLOYMENTS: owners.itself,
             REPLICA_SETS: partial(owners.concerned_owner, DEPLOYMENTS),
@@ -51,7 +51,7 @@ class DeploymentController:
             yield key
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """One step of the way."""
+        """Plan a step of the rollout."""
         plan = Plan()
         deployment = view.get(DEPLOYMENTS, key)
         if deployment is not None:
@@ -62,7 +62,7 @@ class DeploymentController:
 
 
 class _Step:
-    """One look at one Deployment."""
+    """A step of a Deployment's rollout."""
 
     def __init__(self, view: View, deployment: Object, replica_sets: list[Object], plan: Plan) -> None:
         self._view = view
@@ -74,7 +74,7 @@ class _Step:
         self._rollout = Rollout(new, [replica_set for replica_set in replica_sets if replica_set is not new])
 
     def take(self) -> None:
-        """Plan what may be done now, and the status."""
+        """Plan the writes that are allowed now, and the status."""
         if is_terminating(self._deployment):
             self._write(statuses.counted(self._deployment, self._rollout, self._conditions, self._view.now))
             return
@@ -115,7 +115,7 @@ class _Step:
         self._finish()
 
     def _finish(self) -> None:
-        status = statuses.told_of_progress(self._deployment, self._rollout, self._conditions, self._view.now)
+        status = statuses.with_progress(self._deployment, self._rollout, self._conditions, self._view.now)
         if statuses.is_complete(self._deployment, status):
             self._clean_up()
         left = statuses.seconds_left(self._deployment, status["conditions"], self._view.now)
@@ -124,7 +124,7 @@ class _Step:
         self._write(status)
 
     def _scale(self) -> None:
-        """Follow a new `replicas`: the only set, or the newest, takes it; in the middle of a rollout each its share."""
+        """Follow a new `replicas`: a single set takes all of it; during a rollout each set gets its share."""
         active = [replica_set for replica_set in self._rollout.all if replicas_of(replica_set) > 0]
         newest = self._rollout.new or max(self._rollout.old, key=created, default=None)
         single = active[0] if len(active) == 1 else newest if not active else None
@@ -145,10 +145,10 @@ class _Step:
         noted = revisions.annotations_of(new).get(revisions.DESIRED)
         return replicas_of(new) == wanted == rolling.present([new], "availableReplicas") and noted == str(wanted)
 
-    # --- what strategies are made of ----------------------------------------------------------------------------------
+    # --- parts of the strategies --------------------------------------------------------------------------------------
 
     def _was_scaled(self) -> bool:
-        """Whether `replicas` is not what it was when the active sets were sized."""
+        """Whether `replicas` has changed since the active sets were sized."""
         wanted = str(rolling.wanted(self._deployment))
         active = [replica_set for replica_set in self._all if replicas_of(replica_set) > 0]
         return any(
@@ -166,7 +166,7 @@ class _Step:
         return rolling.wanted(self._deployment) + rolling.fence_posts(self._deployment)[0]
 
     def _number(self, *, make: bool) -> None:
-        """Give the current template its ReplicaSet and the newest number."""
+        """Give the current template a ReplicaSet and the newest revision."""
         newest = max((revisions.revision_of(replica_set) for replica_set in self._rollout.old), default=0) + 1
         new = self._rollout.new
         if new is not None:
@@ -200,14 +200,14 @@ class _Step:
             self._progress("True", "NewReplicaSetCreated", f'Created new replica set "{name}"')
 
     def _collide(self) -> None:
-        """Another template has this hash: the next look takes another one."""
+        """Another template has the same hash: the next plan uses another hash."""
         status = dict(self._deployment.get("status") or {})
         status["collisionCount"] = int(status.get("collisionCount", 0)) + 1
         self._deployment = {**self._deployment, "status": status}
         self._plan.look_again(0)
 
     def _resize(self, replica_set: Object, replicas: int) -> bool:
-        """Plan another size; whether it is another one."""
+        """Plan a size; whether it differs from the current one."""
         changed = revisions.resized(self._deployment, replica_set, replicas, self._most())
         if changed == replica_set:
             return False
@@ -243,7 +243,7 @@ class _Step:
         ]
         return is_empty and is_seen and not is_terminating(replica_set)
 
-    # --- what is told -------------------------------------------------------------------------------------------------
+    # --- status -------------------------------------------------------------------------------------------------------
 
     def _note_pause(self, *, paused: bool) -> None:
         """A paused Deployment is neither progressing nor stuck."""

@@ -1,7 +1,7 @@
-"""ControllerRevisions: the templates that a StatefulSet or DaemonSet has had, numbered as `kubectl rollout` reads them.
+"""ControllerRevisions: the numbered templates of a StatefulSet or DaemonSet, which `kubectl rollout` reads.
 
-A template that comes back takes its old revision to the newest number. The data is a strategic merge patch that
-restores the template; `kubectl rollout undo` sends it as it stands.
+A template that is used again gives its old revision the newest number. The data is a strategic merge patch that
+restores the template, which `kubectl rollout undo` sends unchanged.
 """
 
 from collections.abc import Collection
@@ -20,7 +20,7 @@ _DIRECTIVE = "$patch"
 
 @dataclass(frozen=True, slots=True)
 class History:
-    """The revisions, oldest first, and the one of the present template, which is the newest."""
+    """The revisions, oldest first, and the revision of the current template, which is the newest."""
 
     revisions: list[Object]
     update: Object
@@ -39,7 +39,7 @@ def name_of(revision: Object) -> str:
 
 
 def brought_up_to_date(plan: Plan, view: View, owner: Object) -> History:
-    """The history with the owner's template in it; what must be written for that enters the plan."""
+    """The history including the owner's current template; adds the necessary writes to the plan."""
     known = sorted(
         view.controlled(CONTROLLER_REVISIONS, owner), key=lambda revision: (revision["revision"], name_of(revision))
     )
@@ -59,7 +59,7 @@ def brought_up_to_date(plan: Plan, view: View, owner: Object) -> History:
 
 
 def cut(plan: Plan, owner: Object, history: History, in_use: Collection[str]) -> None:
-    """Delete the oldest revisions that nobody uses, beyond `revisionHistoryLimit`."""
+    """Delete the oldest unused revisions beyond `revisionHistoryLimit`."""
     idle = [
         revision for revision in history.revisions if name_of(revision) not in in_use and revision is not history.update
     ]

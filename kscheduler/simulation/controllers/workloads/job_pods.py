@@ -1,7 +1,7 @@
-"""The pods of a Job: who is counted, which indexes are done, what the next pod looks like. Pure.
+"""The pods of a Job: counting, indexes, the next pods. Pure.
 
-A pod carries a finalizer until it has been counted, so none is lost when somebody deletes it. As counting and taking
-the finalizer off are one plan, no list of uncounted pods is kept between them.
+A pod has a finalizer until it has been counted, so that a deleted pod is not lost. Since counting and removing the
+finalizer are in one plan, no list of uncounted pods is needed.
 """
 
 from collections.abc import Iterable
@@ -33,12 +33,12 @@ def untracked(pod: Object) -> Object:
 
 
 def waits_for_failure(job: Object) -> bool:
-    """Whether a pod that is on its way out is replaced only when it has failed for good."""
+    """Whether a terminating pod is replaced only after it has failed."""
     return bool(job["spec"].get("podReplacementPolicy") == "Failed")
 
 
 def has_failed(job: Object, pod: Object) -> bool:
-    """Whether the pod counts as a failure: one that is deleted while it runs does too."""
+    """Whether the pod counts as a failure, which includes a pod that is deleted while it runs."""
     if phase_of(pod) == "Failed":
         return True
     return is_terminating(pod) and phase_of(pod) != "Succeeded" and not waits_for_failure(job)
@@ -72,7 +72,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
             spans[-1][1:] = [number]
         else:
             spans.append([number])
-    # Two neighbours are written as a list, as the real controller does.
+    # Two neighbours are written as a list, as in the real controller.
     texts = (
         f"{span[0]}{',' if span[-1] - span[0] == 1 else '-'}{span[-1]}" if len(span) > 1 else f"{span[0]}"
         for span in spans
@@ -81,7 +81,7 @@ def format_indexes(indexes: Iterable[int]) -> str:
 
 
 def next_pods(job: Object, count: int, taken: set[int]) -> list[Object]:
-    """So many new pods; of an Indexed job for the lowest indexes that are neither done nor under way."""
+    """`count` new pods; for an Indexed Job with the lowest indexes that are neither completed nor active."""
     if not is_indexed(job):
         return [_pod(job, None) for _ in range(count)]
     free = (number for number in range(int(job["spec"].get("completions") or 0)) if number not in taken)
@@ -89,7 +89,7 @@ def next_pods(job: Object, count: int, taken: set[int]) -> list[Object]:
 
 
 def backoff_seconds(job: Object, pods: list[Object], now: datetime) -> float:
-    """How long no new pod is made after failures: 10 s, doubled with each since the last success, 10 min at most."""
+    """The delay after failures: 10 s, doubled with each failure since the last success, 10 min at most."""
     ends = [(finish_time(pod), pod) for pod in pods if has_failed(job, pod)]
     successes = [finish_time(pod) for pod in pods if phase_of(pod) == "Succeeded"]
     last_success = max((moment for moment in successes if moment is not None), default=None)
@@ -101,7 +101,7 @@ def backoff_seconds(job: Object, pods: list[Object], now: datetime) -> float:
 
 
 def finish_time(pod: Object) -> datetime | None:
-    """When the last container ended; else when the pod was deleted or last changed its mind about being ready."""
+    """When the last container ended; otherwise when the pod was deleted or a condition last changed."""
     status = pod.get("status") or {}
     ends = [
         parse_time(((container.get("state") or {}).get("terminated") or {}).get("finishedAt"))

@@ -1,9 +1,9 @@
-"""Jobs: pods until enough of them have succeeded, or too many have failed.
+"""Jobs: creates pods until enough have succeeded or too many have failed.
 
-    suspended     no pods, no clock
+    suspended     no pods, no deadline
     running       as many pods as parallelism and the missing completions allow; a pause after each failure
-    enough        SuccessCriteriaMet, and Complete once nothing is on its way out
-    too many, or too late    FailureTarget, the rest is deleted, then Failed
+    enough        SuccessCriteriaMet, and Complete once no pod is terminating
+    too many, or too late    FailureTarget, the other pods are deleted, then Failed
 
 Limits: no podFailurePolicy, successPolicy or backoffLimitPerIndex; such fields are stored and not read.
 """
@@ -41,16 +41,16 @@ def finished_condition(job: Object) -> Object | None:
 
 
 class JobController:
-    """Runs Jobs to their end."""
+    """Runs Jobs to completion."""
 
     name = "job-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Jobs, and pods that are theirs or might be."""
+        """Jobs, and pods that they own or might adopt."""
         return {JOBS: owners.itself, PODS: partial(owners.concerned_owner, JOBS)}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Count what has ended, then make, keep or delete pods."""
+        """Count ended pods, then create or delete pods."""
         plan = Plan()
         job = view.get(JOBS, key)
         if (
@@ -68,7 +68,7 @@ class JobController:
 
 
 class _Step:
-    """One look at a Job that is not finished."""
+    """A step of an unfinished Job."""
 
     def __init__(self, view: View, job: Object, pods: list[Object], plan: Plan) -> None:
         self._view = view
@@ -82,7 +82,7 @@ class _Step:
         self._done: set[int] = set()
 
     def take(self) -> None:
-        """Plan what is to be done, and the status."""
+        """Plan the writes and the status."""
         self._count()
         if not self._spec.get("suspend"):
             self._status.setdefault("startTime", timestamp(self._view.now))
@@ -97,7 +97,7 @@ class _Step:
                 self._note_suspension()
         self._write()
 
-    # --- what has ended -----------------------------------------------------------------------------------------------
+    # --- ended pods ---------------------------------------------------------------------------------------------------
 
     def _count(self) -> None:
         uncounted = [pod for pod in self._pods if job_pods.is_tracked(pod)]
@@ -143,7 +143,7 @@ class _Step:
         return None
 
     def _restarts(self) -> int:
-        """Restarts of containers count where a failed container is started again in its pod."""
+        """Restarts of containers, which count if failed containers are restarted in their pod."""
         if self._spec["template"]["spec"].get("restartPolicy") != "OnFailure":
             return 0
         statuses = (
@@ -159,7 +159,7 @@ class _Step:
         self._active = []
 
     def _conclude(self, first: str, last: str, reason: str, message: str) -> None:
-        """The condition that announces the end; the one that states it when no pod is on its way out any more."""
+        """Add the condition `first`, and `last` once no pod is terminating any more."""
         now = self._view.now
         probed = {"lastProbeTime": timestamp(now)}
         conditions = with_condition(self._status["conditions"], first, "True", reason, message, now, **probed)
@@ -178,7 +178,7 @@ class _Step:
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def _manage(self) -> int:
-        """Make or delete pods; how many are active then."""
+        """Create or delete pods; returns the number of active pods afterwards."""
         wanted = self._wanted()
         occupied = len(self._active) + (len(self._leaving()) if job_pods.waits_for_failure(self._job) else 0)
         surplus = len(self._active) - wanted
@@ -252,12 +252,12 @@ class _Step:
 
 
 class JobPodController:
-    """Takes the finalizer off pods whose Job is gone, so that they can go too."""
+    """Removes the finalizer from pods whose Job is gone, so that they can be deleted."""
 
     name = "job-pod-finalizer"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Pods that are tracked by a Job that is not there."""
+        """Pods that are tracked by a Job that does not exist."""
         return {PODS: self._strays}
 
     def _strays(self, view: View, change: Change) -> Iterator[Key]:
@@ -266,7 +266,7 @@ class JobPodController:
             yield change.key
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Let the pod go."""
+        """Remove the pod's finalizer."""
         pod = view.get(PODS, key)
         if pod is None or not job_pods.is_tracked(pod) or _has_job(view, pod):
             return Plan()
@@ -274,7 +274,7 @@ class JobPodController:
 
 
 class FinishedJobController:
-    """Deletes finished Jobs when their time to live is over."""
+    """Deletes finished Jobs after their time to live."""
 
     name = "ttl-after-finished-controller"
 

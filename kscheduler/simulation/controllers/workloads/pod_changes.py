@@ -1,4 +1,4 @@
-"""Pods made and deleted for a controller, with the Events that tell of it."""
+"""Creates and deletes a controller's pods, with Events."""
 
 from kscheduler.simulation.controllers.engine.plan import Create, Delete, News
 from kscheduler.simulation.controllers.reading.owners import key_of, labels_of
@@ -6,18 +6,18 @@ from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import PODS
 
 BURST = 500
-"""Pods made or deleted for one object at a time; the rest follows in the next look."""
+"""Pods created or deleted for an object in a plan; the rest follows in the next plan."""
 
 
 def create_pod(pod: Object, owner: Object, component: str) -> Create:
-    """Make a pod; the owner's Events tell it."""
+    """Create a pod, with an Event of the owner."""
     done = News(owner, component, "SuccessfulCreate", "Created pod: {name}")
     failed = News(owner, component, "FailedCreate", "Error creating: {error}", is_warning=True)
     return Create(PODS, pod, done, failed)
 
 
 def delete_pod(pod: Object, owner: Object, component: str) -> Delete:
-    """Delete a pod in its own time; the owner's Events tell it."""
+    """Delete a pod with its own grace period, with an Event of the owner."""
     return Delete(PODS, pod, done=News(owner, component, "SuccessfulDelete", "Deleted pod: {name}"))
 
 

@@ -1,4 +1,4 @@
-"""ReplicaSets, and ReplicationControllers, which are the same with an older name: so many pods of one template."""
+"""ReplicaSets and ReplicationControllers, their older form: a number of pods of a template."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -32,11 +32,11 @@ class ReplicaSetController:
         self._component = component
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Sets, and pods that are theirs or might be."""
+        """Sets, and pods that they own or might adopt."""
         return {self._resource: owners.itself, PODS: partial(owners.concerned_owner, self._resource)}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """Adopt, make or delete pods, and count them."""
+        """Adopt, create or delete pods, and update the status."""
         plan = Plan()
         replica_set = view.get(self._resource, key)
         if replica_set is None:

@@ -1,6 +1,6 @@
 """Cron schedules: five fields (minute, hour, day, month, weekday) with lists, ranges, steps and names, or `@daily`.
 
-When both day and weekday are restricted, either one is enough, as in cron.
+When both day and weekday are restricted, either is enough, as in cron.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _YEARS = 5
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """The moments of a schedule."""
+    """A parsed schedule."""
 
     minutes: frozenset[int]
     hours: frozenset[int]
@@ -32,7 +32,7 @@ class Schedule:
     months: frozenset[int]
     weekdays: frozenset[int]
     either_day: bool
-    """Both kinds of day are restricted: one of them is enough."""
+    """Whether day and weekday are both restricted, so that either is enough."""
 
     def after(self, moment: datetime) -> datetime | None:
         """The first time later than `moment`, in its time zone; None when there is none within five years."""
@@ -55,7 +55,7 @@ class Schedule:
 
 
 def parse(text: str) -> Schedule:
-    """The schedule. Raises ValueError for one that cannot be read."""
+    """Parse a schedule. Raises ValueError if it is invalid."""
     fields = _MACROS.get(text.strip(), text).lower().split()
     if len(fields) != 5:
         raise ValueError(f"expected exactly 5 fields, found {len(fields)}: {text}")

@@ -1,4 +1,4 @@
-"""The pods and claims of a StatefulSet: names by ordinal, storage that outlives them."""
+"""The pods and claims of a StatefulSet: names by ordinal, storage that outlives the pods."""
 
 import re
 
@@ -16,7 +16,7 @@ _NAME = re.compile(r"(?P<set>.+)-(?P<ordinal>[0-9]+)")
 
 
 def ordinal_of(pod: Object, stateful_set: Object) -> int | None:
-    """The pod's number; None when its name is not one of this set's."""
+    """The pod's ordinal; None if its name does not belong to this set."""
     match = _NAME.fullmatch(pod["metadata"]["name"])
     if match is None or match["set"] != stateful_set["metadata"]["name"]:
         return None
@@ -24,7 +24,7 @@ def ordinal_of(pod: Object, stateful_set: Object) -> int | None:
 
 
 def stateful_pod(stateful_set: Object, revision: Object, ordinal: int) -> Object:
-    """The pod of an ordinal, of this revision's template."""
+    """The pod of an ordinal, from this revision's template."""
     name = f"{stateful_set['metadata']['name']}-{ordinal}"
     pod = pod_of(template_of(revision), stateful_set, name=name)
     pod["metadata"]["labels"] = {
@@ -59,7 +59,7 @@ def claim_name(template: Object, pod_name: str) -> str:
 
 
 def creations(view: View, stateful_set: Object, pod: Object) -> list[Create]:
-    """A pod and those of its claims that are missing, claims first."""
+    """The creation of a pod and its missing claims, claims first."""
     name, set_name = pod["metadata"]["name"], stateful_set["metadata"]["name"]
     text = f"Pod {name} in StatefulSet {set_name}"
     done = News(stateful_set, COMPONENT, "SuccessfulCreate", f"Create {text} successful")
@@ -68,7 +68,7 @@ def creations(view: View, stateful_set: Object, pod: Object) -> list[Create]:
 
 
 def missing_claims(view: View, stateful_set: Object, pod_name: str) -> list[Create]:
-    """The claims of a pod that are not there."""
+    """The creation of a pod's missing claims."""
     found = []
     for template in claim_templates(stateful_set):
         claim = _claim(stateful_set, template, pod_name)
@@ -80,13 +80,13 @@ def missing_claims(view: View, stateful_set: Object, pod_name: str) -> list[Crea
 
 
 def deletion(stateful_set: Object, pod: Object) -> Delete:
-    """The pod goes; an Event tells it."""
+    """The deletion of a pod, with an Event."""
     text = f"Delete Pod {pod['metadata']['name']} in StatefulSet {stateful_set['metadata']['name']} successful"
     return Delete(PODS, pod, done=News(stateful_set, COMPONENT, "SuccessfulDelete", text))
 
 
-def claims_that_go_too(view: View, stateful_set: Object, pod: Object) -> list[Update]:
-    """With `whenScaled: Delete` the claims of a pod that is scaled away become the pod's own, and go with it."""
+def claims_deleted_with(view: View, stateful_set: Object, pod: Object) -> list[Update]:
+    """With `whenScaled: Delete` the claims of a pod that is scaled down are owned by the pod, and deleted with it."""
     policy = stateful_set["spec"].get("persistentVolumeClaimRetentionPolicy") or {}
     if policy.get("whenScaled") != "Delete":
         return []

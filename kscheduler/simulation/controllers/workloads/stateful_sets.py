@@ -1,8 +1,8 @@
-"""StatefulSets: pods with names and storage of their own, made in order and replaced from the last to the first.
+"""StatefulSets: pods with their own names and storage, created in order and replaced from the last to the first.
 
-OrderedReady   one step at a time: a pod is made, deleted or replaced when all before it are available
-Parallel       pods are made and deleted at once; replacing still goes one by one
-partition      pods below it keep the revision they had
+OrderedReady   a pod is created, deleted or replaced when all before it are available
+Parallel       pods are created and deleted at once; replacement is still one by one
+partition      pods below it keep their revision
 """
 
 from collections.abc import Mapping
@@ -22,7 +22,7 @@ from kscheduler.simulation.controllers.reading.pods import (
 from kscheduler.simulation.controllers.reading.templates import REVISION_LABEL
 from kscheduler.simulation.controllers.workloads import history
 from kscheduler.simulation.controllers.workloads.stateful_pods import (
-    claims_that_go_too,
+    claims_deleted_with,
     creations,
     deletion,
     missing_claims,
@@ -40,15 +40,15 @@ class StatefulSetController:
     name = "statefulset-controller"
 
     def watched(self) -> Mapping[Resource, Concerned]:
-        """Sets, and pods that are theirs or might be."""
+        """Sets, and pods that they own or might adopt."""
         return {STATEFUL_SETS: owners.itself, PODS: partial(owners.concerned_owner, STATEFUL_SETS)}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        """One step, and the status."""
+        """Plan a step, and the status."""
         plan = Plan()
         stateful_set = view.get(STATEFUL_SETS, key)
         if stateful_set is None or is_terminating(stateful_set):
-            return plan  # a revision made now would keep a foreground deletion waiting for ever
+            return plan  # a new revision would keep a foreground deletion waiting for ever
         claimed = owners.claim(view, stateful_set, PODS)
         plan.add(*claimed.updates)
         step = _Step(view, stateful_set, claimed.values, plan)
@@ -58,7 +58,7 @@ class StatefulSetController:
 
 
 class _Step:
-    """One look at one set."""
+    """A step of a set."""
 
     def __init__(self, view: View, stateful_set: Object, pods: list[Object], plan: Plan) -> None:
         self._view = view
@@ -75,7 +75,7 @@ class _Step:
         self._is_ordered = self._spec.get("podManagementPolicy") != "Parallel"
 
     def take(self) -> None:
-        """Make what is missing, then remove what is too much, then replace what is outdated: the first that applies."""
+        """Take the first step that applies: create missing pods, delete surplus pods, replace outdated pods."""
         if self._fill() and self._shrink():
             self._replace()
 
@@ -84,7 +84,7 @@ class _Step:
         known = (revision for revision in self._history.revisions if history.name_of(revision) == name)
         return next(known, self._history.update)
 
-    # --- the three steps; each tells whether the next one may be taken ------------------------------------------------
+    # --- the three steps; each returns whether the next may be taken --------------------------------------------------
 
     def _fill(self) -> bool:
         for ordinal, pod in self._replicas.items():
@@ -94,7 +94,7 @@ class _Step:
         return True
 
     def _settle(self, ordinal: int, pod: Object | None) -> bool:
-        """See to one ordinal; whether its pod is there and available."""
+        """Handle an ordinal; whether its pod exists and is available."""
         if pod is None:
             made = stateful_pod(self._set, self._revision_for(ordinal), ordinal)
             self._plan.add(*creations(self._view, self._set, made))
@@ -116,7 +116,7 @@ class _Step:
                 continue
             if self._is_ordered and pod is not sick and not self._is_available(pod):
                 return False
-            self._plan.add(*claims_that_go_too(self._view, self._set, pod), deletion(self._set, pod))
+            self._plan.add(*claims_deleted_with(self._view, self._set, pod), deletion(self._set, pod))
             if self._is_ordered:
                 return False
         return True
@@ -141,7 +141,7 @@ class _Step:
         return [*(pod for pod in self._replicas.values() if pod is not None), *reversed(self._condemned)]
 
     def _revision_for(self, ordinal: int) -> Object:
-        """Below the partition a pod that is made anew keeps the revision that the set had."""
+        """The revision of an ordinal; below the partition a pod that is created again keeps the set's old revision."""
         strategy = self._spec.get("updateStrategy") or {}
         partition = int((strategy.get("rollingUpdate") or {}).get("partition", 0))
         is_kept = strategy.get("type") == "RollingUpdate" and ordinal < self._range.start + partition
@@ -156,7 +156,7 @@ class _Step:
     # --- status -------------------------------------------------------------------------------------------------------
 
     def write_status(self) -> None:
-        """Count the pods as they are; the update revision becomes the current one when every pod has it."""
+        """Write the counts; the update revision becomes the current one when every pod has it."""
         pods = self._in_order()
         update, current = history.name_of(self._history.update), history.name_of(self._current)
         alive = [pod for pod in pods if not is_terminating(pod)]
