@@ -23,7 +23,7 @@ from kscheduler.client.events import EventRecorder
 from kscheduler.client.pod_status import PodStatusPatcher
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
-from kscheduler.client.volume_writes import VolumeWriter
+from kscheduler.client.volume_writes import ApiVolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.scheduling.attempt.binding import BindingWriter
@@ -117,7 +117,7 @@ class Parts:
             evictor=pods,
             statuses=self.status_writer,
             events=self.recorder,
-            volume_writer=VolumeBindingWriter(VolumeWriter(self.client)),
+            volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             pod_of=self._pod,
             workloads=StoredWorkloads(*(self.informers[kind].store for kind in WORKLOAD_KINDS)),
             budgets=StoredBudgets(self.informers[POD_DISRUPTION_BUDGETS].store),

@@ -7,7 +7,7 @@ from typing import Final
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.gated import HintsAlike, no_hints_alike
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.queue import ClassOf, no_class
 
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
@@ -31,7 +31,7 @@ def classes_are_on() -> bool:
     return os.environ.get(CLASSES_VARIABLE, "") != "off"
 
 
-def pod_classes(profiles: Profiles, nominator: Nominator) -> PodClasses:
+def pod_classes(profiles: Profiles, nominator: NominatedPods) -> PodClasses:
     """The classes that the signatures of all plugins make."""
     signatures = Signatures(profiles, nominator)
     return PodClasses(signatures.class_of, signatures.hints_alike, are_kept=True)

@@ -44,7 +44,7 @@ Level = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """A line for the log."""
 
     level: Level
@@ -117,7 +117,7 @@ class APIServerReachability:
         """The last answer that was neither success nor outage: a 401 or 429."""
         self._refusal_at = now
         self._outages: Counter[str] = Counter()
-        self._ended: list[Line] = []
+        self._ended: list[LogLine] = []
 
     # --- reports of requests and watches ------------------------------------------------------------------------------
 
@@ -210,7 +210,7 @@ class APIServerReachability:
             {str(cause): self._outages[cause] for cause in _OUTAGES},
         )
 
-    def lines(self, now: float) -> list[Line]:
+    def lines(self, now: float) -> list[LogLine]:
         """The lines to log now; called about once a second."""
         lines, self._ended = self._ended, []
         lines += self._of_trouble(self._away, "api_server_unreachable", "api_server_still_unreachable", now)
@@ -220,7 +220,7 @@ class APIServerReachability:
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
-    def _of_trouble(self, trouble: _Trouble, begins: str, goes_on: str, now: float) -> list[Line]:
+    def _of_trouble(self, trouble: _Trouble, begins: str, goes_on: str, now: float) -> list[LogLine]:
         if trouble.diagnosed is None or not trouble.is_due(now):
             return []
         fields: dict[str, object] = {"server": self.server}
@@ -235,7 +235,7 @@ class APIServerReachability:
         }
         message = goes_on if trouble.is_logged else begins
         trouble.logged(now)
-        return [Line("error", message, fields)]
+        return [LogLine("error", message, fields)]
 
     def _back(self, now: float) -> None:
         self._log_end(self._away, "api_server_reachable_again", now)
@@ -249,10 +249,10 @@ class APIServerReachability:
         """Log the end of a trouble whose beginning was logged."""
         if trouble.is_logged:
             self._ended.append(
-                Line("info", message, {"server": self.server, "seconds": _seconds(trouble.seconds(now))})
+                LogLine("info", message, {"server": self.server, "seconds": _seconds(trouble.seconds(now))})
             )
 
-    def _of_storm(self, now: float) -> list[Line]:
+    def _of_storm(self, now: float) -> list[LogLine]:
         """A line as soon as there are `STORM` answers 429, then one a minute with the number since the last line."""
         if self._throttled < STORM or not self._storm_lines.admits(now):
             return []
@@ -263,7 +263,7 @@ class APIServerReachability:
             "advice": ADVICE[Cause.THROTTLED],
         }
         self._throttled, self._throttled_since = 0, now
-        return [Line("warning", "api_server_throttles", fields)]
+        return [LogLine("warning", "api_server_throttles", fields)]
 
 
 def _seconds(seconds: float) -> int | float:

@@ -3,7 +3,7 @@
 from typing import Protocol
 
 from kscheduler.api.core import Pod
-from kscheduler.client.events import ObjectReference, reference_to
+from kscheduler.client.events import EventReference, reference_to
 
 
 class EventSink(Protocol):
@@ -18,7 +18,7 @@ class EventSink(Protocol):
         action: str,
         note: str,
         reporting_controller: str,
-        related: ObjectReference | None = None,
+        related: EventReference | None = None,
     ) -> None:
         """Take in one occurrence; never waits, never raises."""
         ...

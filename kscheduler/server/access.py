@@ -30,7 +30,7 @@ _WHO_MAY: Final = (
 
 
 class Token(Protocol):
-    """The token that grants access, such as `waiting_pods.TokenFile`."""
+    """The token that grants access, such as `waiting_pods.PermitTokenFile`."""
 
     def admits(self, authorization: str) -> bool:
         """Whether the header has the token. Raises `OSError`, `ValueError` if the token cannot be read."""

@@ -19,7 +19,7 @@ from kscheduler.client import (
     plain_connection,
 )
 from kscheduler.client.credentials import FixedCredentials
-from kscheduler.client.http1 import MalformedResponseError, Request
+from kscheduler.client.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.raw_server import OK, Peer, RawServer, raw_server
@@ -27,8 +27,8 @@ from tests.client.scripted import reply, scripted_server
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 NOBODY: Mapping[str, str] = {}
-GET = Request("GET", "/x")
-POST = Request("POST", "/x", b"{}", "application/json")
+GET = HttpRequest("GET", "/x")
+POST = HttpRequest("POST", "/x", b"{}", "application/json")
 SECONDS = 20.0
 """Long enough for any machine; what must run out is given less."""
 
@@ -320,7 +320,7 @@ async def test_a_server_that_does_not_take_what_was_sent_does_not_hold_up_the_en
 
     async with raw_server(answers_unread) as server:
         pool = HTTPPool(plain_connection(server.url))
-        large = Request("POST", "/x", b"x" * 20_000_000, "application/json")
+        large = HttpRequest("POST", "/x", b"x" * 20_000_000, "application/json")
         assert (await pool.send(large, NOBODY, SECONDS)).status == 200
         await pool.close()
         async with asyncio.timeout(SECONDS):

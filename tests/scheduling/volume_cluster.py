@@ -7,13 +7,13 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.aio import Service, VirtualClock, running
+from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.kinds import NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.client.rest import MERGE
-from kscheduler.client.volume_writes import VolumeWriter
+from kscheduler.client.volume_writes import ApiVolumeWriter
 from kscheduler.config.loader import default_configuration
 from kscheduler.informers import InformerFactory
 from kscheduler.plugins.in_tree import registry
@@ -103,7 +103,7 @@ class VolumeCluster:
             binder=BindingWriter(pods, self.clock, observations, limit.refused),
             evictor=pods,
             statuses=self.told,
-            volume_writer=VolumeBindingWriter(VolumeWriter(self.client)),
+            volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             pod_of=self.factory[PODS].store.get,
             on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
             observations=observations,
@@ -249,14 +249,14 @@ async def volume_cluster(*, workers: int = 4) -> AsyncIterator[VolumeCluster]:
         await cluster.create(CLASSES_PATH, {"metadata": {"name": "fast"}, "provisioner": "csi.test", **mode})
         none = "kubernetes.io/no-provisioner"
         await cluster.create(CLASSES_PATH, {"metadata": {"name": "local"}, "provisioner": none, **mode})
-        async with running(Service("informers", cluster.factory.run)):
+        async with running(BackgroundService("informers", cluster.factory.run)):
             assert await cluster.factory.wait_for_sync(PATIENCE_SECONDS) == ()
-            async with running(Service("workers", cluster.workers.run)):
+            async with running(BackgroundService("workers", cluster.workers.run)):
                 yield cluster
 
 
 @asynccontextmanager
 async def provisioning(provisioner: Provisioner) -> AsyncIterator[None]:
     """The provisioner at work."""
-    async with running(Service("provisioner", provisioner.run)):
+    async with running(BackgroundService("provisioner", provisioner.run)):
         yield

@@ -22,7 +22,7 @@ from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 
 
 class PodClass:
@@ -37,7 +37,7 @@ class PodClass:
 class Signatures:
     """The classes of all pods that wait; one that no pod, bundle or verdict refers to any more is forgotten."""
 
-    def __init__(self, profiles: Profiles, nominator: Nominator) -> None:
+    def __init__(self, profiles: Profiles, nominator: NominatedPods) -> None:
         self._profiles = profiles
         self._nominator = nominator
         self._signers = {name: _signers(profile) for name, profile in profiles.items()}

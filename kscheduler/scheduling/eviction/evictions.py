@@ -42,7 +42,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 
 _log = get_logger(__name__)
 
@@ -109,7 +109,7 @@ class EvictionPorts:
     """What preemption works on, and who is told."""
 
     victims: Victims
-    nominator: Nominator
+    nominator: NominatedPods
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
     """Have the pods with these keys tried at once."""

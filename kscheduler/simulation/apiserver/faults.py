@@ -29,7 +29,7 @@ WATCH_ACTIONS: frozenset[str] = frozenset({"cut_event", "lose_event", "duplicate
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
 
-class Fault(msgspec.Struct, forbid_unknown_fields=True):
+class InjectedFault(msgspec.Struct, forbid_unknown_fields=True):
     """A fault to inject."""
 
     action: Action
@@ -70,7 +70,7 @@ class FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
     """The body of POST /_faults; its parts are executed in the order clear, add, do."""
 
     clear: bool = False
-    add: Fault | list[Fault] | None = None
+    add: InjectedFault | list[InjectedFault] | None = None
     do: Command | None = None
 
 
@@ -82,7 +82,7 @@ class Faults:
     """The active faults. The server connects the watch and history commands."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.active: list[Fault] = []
+        self.active: list[InjectedFault] = []
         self.happened: dict[str, int] = {}
         self.drop_watches: Callable[[], None] = _nothing
         self.stall_watches: Callable[[], None] = _nothing
@@ -90,7 +90,7 @@ class Faults:
         self.expire_history: Callable[[], None] = _nothing
         self._random = random.Random(seed)
 
-    def add(self, fault: Fault) -> Fault:
+    def add(self, fault: InjectedFault) -> InjectedFault:
         """Activate a fault; faults apply in the order in which they were added."""
         self.active.append(fault)
         return fault
@@ -100,11 +100,11 @@ class Faults:
         self.active.clear()
         self.resume_watches()
 
-    def for_request(self, method: str, path: str) -> list[Fault]:
+    def for_request(self, method: str, path: str) -> list[InjectedFault]:
         """The faults for this request; their counts are decreased."""
         return self._draw(REQUEST_ACTIONS, method, path) if self.active else []
 
-    def for_event(self, path: str) -> Fault | None:
+    def for_event(self, path: str) -> InjectedFault | None:
         """The fault for the next event of the watch on this path; its count is decreased."""
         if not self.active:
             return None
@@ -116,7 +116,7 @@ class Faults:
         if request.clear:
             self.clear()
         added = request.add
-        for fault in [added] if isinstance(added, Fault) else added or ():
+        for fault in [added] if isinstance(added, InjectedFault) else added or ():
             self.add(fault)
         match request.do:
             case "drop_watches":
@@ -130,10 +130,10 @@ class Faults:
             case None:
                 pass
 
-    def _draw(self, actions: Iterable[str], method: str, path: str) -> list[Fault]:
+    def _draw(self, actions: Iterable[str], method: str, path: str) -> list[InjectedFault]:
         return [fault for fault in self.active if fault.action in actions and self._happens(fault, method, path)]
 
-    def _happens(self, fault: Fault, method: str, path: str) -> bool:
+    def _happens(self, fault: InjectedFault, method: str, path: str) -> bool:
         if not fault.matches(method, path):
             return False
         if fault.probability < 1.0 and self._random.random() >= fault.probability:

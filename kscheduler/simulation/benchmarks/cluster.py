@@ -30,7 +30,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer
-from kscheduler.simulation.benchmarks.template import ScenarioError
+from kscheduler.simulation.benchmarks.template import TemplateError
 
 _SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
 _replace = msgspec.structs.replace
@@ -61,9 +61,9 @@ class StandIn:
     # --- actions of users, controllers and kubelets -------------------------------------------------------------------
 
     def create(self, kind: Kind, obj: KubeObject) -> None:
-        """Create an object and show it at once. Raises `ScenarioError` if the name is taken."""
+        """Create an object and show it at once. Raises `TemplateError` if the name is taken."""
         if obj.key in self.informers[kind].store:
-            raise ScenarioError(f"{kind.name} {obj.key} is created twice")
+            raise TemplateError(f"{kind.name} {obj.key} is created twice")
         self.informers[kind].apply(WatchEvent("ADDED", obj))
 
     def delete(self, kind: Kind, obj: KubeObject) -> None:

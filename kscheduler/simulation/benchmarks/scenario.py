@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.simulation.benchmarks.template import ScenarioError, Template
+from kscheduler.simulation.benchmarks.template import Template, TemplateError
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -94,7 +94,7 @@ Operation: TypeAlias = CreateNodes | CreateNamespaces | CreateObjects | CreatePo
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class BenchmarkScenario:
     """A benchmark."""
 
     name: str
@@ -109,19 +109,19 @@ class Scenario:
     """How many measured pods have room on each node, on average."""
 
     def __post_init__(self) -> None:
-        """Raise `ScenarioError` for invalid operations."""
+        """Raise `TemplateError` for invalid operations."""
         for problem in (_problem(operation) for operation in self.operations):
             if problem:
-                raise ScenarioError(f"{self.name}: {problem}")
+                raise TemplateError(f"{self.name}: {problem}")
         measured = [
             operation for operation in self.operations if isinstance(operation, CreatePods) and operation.measured
         ]
         if not self.nodes or len(measured) != 1:
-            raise ScenarioError(f"{self.name}: needs nodes, and one operation of measured pods")
+            raise TemplateError(f"{self.name}: needs nodes, and one operation of measured pods")
         if self.pods > self.most_pods:
-            raise ScenarioError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
+            raise TemplateError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
         if self.pace <= 0:
-            raise ScenarioError(f"{self.name}: pace must be above 0")
+            raise TemplateError(f"{self.name}: pace must be above 0")
 
     @property
     def nodes(self) -> int:
@@ -140,14 +140,14 @@ class Scenario:
         """The number of measured pods that have room."""
         return int(self.most_per_node * self.nodes)
 
-    def resized(self, nodes: int | None = None, pods: int | None = None) -> "Scenario":
+    def resized(self, nodes: int | None = None, pods: int | None = None) -> "BenchmarkScenario":
         """The same scenario with `nodes` nodes, earlier pods in proportion, and `pods` measured pods.
 
         Measured pods are limited to those that have room. If all nodes are fixed, all pods scale with the measured
-        ones. Raises `ScenarioError` for less than one node or pod.
+        ones. Raises `TemplateError` for less than one node or pod.
         """
         if min(nodes or 1, pods or 1) < 1 or 0 in (nodes, pods):
-            raise ScenarioError(f"{self.name}: at least one node and one pod are needed")
+            raise TemplateError(f"{self.name}: at least one node and one pod are needed")
         fixed, free = self._nodes(is_fixed=True), self._nodes(is_fixed=False)
         by_nodes = (nodes / free if nodes else 1.0) if free else (pods or self.pods) / self.pods
         kept = tuple(_resized(operation, by_nodes) for operation in self.operations)
@@ -157,7 +157,7 @@ class Scenario:
         operations = tuple(_measuring(operation, min(measured, room) / self.pods) for operation in kept)
         return replace(self, operations=operations, goal=goal)
 
-    def settled(self) -> "Scenario":
+    def settled(self) -> "BenchmarkScenario":
         """The same scenario with the earlier pods running on the nodes in turn, without being scheduled first.
 
         Scheduling a pod for each of 100,000 nodes would take longer than the measurement.

@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """A violated rule: `reason` such as FieldValueInvalid; `field` is a path such as `spec.nodeName`."""
 
     reason: str
@@ -22,7 +22,7 @@ class Cause:
     field: str
 
     def as_object(self) -> Object:
-        """The cause as an entry of `Status.details.causes`."""
+        """The cause as an entry of the Status field `details.causes`."""
         return {"reason": self.reason, "message": self.message, "field": self.field}
 
 
@@ -107,7 +107,7 @@ def precondition_failed(resource: str, group: str, metadata: Object, what: str, 
     return conflict(resource, group, metadata["name"], reason)
 
 
-def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiError:
+def invalid(kind: str, group: str, name: str, causes: Iterable[FieldCause]) -> ApiError:
     """422 with all violated rules; a single rule is shown bare, several in brackets."""
     listed = list(causes)
     texts = [f"{cause.field}: {cause.message}" for cause in listed]

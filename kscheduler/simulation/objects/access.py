@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
-from kscheduler.simulation.kinds.resources import BY_KEY, Resource
+from kscheduler.simulation.kinds.resources import BY_KEY, ServedResource
 from kscheduler.simulation.objects.store import ObjectStore
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -142,7 +142,7 @@ def refusal(user: User, requested: Attributes) -> ApiError:
     return ApiError(403, "Forbidden", f"{shown} is forbidden: {reason}", details)
 
 
-def initial_access() -> list[tuple[Resource, Object]]:
+def initial_access() -> list[tuple[ServedResource, Object]]:
     """Roles that every cluster has: the administrator's, and those of all users."""
     health = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
     documents = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*"]
@@ -170,7 +170,7 @@ def initial_access() -> list[tuple[Resource, Object]]:
     ]
 
 
-def _role(name: str, rules: list[Object], *groups: str) -> list[tuple[Resource, Object]]:
+def _role(name: str, rules: list[Object], *groups: str) -> list[tuple[ServedResource, Object]]:
     metadata = {
         "name": name,
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},
