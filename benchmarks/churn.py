@@ -37,7 +37,7 @@ from benchmarks.churn_play import Churn
 from benchmarks.churn_world import Size
 from benchmarks.runs import reference_work
 from kscheduler.aio.clock import REAL_CLOCK, VirtualClock
-from kscheduler.aio.services import Service
+from kscheduler.aio.services import BackgroundService
 from kscheduler.simulation.benchmarks.meter import resident_mebibytes
 
 MEMORY_TOLERANCE: Final = 0.03
@@ -148,7 +148,7 @@ class Measured:
 
     async def run(self) -> None:
         """Begin, then measure."""
-        async with self.churn.running(Service("lag", self.lag.run)):
+        async with self.churn.running(BackgroundService("lag", self.lag.run)):
             await self.churn.begin()
             gc.collect()
             began, before = self.churn.clock.monotonic(), self.churn.world.created

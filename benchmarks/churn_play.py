@@ -15,7 +15,7 @@ from benchmarks.census import Census, take, take_apart
 from benchmarks.churn_world import Size, World
 from kscheduler.aio.clock import REAL_CLOCK, Clock, VirtualClock
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import Service, running
+from kscheduler.aio.services import BackgroundService, running
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.client.events import EventRecorder
 from kscheduler.client.rest import APIClient
@@ -58,17 +58,17 @@ class Churn:
         self._flush_at = self._net_at = clock.monotonic()
 
     @asynccontextmanager
-    async def running(self, *more: Service, collects: bool = True) -> AsyncIterator[None]:
+    async def running(self, *more: BackgroundService, collects: bool = True) -> AsyncIterator[None]:
         """Everything that runs beside the decisions. `collects`: Python's collector is set as in the service."""
         service = self.service
         services = [
-            Service("conditions", service.status_writer.run),
-            Service("evictions", service.evictions.run),
-            Service("events", self.events.run),
+            BackgroundService("conditions", service.status_writer.run),
+            BackgroundService("evictions", service.evictions.run),
+            BackgroundService("events", self.events.run),
             *more,
         ]
         if collects:
-            services.insert(0, Service("long-lived objects", LongLived(self.clock).run))
+            services.insert(0, BackgroundService("long-lived objects", LongLived(self.clock).run))
         async with running(*services):
             await asyncio.sleep(0)
             try:

@@ -19,7 +19,7 @@ from benchmarks import runs
 from kscheduler.simulation.benchmarks import figures
 from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
 from kscheduler.simulation.benchmarks.figures import Figures
-from kscheduler.simulation.benchmarks.scenario import Scenario
+from kscheduler.simulation.benchmarks.scenario import BenchmarkScenario
 
 BASELINE = Path(__file__).parent / "baseline.json"
 TOLERANCE = 0.10
@@ -107,7 +107,7 @@ def _speed(before: runs.Machine, now: runs.Machine) -> float:
 
 
 def play(options: argparse.Namespace) -> runs.Run:
-    chosen: list[Scenario] = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
+    chosen: list[BenchmarkScenario] = [SCENARIOS[name] for name in options.scenario or SCENARIOS]
     resized = [one.resized(options.nodes, options.pods) for one in chosen]
     print(figures.HEADER, flush=True)
     so_far = None

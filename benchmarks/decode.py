@@ -21,7 +21,7 @@ from aiohttp import web
 
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.client import APIClient, plain_connection
-from kscheduler.client.watch import Decoder, ListDecoder
+from kscheduler.client.watch import ListDecoder, WatchDecoder
 from kscheduler.informers import InformerFactory
 from kscheduler.logs import configure
 
@@ -182,8 +182,8 @@ def print_decoding() -> None:
     line = b'{"type":"MODIFIED","object":%b}' % raw
     body = b'{"metadata":{"resourceVersion":"1"},"items":[%b]}' % b",".join([raw] * 500)
     small = b'{"type":"ADDED","object":%b}' % json.dumps(pod(1, 2048)).encode()
-    print(f"watch line, Pod of {len(raw):>5} bytes  {microseconds(Decoder(PODS).feed, line):>6.1f} us   goal 15")
-    print(f"watch line, Pod of {len(small):>5} bytes  {microseconds(Decoder(PODS).feed, small):>6.1f} us")
+    print(f"watch line, Pod of {len(raw):>5} bytes  {microseconds(WatchDecoder(PODS).feed, line):>6.1f} us   goal 15")
+    print(f"watch line, Pod of {len(small):>5} bytes  {microseconds(WatchDecoder(PODS).feed, small):>6.1f} us")
     each = microseconds(ListDecoder(PODS).decode, body, 10) / 500
     print(f"list item,  Pod of {len(raw):>5} bytes  {each:>6.1f} us")
 

@@ -30,7 +30,7 @@ from kscheduler.simulation.benchmarks.apart import play_apart
 from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
 from kscheduler.simulation.benchmarks.figures import HEADER, row
 from kscheduler.simulation.benchmarks.own_scenarios import running_pods
-from kscheduler.simulation.benchmarks.scenario import Scenario
+from kscheduler.simulation.benchmarks.scenario import BenchmarkScenario
 from kscheduler.simulation.benchmarks.template import Template
 
 NODE_COUNTS = (100, 200, 500, 1_000, 2_000, 5_000, 10_000, 20_000, 50_000, 100_000)
@@ -58,7 +58,7 @@ class Wanted:
     line: str
     at: int
     """On the x axis."""
-    scenario: Scenario
+    scenario: BenchmarkScenario
 
 
 def by_nodes(most: int, pods: int) -> Iterator[Wanted]:

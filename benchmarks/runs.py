@@ -12,7 +12,7 @@ import numpy as np
 
 from kscheduler.simulation.benchmarks.apart import play_apart
 from kscheduler.simulation.benchmarks.figures import Figures
-from kscheduler.simulation.benchmarks.scenario import Scenario
+from kscheduler.simulation.benchmarks.scenario import BenchmarkScenario
 
 _REFERENCE_ROUNDS = 15
 
@@ -45,7 +45,7 @@ class Run(msgspec.Struct, frozen=True):
         return rounds
 
 
-def play_rounds(scenarios: Sequence[Scenario], rounds: int) -> Iterator[Run]:
+def play_rounds(scenarios: Sequence[BenchmarkScenario], rounds: int) -> Iterator[Run]:
     """Play all of them, one round after the other: what disturbs the machine for a minute hits each scenario once.
 
     Yields the run so far after each scenario: one that is interrupted is not lost.

@@ -30,10 +30,10 @@ from benchmarks import scale_objects
 from benchmarks.scale_objects import Tree
 from kscheduler import logs
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import Service, running
+from kscheduler.aio.services import BackgroundService, running
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.client.rest import APIClient
-from kscheduler.client.watch import Decoder, WatchEvent
+from kscheduler.client.watch import WatchDecoder, WatchEvent
 from kscheduler.informers.reflector import Reflector
 from kscheduler.simulation.benchmarks.cluster import StandIn
 from kscheduler.simulation.benchmarks.meter import resident_mebibytes
@@ -135,12 +135,12 @@ class Scale:
         self.cluster = StandIn()
         self.service = ServiceInProcess(self.cluster)
         self.pauses = Pauses()
-        self._decoders: dict[Kind, Decoder[Any]] = {kind: Decoder(kind) for kind in (NODES, PODS)}
+        self._decoders: dict[Kind, WatchDecoder[Any]] = {kind: WatchDecoder(kind) for kind in (NODES, PODS)}
         self._images = [scale_objects.image(number) for number in range(scale_objects.IMAGES)]
 
     async def play(self, decisions: int) -> None:
         """Fill and measure."""
-        services = (Service("long-lived", LongLived().run), Service("pauses", self.pauses.run))
+        services = (BackgroundService("long-lived", LongLived().run), BackgroundService("pauses", self.pauses.run))
         async with running(*services):
             await self._fill(NODES, scale_objects.nodes(self.nodes), self.nodes, NODE_GOAL_KB)
             await self._fill(PODS, scale_objects.pods(self.pods, self.nodes, SCHEDULER_NAME), self.pods, POD_GOAL_KB)

@@ -25,7 +25,7 @@ from typing import cast
 
 from kscheduler.client import APIClient, Connection
 from kscheduler.client.credentials import FixedCredentials
-from kscheduler.client.http1 import Request, ResponseParser, header_lines, request_bytes
+from kscheduler.client.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.tls import TLSContexts, TLSFiles
 from kscheduler.client.transport import AiohttpTransport, Transport
@@ -116,7 +116,7 @@ def in_memory(requests: int) -> float:
     parser = ResponseParser()
     began = time.process_time()
     for _ in range(requests):
-        request_bytes(Request("POST", PATH, BINDING, "application/json"), lines)
+        request_bytes(HttpRequest("POST", PATH, BINDING, "application/json"), lines)
         parser.begin()
         parser.feed(ANSWER)
     return (time.process_time() - began) / requests * 1e6
@@ -127,7 +127,7 @@ async def compare(url: str, authority: Path, options: argparse.Namespace) -> Non
     contexts = TLSContexts(TLSFiles(authority=str(authority)))
     connection = Connection(url, "benchmark", FixedCredentials(f"Bearer {TOKEN}"), contexts)
     identity = await connection.headers()
-    request = Request("POST", PATH, BINDING, "application/json")
+    request = HttpRequest("POST", PATH, BINDING, "application/json")
     transports: dict[str, Transport] = {"aiohttp": AiohttpTransport(connection, 64), "own": HTTPPool(connection)}
     best: dict[str, float] = {}
     async with APIClient(connection) as client:

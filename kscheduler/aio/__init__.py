@@ -9,17 +9,17 @@ from kscheduler.aio.backoff import Backoff
 from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import REAL_CLOCK, Clock, RealClock, VirtualClock, finishes_within
 from kscheduler.aio.ratelimit import TokenBucket
-from kscheduler.aio.services import Service, ServiceEndedError, running
+from kscheduler.aio.services import BackgroundService, ServiceEndedError, running
 from kscheduler.aio.slices import Slicer
 from kscheduler.aio.tasks import TaskSet, TaskSetStatistics
 
 __all__ = [
     "REAL_CLOCK",
+    "BackgroundService",
     "Backoff",
     "Bell",
     "Clock",
     "RealClock",
-    "Service",
     "ServiceEndedError",
     "Slicer",
     "TaskSet",

@@ -14,7 +14,7 @@ class ServiceEndedError(RuntimeError):
 
 
 @dataclass(frozen=True, slots=True)
-class Service:
+class BackgroundService:
     """A named piece of work that runs until it is stopped."""
 
     name: str
@@ -25,7 +25,7 @@ class Service:
 
 
 @asynccontextmanager
-async def running(*services: Service) -> AsyncIterator[None]:
+async def running(*services: BackgroundService) -> AsyncIterator[None]:
     """Run the services while the body runs; stop them in reverse order at its end.
 
     A service that raises, or returns early (`ServiceEndedError`), cancels the body and all others; the errors come out
@@ -38,7 +38,7 @@ async def running(*services: Service) -> AsyncIterator[None]:
         yield
 
 
-async def _keep(service: Service) -> None:
+async def _keep(service: BackgroundService) -> None:
     await until_told(f"service {service.name}", service.run())
 
 
@@ -58,7 +58,7 @@ async def until_told(name: str, work: Awaitable[object]) -> None:
     raise ServiceEndedError(message)
 
 
-async def _end(service: Service, task: asyncio.Task[None]) -> None:
+async def _end(service: BackgroundService, task: asyncio.Task[None]) -> None:
     try:
         if service.stop is not None and not task.done():
             await service.stop()

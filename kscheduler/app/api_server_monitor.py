@@ -10,7 +10,7 @@ from typing import Final
 from kscheduler.aio.clock import Clock
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.client.errors import ClientError
-from kscheduler.client.reachability import APIServerReachability, Line
+from kscheduler.client.reachability import APIServerReachability, LogLine
 from kscheduler.client.rest import APIClient
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.informers.resource_troubles import ResourceTroubles
@@ -68,6 +68,6 @@ class APIServerMonitor:
             return  # the client has told it already
 
 
-def _write(line: Line) -> None:
+def _write(line: LogLine) -> None:
     write = {"error": _log.error, "warning": _log.warning, "info": _log.info}[line.level]
     write(line.message, **line.fields)

@@ -23,7 +23,7 @@ from kscheduler.client.events import EventRecorder
 from kscheduler.client.pod_status import PodStatusPatcher
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
-from kscheduler.client.volume_writes import VolumeWriter
+from kscheduler.client.volume_writes import ApiVolumeWriter
 from kscheduler.client.writes import PodWriter
 from kscheduler.framework.handle import Handle
 from kscheduler.informers.factory import InformerFactory
@@ -173,7 +173,7 @@ class Parts:
             counters=self.cache.counters,
             nominator=self.cache.nominator,
             volumes=self.cache.volumes,
-            volume_writer=VolumeBindingWriter(VolumeWriter(self.client)),
+            volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             workloads=StoredWorkloads(*stores),
             clock=self.clock,
             budgets=StoredBudgets(self.informers.informer(POD_DISRUPTION_BUDGETS).store),

@@ -16,7 +16,7 @@ import structlog
 
 from kscheduler import __version__
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import Service, running
+from kscheduler.aio.services import BackgroundService, running
 from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
@@ -79,13 +79,15 @@ class App:
             await ends.enter_async_context(self.parts.client)
             await ends.enter_async_context(self.parts.event_client)
             services = (
-                Service("long-lived objects", LongLived(self.parts.clock).run),
-                Service("loop-lag", self.surface.loop_lag.run),
-                Service("events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)),
-                Service("api-server", self.parts.api_server_monitor.run),
-                Service("informers", self.parts.informers.run),
-                Service("diary", self.diary.run),
-                Service("server-version", self.diary.ask_for_version),
+                BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
+                BackgroundService("loop-lag", self.surface.loop_lag.run),
+                BackgroundService(
+                    "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
+                ),
+                BackgroundService("api-server", self.parts.api_server_monitor.run),
+                BackgroundService("informers", self.parts.informers.run),
+                BackgroundService("diary", self.diary.run),
+                BackgroundService("server-version", self.diary.ask_for_version),
             )
             async with running(*services):
                 if await self._synced(stop):
@@ -99,15 +101,15 @@ class App:
 
     async def _schedule(self, stop: asyncio.Event) -> None:
         services = (
-            Service(
+            BackgroundService(
                 "conditions",
                 self.parts.status_writer.run,
                 lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS),
             ),
-            Service("evictions", self.parts.evictions.run, self.parts.evictions.stop),
-            Service("back-off", self.parts.workers.keep_flushing),
+            BackgroundService("evictions", self.parts.evictions.run, self.parts.evictions.stop),
+            BackgroundService("back-off", self.parts.workers.keep_flushing),
             *self.parts.truth.services(),
-            Service("workers", self.parts.workers.run, self._drain),
+            BackgroundService("workers", self.parts.workers.run, self._drain),
         )
         async with running(*services):
             self.diary.scheduling()

@@ -35,9 +35,9 @@ from kscheduler.server import (
     Access,
     Endpoints,
     Health,
+    PermitTokenFile,
     ProgressCheck,
     Server,
-    TokenFile,
     WaitingPodsEndpoint,
 )
 
@@ -47,7 +47,7 @@ def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
     return {(state.name, state.stage): state.enabled for state in gates.states()}
 
 
-def token_of(options: Options) -> TokenFile | None:
+def token_of(options: Options) -> PermitTokenFile | None:
     """What opens `/waiting-pods`, and `/configz` from elsewhere.
 
     Raises `ConfigError` where it cannot be read: now, not when it is needed.
@@ -55,7 +55,7 @@ def token_of(options: Options) -> TokenFile | None:
     path = options.permit_token_file
     if not path:
         return None
-    token = TokenFile(path)
+    token = PermitTokenFile(path)
     try:
         token.read()
     except OSError as failure:

@@ -12,7 +12,7 @@ from kscheduler.cli.refusal import refuse
 
 if TYPE_CHECKING:
     from kscheduler.simulation.benchmarks.figures import Figures
-    from kscheduler.simulation.benchmarks.scenario import Scenario
+    from kscheduler.simulation.benchmarks.scenario import BenchmarkScenario
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -45,36 +45,36 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 def run(args: argparse.Namespace) -> int:
     """Play them. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
     from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
-    from kscheduler.simulation.benchmarks.template import ScenarioError
+    from kscheduler.simulation.benchmarks.template import TemplateError
 
     try:
         chosen = [one.resized(args.nodes, args.pods) for one in _chosen(SCENARIOS, args.scenario)]
-    except ScenarioError as error:
+    except TemplateError as error:
         return refuse(error)
     if args.list:
         return _tell(chosen)
     signals_as_usual()  # all is imported: from here on there are processes to end
     try:
         return _play(chosen, as_json=args.json)
-    except ScenarioError as error:
+    except TemplateError as error:
         print(f"kscheduler bench: {error}", file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
         return _INTERRUPTED
 
 
-def _chosen(scenarios: "Mapping[str, Scenario]", names: Sequence[str]) -> "list[Scenario]":
-    """Those of these names, all without any. Raises `ScenarioError`."""
-    from kscheduler.simulation.benchmarks.template import ScenarioError
+def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) -> "list[BenchmarkScenario]":
+    """Those of these names, all without any. Raises `TemplateError`."""
+    from kscheduler.simulation.benchmarks.template import TemplateError
 
     for name in names:
         if name not in scenarios:
             near = get_close_matches(name, scenarios, n=1, cutoff=0.0)
-            raise ScenarioError(f"there is no scenario {name!r}; did you mean {near[0]}? --list tells them all")
+            raise TemplateError(f"there is no scenario {name!r}; did you mean {near[0]}? --list tells them all")
     return [scenarios[name] for name in names] if names else list(scenarios.values())
 
 
-def _tell(chosen: "Sequence[Scenario]") -> int:
+def _tell(chosen: "Sequence[BenchmarkScenario]") -> int:
     print(f"{'scenario':<55}{'nodes':>8}{'pods':>8}{'goal':>8}  source")
     for one in chosen:
         goal = f"{one.goal:,}" if one.goal else ""
@@ -82,7 +82,7 @@ def _tell(chosen: "Sequence[Scenario]") -> int:
     return 0
 
 
-def _play(chosen: "Sequence[Scenario]", *, as_json: bool) -> int:
+def _play(chosen: "Sequence[BenchmarkScenario]", *, as_json: bool) -> int:
     from kscheduler.simulation.benchmarks import figures
     from kscheduler.simulation.benchmarks.apart import play_apart
 

@@ -18,7 +18,7 @@ from kscheduler.client.errors import (
     StalledError,
     UnknownOutcomeError,
 )
-from kscheduler.client.events import EventRecorder, EventStatistics, ObjectReference, reference_to
+from kscheduler.client.events import EventRecorder, EventReference, EventStatistics, reference_to
 from kscheduler.client.rest import APIClient, LineStream
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
 from kscheduler.client.writes import UNCHANGED, PodWriter, Unchanged
@@ -34,11 +34,11 @@ __all__ = [
     "Connection",
     "CredentialsError",
     "EventRecorder",
+    "EventReference",
     "EventStatistics",
     "LineStream",
     "NetworkError",
     "NotSentError",
-    "ObjectReference",
     "PodWriter",
     "RESTStatistics",
     "RequestHistogram",

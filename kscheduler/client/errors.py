@@ -42,7 +42,7 @@ class CredentialsError(ClientError):
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class StatusCause:
     """One of `details.causes` of a refusal."""
 
     reason: str = ""
@@ -51,22 +51,22 @@ class Cause:
 
 
 class _WireDetails(msgspec.Struct, rename="camel"):
-    causes: list[Cause] = []
+    causes: list[StatusCause] = []
     retry_after_seconds: float | None = None
 
 
-class Status(msgspec.Struct, rename="camel"):
+class StatusAnswer(msgspec.Struct, rename="camel"):
     """`kind: Status`, the body of every refusal and the object of a watch's ERROR event."""
 
     kind: str = ""
-    """`Status`; empty where the body was something else, as a proxy's page is."""
+    """`StatusAnswer`; empty where the body was something else, as a proxy's page is."""
     code: int = 0
     reason: str = ""
     message: str = ""
     details: _WireDetails | None = None
 
 
-_decoder = msgspec.json.Decoder(Status)
+_decoder = msgspec.json.Decoder(StatusAnswer)
 _REASONS = {
     400: "BadRequest",
     401: "Unauthorized",
@@ -93,7 +93,7 @@ class APIError(ClientError):
 
     def __init__(
         self,
-        status: Status,
+        status: StatusAnswer,
         *,
         method: str = "",
         path: str = "",
@@ -169,12 +169,12 @@ class APIError(ClientError):
         return self.code >= 500
 
 
-def status_of(code: int, body: bytes) -> Status:
+def status_of(code: int, body: bytes) -> StatusAnswer:
     """The Status in a refusal's body; whatever else the body is becomes its message, cut to a line."""
     try:
         status = _decoder.decode(body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return Status(code=code, message=_text_of(body))
+        return StatusAnswer(code=code, message=_text_of(body))
     if not status.code:
         status.code = code
     return status

@@ -44,7 +44,7 @@ _FINISH_EVERY_SECONDS = 60.0
 _SECONDS_BETWEEN_COMPLAINTS = 60.0
 
 
-class ObjectReference(Value, frozen=True):
+class EventReference(Value, frozen=True):
     """The object that an Event is about."""
 
     api_version: str = ""
@@ -56,10 +56,10 @@ class ObjectReference(Value, frozen=True):
     field_path: str = ""
 
 
-def reference_to(obj: KubeObject, kind: Kind = PODS) -> ObjectReference:
+def reference_to(obj: KubeObject, kind: Kind = PODS) -> EventReference:
     """A reference to an object of this kind."""
     meta = obj.metadata
-    return ObjectReference(
+    return EventReference(
         api_version=kind.group_version,
         kind=kind.name,
         namespace=meta.namespace,
@@ -81,13 +81,13 @@ class EventStatistics(NamedTuple):
 
 
 class _Occurrence(NamedTuple):
-    regarding: ObjectReference
+    regarding: EventReference
     type: str
     reason: str
     action: str
     note: str
     reporting_controller: str
-    related: ObjectReference | None
+    related: EventReference | None
     at: float
 
 
@@ -115,10 +115,10 @@ class _Event(msgspec.Struct, rename="camel", omit_defaults=True, kw_only=True):
     reporting_instance: str
     action: str
     reason: str
-    regarding: ObjectReference
+    regarding: EventReference
     note: str
     type: str
-    related: ObjectReference | None = None
+    related: EventReference | None = None
 
 
 _encode = msgspec.json.Encoder().encode
@@ -159,14 +159,14 @@ class EventRecorder:
 
     def record(
         self,
-        regarding: Pod | ObjectReference,
+        regarding: Pod | EventReference,
         *,
         type: str,  # noqa: A002  # the field's name in the API
         reason: str,
         action: str,
         note: str,
         reporting_controller: str,
-        related: ObjectReference | None = None,
+        related: EventReference | None = None,
     ) -> None:
         """Take in one occurrence; never waits, never raises. Notes above 1,024 bytes are cut and end in ` ...`.
 
@@ -177,7 +177,7 @@ class EventRecorder:
         key = *of, type, reason, action, reporting_controller, hash(note)
         series, is_due = self._book.seen(key, now, at)
         if series is None:
-            reference = regarding if isinstance(regarding, ObjectReference) else reference_to(regarding)
+            reference = regarding if isinstance(regarding, EventReference) else reference_to(regarding)
             self._begin(key, _Occurrence(reference, type, reason, action, note, reporting_controller, related, at), now)
         elif is_due and series.is_recorded:
             self._put_series(series)
@@ -350,10 +350,10 @@ def _may_pass(error: ClientError) -> bool:
     return not isinstance(error, APIError) or error.is_server_error or error.is_too_many_requests
 
 
-def _identity(of: Pod | ObjectReference | None) -> str:
+def _identity(of: Pod | EventReference | None) -> str:
     if of is None:
         return ""
-    if isinstance(of, ObjectReference):
+    if isinstance(of, EventReference):
         return of.uid or f"{of.kind}/{of.namespace}/{of.name}"
     return of.metadata.uid or f"{PODS.name}/{of.key}"
 

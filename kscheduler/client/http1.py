@@ -41,7 +41,7 @@ class UnsendableError(ValueError):
 # --- requests -------------------------------------------------------------------------------------------------------
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """What is asked. `target` is path and query, quoted already."""
 
     method: str
@@ -60,7 +60,7 @@ def header_lines(fields: Mapping[str, str]) -> bytes:
     return "".join(f"{name}: {value}\r\n" for name, value in fields.items()).encode("ascii")
 
 
-def request_bytes(request: Request, lines: bytes, prefix: str = "") -> bytes:
+def request_bytes(request: HttpRequest, lines: bytes, prefix: str = "") -> bytes:
     """The whole request; `lines` come from `header_lines`, `prefix` from the server's URL. Raises `UnsendableError`."""
     target = prefix + request.target
     if not (target.isascii() and target.isprintable()) or " " in target:

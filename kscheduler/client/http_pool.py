@@ -27,8 +27,8 @@ from kscheduler.client.connection import Connection
 from kscheduler.client.errors import CredentialsError, NotSentError
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http1 import (
+    HttpRequest,
     MalformedResponseError,
-    Request,
     Response,
     ResponseParser,
     UnsendableError,
@@ -82,7 +82,7 @@ class HTTPPool:
         """Open now, idle ones too."""
         return len(self._open)
 
-    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Send, and wait for the answer, whatever its status. `identity`: the headers that authenticate.
 
         Raises `NotSentError` and `CredentialsError` where certainly nothing was sent; `OSError`, `TimeoutError` and
@@ -115,7 +115,7 @@ class HTTPPool:
 
     # --- the request ------------------------------------------------------------------------------------------------
 
-    def _bytes_of(self, request: Request, identity: Mapping[str, str]) -> bytes:
+    def _bytes_of(self, request: HttpRequest, identity: Mapping[str, str]) -> bytes:
         if identity is not self._identity:
             try:
                 self._lines = header_lines({"Host": self._host_field, "User-Agent": USER_AGENT, **identity})

@@ -45,7 +45,7 @@ Level = Literal["error", "warning", "info"]
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LogLine:
     """Something for the log."""
 
     level: Level
@@ -118,7 +118,7 @@ class APIServerReachability:
         """The last answer that was no success and no outage: a 401 or 429."""
         self._refusal_at = now
         self._outages: Counter[str] = Counter()
-        self._ended: list[Line] = []
+        self._ended: list[LogLine] = []
 
     # --- what requests and watches tell -------------------------------------------------------------------------------
 
@@ -211,7 +211,7 @@ class APIServerReachability:
             {str(cause): self._outages[cause] for cause in _OUTAGES},
         )
 
-    def lines(self, now: float) -> list[Line]:
+    def lines(self, now: float) -> list[LogLine]:
         """What there is to log; to be asked each second or so."""
         lines, self._ended = self._ended, []
         lines += self._of_trouble(self._away, "api_server_unreachable", "api_server_still_unreachable", now)
@@ -221,7 +221,7 @@ class APIServerReachability:
 
     # --- lines --------------------------------------------------------------------------------------------------------
 
-    def _of_trouble(self, trouble: _Trouble, begins: str, goes_on: str, now: float) -> list[Line]:
+    def _of_trouble(self, trouble: _Trouble, begins: str, goes_on: str, now: float) -> list[LogLine]:
         if trouble.diagnosed is None or not trouble.is_due(now):
             return []
         fields: dict[str, object] = {"server": self.server}
@@ -236,7 +236,7 @@ class APIServerReachability:
         }
         message = goes_on if trouble.is_said else begins
         trouble.say(now)
-        return [Line("error", message, fields)]
+        return [LogLine("error", message, fields)]
 
     def _back(self, now: float) -> None:
         self._say_end(self._away, "api_server_reachable_again", now)
@@ -250,10 +250,10 @@ class APIServerReachability:
         """Only of what was said to have begun."""
         if trouble.is_said:
             self._ended.append(
-                Line("info", message, {"server": self.server, "seconds": _seconds(trouble.seconds(now))})
+                LogLine("info", message, {"server": self.server, "seconds": _seconds(trouble.seconds(now))})
             )
 
-    def _of_storm(self, now: float) -> list[Line]:
+    def _of_storm(self, now: float) -> list[LogLine]:
         """At once when there are too many, and then what came since the last line, each minute while they come."""
         if self._throttled < STORM or not self._storm_lines.admits(now):
             return []
@@ -264,7 +264,7 @@ class APIServerReachability:
             "advice": ADVICE[Cause.THROTTLED],
         }
         self._throttled, self._throttled_since = 0, now
-        return [Line("warning", "api_server_throttles", fields)]
+        return [LogLine("warning", "api_server_throttles", fields)]
 
 
 def _seconds(seconds: float) -> int | float:

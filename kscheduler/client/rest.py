@@ -32,7 +32,7 @@ from kscheduler.client.errors import (
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
-from kscheduler.client.http1 import MalformedResponseError, Request
+from kscheduler.client.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.lines import LineSplitter
 from kscheduler.client.reachability import APIServerReachability
@@ -133,7 +133,7 @@ class APIClient:
         """The body of `path` (already quoted). Raises `APIError`, `NetworkError`."""
         if params:
             path = f"{path}?{urlencode(params)}"
-        return await self._request(Request("GET", path, accept=accept), retries, timeout_seconds)
+        return await self._request(HttpRequest("GET", path, accept=accept), retries, timeout_seconds)
 
     async def post(
         self,
@@ -145,13 +145,13 @@ class APIClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Create. Raises `APIError`, `NotSentError`, `UnknownOutcomeError`; so do the other writes."""
-        return await self._request(Request("POST", path, body, content_type), retries, timeout_seconds)
+        return await self._request(HttpRequest("POST", path, body, content_type), retries, timeout_seconds)
 
     async def put(
         self, path: str, body: bytes, *, retries: int = RETRIES, timeout_seconds: float | None = None
     ) -> bytes:
         """Replace; the body's resourceVersion is the precondition."""
-        return await self._request(Request("PUT", path, body, JSON), retries, timeout_seconds)
+        return await self._request(HttpRequest("PUT", path, body, JSON), retries, timeout_seconds)
 
     async def patch(
         self,
@@ -163,15 +163,15 @@ class APIClient:
         timeout_seconds: float | None = None,
     ) -> bytes:
         """Change in part."""
-        return await self._request(Request("PATCH", path, body, content_type), retries, timeout_seconds)
+        return await self._request(HttpRequest("PATCH", path, body, content_type), retries, timeout_seconds)
 
     async def delete(
         self, path: str, body: bytes = b"", *, retries: int = RETRIES, timeout_seconds: float | None = None
     ) -> bytes:
         """Delete; the body may be DeleteOptions."""
-        return await self._request(Request("DELETE", path, body, JSON), retries, timeout_seconds)
+        return await self._request(HttpRequest("DELETE", path, body, JSON), retries, timeout_seconds)
 
-    async def _request(self, request: Request, retries: int, timeout_seconds: float | None) -> bytes:
+    async def _request(self, request: HttpRequest, retries: int, timeout_seconds: float | None) -> bytes:
         timeout = self._timeout if timeout_seconds is None else timeout_seconds
         while True:
             try:
@@ -184,7 +184,7 @@ class APIClient:
             self._counters.retries += 1
             await self._clock.sleep(delay)
 
-    async def _authenticated(self, request: Request, timeout_seconds: float) -> bytes:
+    async def _authenticated(self, request: HttpRequest, timeout_seconds: float) -> bytes:
         """One attempt, and a second one with new credentials if the server refuses the old."""
         async with self._places:
             identity = await self._admitted(request.method)
@@ -210,7 +210,7 @@ class APIClient:
             self._reachability.failed(error, self._clock.monotonic())
             raise
 
-    async def _attempt(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> bytes:
+    async def _attempt(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> bytes:
         if self._is_closed:
             raise NotSentError(f"{request.method} {request.target}: the client is closed")
         transport = self._transport

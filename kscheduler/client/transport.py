@@ -13,7 +13,7 @@ from yarl import URL
 
 from kscheduler import __version__
 from kscheduler.client.connection import Connection
-from kscheduler.client.http1 import Request, Response
+from kscheduler.client.http1 import HttpRequest, Response
 
 USER_AGENT = f"kscheduler/{__version__}"
 CONNECT_SECONDS = 10.0
@@ -40,7 +40,7 @@ def open_session(max_connections: int) -> aiohttp.ClientSession:
 class Transport(Protocol):
     """What carries a request to the server and brings the answer."""
 
-    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """The answer, whatever its status. `identity`: the headers that authenticate."""
         ...
 
@@ -57,7 +57,7 @@ class AiohttpTransport:
         self._connection = connection
         self._session = open_session(max_connections)
 
-    async def send(self, request: Request, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`."""
         headers = {"User-Agent": USER_AGENT, "Accept": request.accept, **identity}
         if request.content_type:

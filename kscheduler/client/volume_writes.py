@@ -21,7 +21,7 @@ _volumes: Decoder[PersistentVolume] = Decoder(PersistentVolume)
 _claims: Decoder[PersistentVolumeClaim] = Decoder(PersistentVolumeClaim)
 
 
-class VolumeWriter:
+class ApiVolumeWriter:
     """Writes claim references and selected nodes. Raises as `APIClient`'s writes do, and `UndecodableError`."""
 
     def __init__(self, client: APIClient) -> None:

@@ -18,7 +18,7 @@ from kscheduler.api.codec import Decoder as ObjectDecoder
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject, ObjectMeta
-from kscheduler.client.errors import Status
+from kscheduler.client.errors import StatusAnswer
 
 T = TypeVar("T", bound=KubeObject)
 
@@ -45,7 +45,7 @@ class Bookmark:
 class WatchError:
     """The server ends the watch and says why."""
 
-    status: Status
+    status: StatusAnswer
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +78,7 @@ class Garbled:
 Decoded = WatchEvent[T] | Bookmark | WatchError | Undecodable | Garbled
 
 
-class Decoder(Generic[T]):
+class WatchDecoder(Generic[T]):
     """Decodes the watch of one kind. Build it once and keep it."""
 
     def __init__(self, kind: Kind) -> None:
@@ -116,11 +116,11 @@ def _read_leniently(line: bytes, error: str) -> Decoded[Any]:
     return undecodable(body, kind, error)
 
 
-def _status(body: Any) -> Status:
+def _status(body: Any) -> StatusAnswer:
     try:
-        return msgspec.convert(body, Status)
+        return msgspec.convert(body, StatusAnswer)
     except msgspec.ValidationError:
-        return Status(code=500, reason="InternalError", message="an ERROR event without a readable Status")
+        return StatusAnswer(code=500, reason="InternalError", message="an ERROR event without a readable Status")
 
 
 def undecodable(tree: Any, event_type: str, error: str) -> Undecodable:

@@ -31,36 +31,36 @@ from kscheduler.config.types import (
     KubeSchedulerConfiguration,
     KubeSchedulerProfile,
     LeaderElectionConfiguration,
-    Plugin,
     PluginConfig,
+    PluginEntry,
     Plugins,
     PluginSet,
 )
 
-DEFAULT_PLUGINS: tuple[tuple[Plugin, str | None], ...] = (
-    (Plugin("SchedulingGates"), None),
-    (Plugin("PrioritySort"), None),
-    (Plugin("NodeUnschedulable"), None),
-    (Plugin("NodeName"), None),
-    (Plugin("TaintToleration", 3), None),
-    (Plugin("NodeAffinity", 2), None),
-    (Plugin("NodePorts"), None),
-    (Plugin("NodeResourcesFit", 1), None),
-    (Plugin("VolumeRestrictions"), None),
-    (Plugin("NodeVolumeLimits"), None),
-    (Plugin("VolumeBinding"), None),
-    (Plugin("VolumeZone"), None),
-    (Plugin("PodTopologySpread", 2), None),
-    (Plugin("InterPodAffinity", 2), None),
-    (Plugin("DynamicResources", 2), "DynamicResourceAllocation"),
-    (Plugin("DefaultPreemption"), None),
-    (Plugin("NodeResourcesBalancedAllocation", 1), None),
-    (Plugin("ImageLocality", 1), None),
-    (Plugin("DefaultBinder"), None),
-    (Plugin("NodeDeclaredFeatures"), "NodeDeclaredFeatures"),
-    (Plugin("GangScheduling"), "GangScheduling"),
-    (Plugin("TopologyPlacementGenerator"), "TopologyAwareWorkloadScheduling"),
-    (Plugin("PodGroupPodsCount", 1), "TopologyAwareWorkloadScheduling"),
+DEFAULT_PLUGINS: tuple[tuple[PluginEntry, str | None], ...] = (
+    (PluginEntry("SchedulingGates"), None),
+    (PluginEntry("PrioritySort"), None),
+    (PluginEntry("NodeUnschedulable"), None),
+    (PluginEntry("NodeName"), None),
+    (PluginEntry("TaintToleration", 3), None),
+    (PluginEntry("NodeAffinity", 2), None),
+    (PluginEntry("NodePorts"), None),
+    (PluginEntry("NodeResourcesFit", 1), None),
+    (PluginEntry("VolumeRestrictions"), None),
+    (PluginEntry("NodeVolumeLimits"), None),
+    (PluginEntry("VolumeBinding"), None),
+    (PluginEntry("VolumeZone"), None),
+    (PluginEntry("PodTopologySpread", 2), None),
+    (PluginEntry("InterPodAffinity", 2), None),
+    (PluginEntry("DynamicResources", 2), "DynamicResourceAllocation"),
+    (PluginEntry("DefaultPreemption"), None),
+    (PluginEntry("NodeResourcesBalancedAllocation", 1), None),
+    (PluginEntry("ImageLocality", 1), None),
+    (PluginEntry("DefaultBinder"), None),
+    (PluginEntry("NodeDeclaredFeatures"), "NodeDeclaredFeatures"),
+    (PluginEntry("GangScheduling"), "GangScheduling"),
+    (PluginEntry("TopologyPlacementGenerator"), "TopologyAwareWorkloadScheduling"),
+    (PluginEntry("PodGroupPodsCount", 1), "TopologyAwareWorkloadScheduling"),
 )
 """In MultiPoint order with weights, and the feature gate that each waits for. Filters run in this order."""
 
@@ -83,7 +83,7 @@ def merge_plugins(defaults: Plugins, given: Plugins) -> Plugins:
 
 def merge_plugin_set(defaults: PluginSet, given: PluginSet) -> PluginSet:
     """One point's set over its default. A name that is enabled twice stays there twice: `expansion` refuses it."""
-    disabled = tuple(Plugin(plugin.name) for plugin in (*given.disabled, *defaults.disabled))
+    disabled = tuple(PluginEntry(plugin.name) for plugin in (*given.disabled, *defaults.disabled))
     without = {plugin.name for plugin in disabled}
     last = {plugin.name: index for index, plugin in enumerate(given.enabled)}
     kept = () if "*" in without else tuple(plugin for plugin in defaults.enabled if plugin.name not in without)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from kscheduler.api.well_known import MAX_NODE_SCORE
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.config.types import Plugin, Plugins, PluginSet
+from kscheduler.config.types import PluginEntry, Plugins, PluginSet
 from kscheduler.config.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
@@ -117,7 +117,7 @@ def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Pro
 
 def _missing_multi_point(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
     """MultiPoint entries that do not exist. kube-scheduler finds them at the first point that it expands."""
-    expanded = (point for point, field in POINTS.items() if Plugin("*") not in getattr(plugins, field).disabled)
+    expanded = (point for point, field in POINTS.items() if PluginEntry("*") not in getattr(plugins, field).disabled)
     first = next(expanded, None)
     for name in dict.fromkeys(plugin.name for plugin in plugins.multi_point.enabled):
         if first and not _exists(name, implements):
@@ -159,7 +159,7 @@ def _weighed(point: str, names: list[str], specific: PluginSet, multi_point: Plu
         return tuple(EnabledPlugin(name) for name in names)
     # The first entry that names a plugin decides, and the point's own entries come before MultiPoint's.
     weights: dict[str, int] = {}
-    entries: tuple[Plugin, ...] = (*specific.enabled, *multi_point.enabled)
+    entries: tuple[PluginEntry, ...] = (*specific.enabled, *multi_point.enabled)
     for plugin in entries:
         weights.setdefault(plugin.name, plugin.weight or 1)
     return tuple(EnabledPlugin(name, weights[name]) for name in names)
@@ -177,7 +177,7 @@ def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[P
         yield Problem("plugins.placementGenerate", message)
 
 
-def _overflow(point: str, plugins: Iterable[Plugin]) -> Iterator[Problem]:
+def _overflow(point: str, plugins: Iterable[PluginEntry]) -> Iterator[Problem]:
     """As kube-scheduler adds weights up: also of plugins that are disabled at the point, and what is below zero counts
     as too much as soon as anything follows it (its subtraction overflows).
     """

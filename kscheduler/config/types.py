@@ -53,7 +53,7 @@ class ClientConnectionConfiguration(Settings, frozen=True):
     """Requests at once; 0 means 100."""
 
 
-class Plugin(Settings, frozen=True):
+class PluginEntry(Settings, frozen=True):
     """A plugin in a list."""
 
     name: str = ""
@@ -65,9 +65,9 @@ class Plugin(Settings, frozen=True):
 class PluginSet(Settings, frozen=True):
     """What is enabled and disabled at one extension point."""
 
-    enabled: tuple[Plugin, ...] = ()
+    enabled: tuple[PluginEntry, ...] = ()
     """Runs in this order, after the defaults; naming a default replaces it in place."""
-    disabled: tuple[Plugin, ...] = ()
+    disabled: tuple[PluginEntry, ...] = ()
     """Defaults that shall not run here."""
 
 

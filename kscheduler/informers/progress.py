@@ -14,7 +14,7 @@ import random
 from dataclasses import dataclass
 from enum import Enum
 
-from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, Status
+from kscheduler.client.errors import APIError, ClientError, NotSentError, StalledError, StatusAnswer
 
 PAGE_SIZE = 500
 VERY_SHORT_SECONDS = 1.0
@@ -31,7 +31,7 @@ class Want(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Request:
+class ListOrWatch:
     """What to ask the API server for."""
 
     want: Want
@@ -39,7 +39,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class NextStep:
     """What an ended request means for the next one."""
 
     reason: str
@@ -74,13 +74,13 @@ class Progress:
 
     # --- what to ask --------------------------------------------------------------------------------------------------
 
-    def next_request(self) -> Request:
+    def next_request(self) -> ListOrWatch:
         """The request to make now."""
         if not self._must_list:
-            return Request(Want.WATCH, self._watch_params())
+            return ListOrWatch(Want.WATCH, self._watch_params())
         if self._watch_list and not self._list_plainly:
-            return Request(Want.WATCH_LIST, self._watch_list_params())
-        return Request(Want.LIST, self.page_params(""))
+            return ListOrWatch(Want.WATCH_LIST, self._watch_list_params())
+        return ListOrWatch(Want.LIST, self.page_params(""))
 
     def page_params(self, continue_token: str) -> dict[str, str]:
         """LIST, from the beginning or from a continue token. The watch cache pages nothing above version 0."""
@@ -127,30 +127,30 @@ class Progress:
         self.resource_version = resource_version
         self._internal_error_since = None
 
-    def watch_list_ignored(self) -> Verdict:
+    def watch_list_ignored(self) -> NextStep:
         """The server took the WatchList for a plain watch: it is too old for it."""
         self._watch_list = False
-        return Verdict("watch-list unsupported")
+        return NextStep("watch-list unsupported")
 
-    def page_failed(self, error: ClientError) -> Verdict:
+    def page_failed(self, error: ClientError) -> NextStep:
         """A list's second or later page failed; an expired token means to list all at once."""
         if isinstance(error, APIError) and error.is_gone and not self._unpaged:
             self._unpaged = True
-            return Verdict("page expired")
+            return NextStep("page expired")
         return self.list_failed(error)
 
-    def list_failed(self, error: ClientError) -> Verdict:
+    def list_failed(self, error: ClientError) -> NextStep:
         """A LIST was refused or broke."""
         if _version_is_unavailable(error) and not self._unavailable:
             self._unavailable = True
-            return Verdict("expired")
+            return NextStep("expired")
         return _backing_off(error)
 
-    def watch_list_failed(self, error: ClientError) -> Verdict:
+    def watch_list_failed(self, error: ClientError) -> NextStep:
         """A WatchList was refused, or broke before its initial events were complete."""
         if _version_is_unavailable(error) and not self._unavailable:
             self._unavailable = True
-            return Verdict("expired")
+            return NextStep("expired")
         if isinstance(error, NotSentError) or (isinstance(error, APIError) and error.is_too_many_requests):
             return _backing_off(error)
         if isinstance(error, APIError) and error.is_invalid:
@@ -158,13 +158,13 @@ class Progress:
         self._list_plainly = True
         return _backing_off(error)
 
-    def watch_broke(self, error: ClientError, seconds: float, events: int) -> Verdict:
+    def watch_broke(self, error: ClientError, seconds: float, events: int) -> NextStep:
         """A watch got no answer (refused connection), or its stream was cut or fell silent. The version stays good."""
         if isinstance(error, NotSentError) or (events == 0 and seconds < VERY_SHORT_SECONDS):
             return _backing_off(error)
-        return Verdict(_reason(error), detail=str(error))
+        return NextStep(_reason(error), detail=str(error))
 
-    def watch_refused(self, error: APIError, now: float) -> Verdict:
+    def watch_refused(self, error: APIError, now: float) -> NextStep:
         """A watch was refused by the server, or ended in an ERROR event. `now` in monotonic seconds."""
         if error.is_too_many_requests:
             return _backing_off(error)
@@ -175,23 +175,23 @@ class Progress:
         self.list_reason = verdict.reason
         return verdict
 
-    def watch_ended(self, seconds: float, events: int) -> Verdict:
+    def watch_ended(self, seconds: float, events: int) -> NextStep:
         """The server ended the stream. With no event within a second the delay applies, or the loop would run hot."""
         if events == 0 and seconds < VERY_SHORT_SECONDS:
-            return Verdict("very short watch", back_off=True)
-        return Verdict("ended")
+            return NextStep("very short watch", back_off=True)
+        return NextStep("ended")
 
-    def garbled(self, detail: str) -> Verdict:
+    def garbled(self, detail: str) -> NextStep:
         """Something came that is no watch event: nobody knows what was missed."""
         self._must_list = True
         self.list_reason = "garbled"
-        return Verdict("garbled", back_off=True, detail=detail)
+        return NextStep("garbled", back_off=True, detail=detail)
 
-    def list_anew(self, reason: str) -> Verdict:
+    def list_anew(self, reason: str) -> NextStep:
         """What is stored is not what the server has: list, consistently."""
         self._must_list = self._unavailable = True
         self.list_reason = reason
-        return Verdict(reason)
+        return NextStep(reason)
 
     def start_over(self) -> None:
         """Forget everything: the API had gone away."""
@@ -204,7 +204,7 @@ class Progress:
         return now - self._internal_error_since < _INTERNAL_ERROR_SECONDS
 
 
-def error_of(status: Status) -> APIError:
+def error_of(status: StatusAnswer) -> APIError:
     """An ERROR event's Status as the error that it is."""
     return APIError(status, method="WATCH")
 
@@ -213,9 +213,9 @@ def _version_is_unavailable(error: ClientError) -> bool:
     return isinstance(error, APIError) and (error.is_gone or error.is_too_large_resource_version)
 
 
-def _backing_off(error: ClientError) -> Verdict:
+def _backing_off(error: ClientError) -> NextStep:
     retry_after = (error.retry_after_seconds or 0.0) if isinstance(error, APIError) else 0.0
-    return Verdict(_reason(error), back_off=True, at_least_seconds=retry_after, detail=str(error))
+    return NextStep(_reason(error), back_off=True, at_least_seconds=retry_after, detail=str(error))
 
 
 _REASONS = {401: "unauthorized", 403: "forbidden", 404: "not found", 429: "too many requests"}

@@ -22,16 +22,16 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import (
     Bookmark,
     Decoded,
-    Decoder,
     Garbled,
     ListDecoder,
     Undecodable,
+    WatchDecoder,
     WatchError,
     WatchEvent,
     collector_paused,
 )
 from kscheduler.informers.informer import Informer
-from kscheduler.informers.progress import Progress, Request, Verdict, Want, error_of
+from kscheduler.informers.progress import ListOrWatch, NextStep, Progress, Want, error_of
 from kscheduler.logs import get_logger
 
 log = get_logger(__name__)
@@ -104,7 +104,7 @@ class Reflector(Generic[T]):
         self._path = kind.path
         self._clock = clock
         self._inactivity = inactivity_seconds
-        self._decoder: Decoder[T] = Decoder(kind)
+        self._decoder: WatchDecoder[T] = WatchDecoder(kind)
         self._lists: ListDecoder[T] = ListDecoder(kind)
         self._backoff = Backoff(0.8, cap_seconds=30.0, jitter=1.0, rng=rng, reset_after_seconds=120.0, clock=clock)
         self._forbidden = Backoff(1.0, cap_seconds=_FORBIDDEN_CAP_SECONDS, jitter=0.2, rng=rng, clock=clock)
@@ -120,7 +120,7 @@ class Reflector(Generic[T]):
             if verdict.reason == "not found":
                 raise AbsentError(verdict.detail)
 
-    async def step(self) -> Verdict:
+    async def step(self) -> NextStep:
         """One request from beginning to end, and what it means."""
         request = self.progress.next_request()
         if request.want is Want.LIST:
@@ -140,7 +140,7 @@ class Reflector(Generic[T]):
 
     # --- list ---------------------------------------------------------------------------------------------------------
 
-    async def _list(self, request: Request) -> Verdict:
+    async def _list(self, request: ListOrWatch) -> NextStep:
         params, objects, unreadable = request.params, list[T](), list[Undecodable]()
         first = True
         while True:
@@ -155,7 +155,7 @@ class Reflector(Generic[T]):
                 break
             first, params = False, self.progress.page_params(token)
         await self._replace(objects, unreadable, version)
-        return Verdict("listed")
+        return NextStep("listed")
 
     async def _read_page(self, body: bytes, objects: list[T], unreadable: list[Undecodable]) -> tuple[str, str]:
         """Add the page's items; its version and continue token."""
@@ -191,7 +191,7 @@ class Reflector(Generic[T]):
 
     # --- watch --------------------------------------------------------------------------------------------------------
 
-    async def _watch_unless_asked_to_list(self, request: Request) -> Verdict:
+    async def _watch_unless_asked_to_list(self, request: ListOrWatch) -> NextStep:
         try:
             async with asyncio.timeout(None) as self._watching:
                 return await self._watch(request)
@@ -202,7 +202,7 @@ class Reflector(Generic[T]):
         finally:
             self._watching, self._asked_for_list = None, ""
 
-    async def _watch(self, request: Request) -> Verdict:
+    async def _watch(self, request: ListOrWatch) -> NextStep:
         initial = _Initial[T]() if request.want is Want.WATCH_LIST else None
         watch = _Watch(self._clock.monotonic(), initial)
         try:
@@ -218,7 +218,7 @@ class Reflector(Generic[T]):
             return self._failed(watch, NetworkError("the stream ended before the initial events were complete"))
         return self.progress.watch_ended(self._clock.monotonic() - watch.began, watch.events)
 
-    async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> Verdict | None:
+    async def _consume(self, watch: _Watch[T], lines: list[bytes]) -> NextStep | None:
         """Take a batch of lines, in slices; a verdict ends the watch."""
         slicer = Slicer()
         for line in lines:
@@ -233,7 +233,7 @@ class Reflector(Generic[T]):
         self._informer.resource_version = self.progress.resource_version
         return None
 
-    def _apply(self, watch: _Watch[T], event: Decoded[T]) -> Verdict | None:
+    def _apply(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
         match event:
             case WatchEvent():
                 self._informer.apply(event)
@@ -249,7 +249,7 @@ class Reflector(Generic[T]):
                 return self.progress.garbled(event.error)
         return None
 
-    async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> Verdict | None:
+    async def _collect(self, watch: _Watch[T], event: Decoded[T]) -> NextStep | None:
         """The same while the initial events come: nobody sees them before the bookmark that ends them."""
         assert watch.initial is not None  # noqa: S101  # tells the type checker what the caller has tested
         match event:
@@ -269,7 +269,7 @@ class Reflector(Generic[T]):
                 return self.progress.garbled(event.error)
         return None
 
-    def _failed(self, watch: _Watch[T], error: ClientError) -> Verdict:
+    def _failed(self, watch: _Watch[T], error: ClientError) -> NextStep:
         now = self._clock.monotonic()
         if watch.initial is not None:
             return self.progress.watch_list_failed(error)
@@ -279,7 +279,7 @@ class Reflector(Generic[T]):
 
     # --- patience -----------------------------------------------------------------------------------------------------
 
-    async def _wait(self, verdict: Verdict) -> None:
+    async def _wait(self, verdict: NextStep) -> None:
         backoff = self._forbidden if verdict.reason == "forbidden" else self._backoff
         delay = max(backoff.next(), verdict.at_least_seconds)
         if verdict.reason == "refused":
@@ -296,7 +296,7 @@ class Reflector(Generic[T]):
                 self._backoff.reset()
                 return
 
-    def _note(self, verdict: Verdict) -> None:
+    def _note(self, verdict: NextStep) -> None:
         """Remember the problem until it is over. The log is written where all resources are seen together."""
         if not verdict.back_off:
             return

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, Line
+from kscheduler.client.reachability import DOUBT_SECONDS, LINE_SECONDS, LogLine
 from kscheduler.logs.throttle import Throttle
 
 _ADVICE: Final = {
@@ -48,7 +48,7 @@ class ResourceTroubles:
 
     def lines(
         self, problems: Mapping[str, str], now: float, *, is_all_in_trouble: bool, is_outage: bool = False
-    ) -> list[Line]:
+    ) -> list[LogLine]:
         """What there is to log. `problems`: resource to `reason: detail`, those alone that have one.
 
         `is_all_in_trouble`: everything fails, or may; `is_outage`: it does, beyond doubt.
@@ -67,7 +67,7 @@ class ResourceTroubles:
                 standing.believed_from = now + _LONGEST_BACKOFF_SECONDS
         return lines if is_all_in_trouble else lines + self._due(problems, now)
 
-    def _ended(self, resources: list[str], now: float) -> list[Line]:
+    def _ended(self, resources: list[str], now: float) -> list[LogLine]:
         said: list[str] = []
         longest = 0.0
         for resource in resources:
@@ -77,9 +77,9 @@ class ResourceTroubles:
                 longest = max(longest, now - standing.since)
         if not said:
             return []
-        return [Line("info", "list_or_watch_works_again", {"resources": sorted(said), "seconds": round(longest)})]
+        return [LogLine("info", "list_or_watch_works_again", {"resources": sorted(said), "seconds": round(longest)})]
 
-    def _due(self, problems: Mapping[str, str], now: float) -> list[Line]:
+    def _due(self, problems: Mapping[str, str], now: float) -> list[LogLine]:
         by_reason: dict[str, list[str]] = {}
         for resource, standing in self._standing.items():
             is_sure = now - standing.since >= DOUBT_SECONDS and now >= standing.believed_from
@@ -90,7 +90,7 @@ class ResourceTroubles:
     def _throttle(self, resource: str, reason: str) -> Throttle:
         return self._throttles.setdefault((resource, reason), Throttle(LINE_SECONDS))
 
-    def _line(self, reason: str, resources: list[str], problems: Mapping[str, str], now: float) -> Line:
+    def _line(self, reason: str, resources: list[str], problems: Mapping[str, str], now: float) -> LogLine:
         longest = 0.0
         for resource in resources:
             standing = self._standing[resource]
@@ -98,4 +98,4 @@ class ResourceTroubles:
             longest = max(longest, now - standing.since)
         _, _, detail = problems[resources[0]].partition(": ")
         fields: dict[str, object] = {"resources": resources, "reason": reason, "seconds": round(longest), "err": detail}
-        return Line("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})
+        return LogLine("error", "list_or_watch_fails", {**fields, "advice": _ADVICE.get(reason, _OTHER_ADVICE)})

@@ -11,52 +11,56 @@ from kscheduler.client.connection import host_of
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge, gauge_by
-from kscheduler.scheduling.observations import LabelValues, Series
+from kscheduler.scheduling.observations import LabelValues, MetricSeries
 
-REQUESTS = Series("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
-REQUEST_SECONDS = Series("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))
-WAITED = Series(
+REQUESTS = MetricSeries("rest_client_requests_total", "Requests to the API server.", ("code", "method", "host"))
+REQUEST_SECONDS = MetricSeries("rest_client_request_duration_seconds", "Time until the answer.", ("verb", "host"))
+WAITED = MetricSeries(
     "rest_client_rate_limiter_duration_seconds",
     "Time that requests waited for our own rate limit (clientConnection.qps).",
     ("verb", "host"),
 )
-REQUEST_BYTES = Series("rest_client_request_size_bytes", "Sizes of requests' bodies.", ("verb", "host"))
-RESPONSE_BYTES = Series("rest_client_response_size_bytes", "Sizes of answers' bodies.", ("verb", "host"))
-RETRIES = Series("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
-THROTTLED = Series("kscheduler_rest_client_throttled_total", "Answers 429, Too Many Requests.", ("host",))
-WATCHES = Series("kscheduler_watches", "Open watches.", ("host",))
+REQUEST_BYTES = MetricSeries("rest_client_request_size_bytes", "Sizes of requests' bodies.", ("verb", "host"))
+RESPONSE_BYTES = MetricSeries("rest_client_response_size_bytes", "Sizes of answers' bodies.", ("verb", "host"))
+RETRIES = MetricSeries("kscheduler_rest_client_retries_total", "Requests sent again.", ("host",))
+THROTTLED = MetricSeries("kscheduler_rest_client_throttled_total", "Answers 429, Too Many Requests.", ("host",))
+WATCHES = MetricSeries("kscheduler_watches", "Open watches.", ("host",))
 
-UNREACHABLE = Series(
+UNREACHABLE = MetricSeries(
     "kscheduler_api_server_unreachable_seconds", "For how long the API server has been away; 0: it is there.", ("host",)
 )
-UNAUTHORIZED = Series(
+UNAUTHORIZED = MetricSeries(
     "kscheduler_api_server_unauthorized_seconds",
     "For how long the API server has not accepted our credentials; 0: it does.",
     ("host",),
 )
-OUTAGES = Series(
+OUTAGES = MetricSeries(
     "kscheduler_api_server_outages_total",
     "Times that the API server went away, or began to refuse our credentials, by cause.",
     ("host", "cause"),
 )
 
-EVENT_AGE = Series(
+EVENT_AGE = MetricSeries(
     "kscheduler_watch_last_event_age_seconds", "Time since a watch last brought anything, bookmarks too.", ("resource",)
 )
-RESTARTS = Series("kscheduler_watch_restarts_total", "Watches begun again, by reason.", ("resource", "reason"))
-RELISTS = Series("kscheduler_relists_total", "Lists taken again, by reason.", ("resource", "reason"))
-UNDECODABLE = Series(
+RESTARTS = MetricSeries("kscheduler_watch_restarts_total", "Watches begun again, by reason.", ("resource", "reason"))
+RELISTS = MetricSeries("kscheduler_relists_total", "Lists taken again, by reason.", ("resource", "reason"))
+UNDECODABLE = MetricSeries(
     "kscheduler_undecodable_objects", "Objects that cannot be read and are passed over.", ("resource",)
 )
-OBJECTS = Series("kscheduler_informer_objects", "Objects in an informer's store.", ("resource",))
-SYNCED = Series("kscheduler_informer_synced", "1 when the first list has been handled.", ("resource",))
-HANDLER_ERRORS = Series("kscheduler_informer_handler_errors_total", "Bugs caught in event handlers.", ("resource",))
+OBJECTS = MetricSeries("kscheduler_informer_objects", "Objects in an informer's store.", ("resource",))
+SYNCED = MetricSeries("kscheduler_informer_synced", "1 when the first list has been handled.", ("resource",))
+HANDLER_ERRORS = MetricSeries(
+    "kscheduler_informer_handler_errors_total", "Bugs caught in event handlers.", ("resource",)
+)
 
-EVENTS_QUEUED = Series("kscheduler_events_queued", "Kubernetes Events waiting to be sent.")
-EVENTS_SENT = Series("kscheduler_events_sent_total", "Kubernetes Events created.")
-EVENTS_PATCHED = Series("kscheduler_events_patched_total", "Updates of Event series.")
-EVENTS_DROPPED = Series("kscheduler_events_dropped_total", "Kubernetes Events dropped because the queue was full.")
-EVENTS_FAILED = Series("kscheduler_events_failed_total", "Kubernetes Events that the API server refused.")
+EVENTS_QUEUED = MetricSeries("kscheduler_events_queued", "Kubernetes Events waiting to be sent.")
+EVENTS_SENT = MetricSeries("kscheduler_events_sent_total", "Kubernetes Events created.")
+EVENTS_PATCHED = MetricSeries("kscheduler_events_patched_total", "Updates of Event series.")
+EVENTS_DROPPED = MetricSeries(
+    "kscheduler_events_dropped_total", "Kubernetes Events dropped because the queue was full."
+)
+EVENTS_FAILED = MetricSeries("kscheduler_events_failed_total", "Kubernetes Events that the API server refused.")
 
 
 class InformerCounts(Protocol):
@@ -201,7 +205,7 @@ def informer_source(statistics: Callable[[], Iterable[InformerCounts]]) -> Sourc
     return copy
 
 
-def _by_reason(series: Series, counts: Mapping[str, Mapping[str, int]]) -> Numbers:
+def _by_reason(series: MetricSeries, counts: Mapping[str, Mapping[str, int]]) -> Numbers:
     values: dict[LabelValues, float] = {
         (resource, reason): count for resource, reasons in counts.items() for reason, count in reasons.items()
     }

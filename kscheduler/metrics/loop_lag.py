@@ -15,11 +15,11 @@ from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.metrics.samples import Sample, gauge, histograms
-from kscheduler.scheduling.observations import Histograms, Series
+from kscheduler.scheduling.observations import Histograms, MetricSeries
 from kscheduler.scheduling.plugin_reports import SlowCall
 
-LAG = Series("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")
-WORST_LAG = Series("kscheduler_loop_lag_worst_seconds", "The longest lag of the last one to two minutes.")
+LAG = MetricSeries("kscheduler_loop_lag_seconds", "By how much the event loop's heartbeat came late.")
+WORST_LAG = MetricSeries("kscheduler_loop_lag_worst_seconds", "The longest lag of the last one to two minutes.")
 
 _log = get_logger(__name__)
 

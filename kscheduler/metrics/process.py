@@ -19,12 +19,12 @@ from prometheus_client.metrics_core import Metric
 from kscheduler.config.upstream.release import VERSION
 from kscheduler.logs.caught import caught
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
-from kscheduler.scheduling.observations import Series
+from kscheduler.scheduling.observations import MetricSeries
 
-BUILD_INFO = Series(
+BUILD_INFO = MetricSeries(
     "kscheduler_build_info", "Always 1; the labels tell which build runs.", ("version", "python_version", "platform")
 )
-KUBERNETES_BUILD_INFO = Series(
+KUBERNETES_BUILD_INFO = MetricSeries(
     "kubernetes_build_info",
     "Always 1; the labels tell whose rules are followed, as every part of Kubernetes does.",
     (
@@ -39,10 +39,12 @@ KUBERNETES_BUILD_INFO = Series(
         "platform",
     ),
 )
-FEATURES = Series("kubernetes_feature_enabled", "1 where a feature gate is on, 0 where it is off.", ("name", "stage"))
-GOROUTINES = Series("go_goroutines", "Number of asyncio tasks, which stand for goroutines here.")
-TASKS = Series("kscheduler_asyncio_tasks", "Number of asyncio tasks.")
-UNEXPECTED = Series(
+FEATURES = MetricSeries(
+    "kubernetes_feature_enabled", "1 where a feature gate is on, 0 where it is off.", ("name", "stage")
+)
+GOROUTINES = MetricSeries("go_goroutines", "Number of asyncio tasks, which stand for goroutines here.")
+TASKS = MetricSeries("kscheduler_asyncio_tasks", "Number of asyncio tasks.")
+UNEXPECTED = MetricSeries(
     "kscheduler_unexpected_errors_total",
     "Bugs caught, by the boundary that caught them; one may count at several, and each time it is met.",
     ("boundary",),

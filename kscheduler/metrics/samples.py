@@ -13,7 +13,7 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.utils import floatToGoString
 
 from kscheduler.metrics.pacing import Pace, PacedList
-from kscheduler.scheduling.observations import Counter, Histograms, LabelValues, Series
+from kscheduler.scheduling.observations import Counter, Histograms, LabelValues, MetricSeries
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class Numbers:
     """A counter's or a gauge's values at one moment."""
 
     kind: Literal["counter", "gauge"]
-    series: Series
+    series: MetricSeries
     values: Mapping[LabelValues, float]
 
 
@@ -38,7 +38,7 @@ class Distribution:
 class Distributions:
     """The histograms of one series at one moment."""
 
-    series: Series
+    series: MetricSeries
     bounds: tuple[float, ...]
     children: Sequence[Distribution]
 
@@ -71,12 +71,12 @@ def histograms(metric: Histograms) -> Distributions:
     return Distributions(metric.series, metric.bounds, children)
 
 
-def gauge(series: Series, values: Mapping[LabelValues, float]) -> Numbers:
+def gauge(series: MetricSeries, values: Mapping[LabelValues, float]) -> Numbers:
     """A gauge; `values` must be a copy."""
     return Numbers("gauge", series, values)
 
 
-def gauge_by(series: Series, values: Mapping[str, float]) -> Numbers:
+def gauge_by(series: MetricSeries, values: Mapping[str, float]) -> Numbers:
     """A gauge with one label."""
     return Numbers("gauge", series, {(label,): value for label, value in values.items()})
 

@@ -4,26 +4,26 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
 from kscheduler.metrics.samples import Sample, Source, counter, gauge, gauge_by, histograms
-from kscheduler.scheduling.observations import LabelValues, Observations, Series
+from kscheduler.scheduling.observations import LabelValues, MetricSeries, Observations
 
-PENDING_PODS = Series(
+PENDING_PODS = MetricSeries(
     "scheduler_pending_pods",
     "Pods without a node: active, backoff (both back-off queues), unschedulable (without the gated), gated.",
     ("queue",),
 )
-CACHE_SIZE = Series(
+CACHE_SIZE = MetricSeries(
     "scheduler_cache_size", "Objects in the cache; assumed_pods are those whose binding is not confirmed.", ("type",)
 )
-UNSCHEDULABLE_PODS = Series(
+UNSCHEDULABLE_PODS = MetricSeries(
     "scheduler_unschedulable_pods", "Waiting pods that a plugin turned down.", ("plugin", "profile")
 )
-INFLIGHT_EVENTS = Series(
+INFLIGHT_EVENTS = MetricSeries(
     "scheduler_inflight_events", "Events kept for pods that are being decided or bound.", ("event",)
 )
-GOROUTINES = Series(
+GOROUTINES = MetricSeries(
     "scheduler_goroutines", "Concurrent pieces of work (asyncio tasks here), such as binding.", ("operation",)
 )
-PENDING_API_CALLS = Series(
+PENDING_API_CALLS = MetricSeries(
     "scheduler_pending_async_api_calls",
     "Requests that no decision waits for and that are not sent yet.",
     ("call_type",),

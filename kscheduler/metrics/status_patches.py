@@ -4,11 +4,15 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
 from kscheduler.scheduling.failures.status_writer import StatusStatistics
-from kscheduler.scheduling.observations import Series
+from kscheduler.scheduling.observations import MetricSeries
 
-PENDING = Series("kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet.")
-CLASSES = Series("kscheduler_status_classes_pending", "Classes of parked pods not told their newest condition yet.")
-PATCHES = Series(
+PENDING = MetricSeries(
+    "kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet."
+)
+CLASSES = MetricSeries(
+    "kscheduler_status_classes_pending", "Classes of parked pods not told their newest condition yet."
+)
+PATCHES = MetricSeries(
     "kscheduler_status_patches_total",
     "Words about a pod's status: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
     ("outcome",),

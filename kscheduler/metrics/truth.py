@@ -4,22 +4,24 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.informers.audit import AuditStatistics
 from kscheduler.metrics.samples import Numbers, Sample, Source
-from kscheduler.scheduling.observations import LabelValues, Series
+from kscheduler.scheduling.observations import LabelValues, MetricSeries
 from kscheduler.scheduling.truth.truth_check import TruthStatistics
 
-CHECKS = Series("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
-CACHE_DRIFT = Series(
+CHECKS = MetricSeries("kscheduler_cache_checks_total", "Comparisons of the cache with the informers' stores.")
+CACHE_DRIFT = MetricSeries(
     "kscheduler_cache_drift_objects_total",
     "Objects in the cache or the queue that were not as the stores have them, by what was wrong.",
     ("kind", "what"),
 )
-UNMENDED = Series("kscheduler_cache_drift_unmended_total", "Of those, objects that were wrong still after the repair.")
-AUDITS = Series(
+UNMENDED = MetricSeries(
+    "kscheduler_cache_drift_unmended_total", "Of those, objects that were wrong still after the repair."
+)
+AUDITS = MetricSeries(
     "kscheduler_store_audits_total",
     "Comparisons of an informer's store with the API server, by outcome.",
     ("resource", "outcome"),
 )
-STORE_DRIFT = Series(
+STORE_DRIFT = MetricSeries(
     "kscheduler_store_drift_objects_total",
     "Objects that were not in an informer's store as the API server has them, by what was wrong.",
     ("resource", "what"),

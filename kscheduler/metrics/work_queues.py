@@ -8,16 +8,18 @@ from collections.abc import Callable, Iterable
 
 from kscheduler.client.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge_by
-from kscheduler.scheduling.observations import Series
+from kscheduler.scheduling.observations import MetricSeries
 
 _NAME = ("name",)
-DEPTH = Series("workqueue_depth", "Items that wait in the queue.", _NAME)
-ADDS = Series("workqueue_adds_total", "Items put into the queue.", _NAME)
-RETRIES = Series("workqueue_retries_total", "Tries again.", _NAME)
-WAITED = Series("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
-WORKED = Series("workqueue_work_duration_seconds", "Time that it took to deal with items.", _NAME)
-UNFINISHED = Series("workqueue_unfinished_work_seconds", "Time that work under way has taken so far, added up.", _NAME)
-LONGEST = Series("workqueue_longest_running_processor_seconds", "The longest time of work under way.", _NAME)
+DEPTH = MetricSeries("workqueue_depth", "Items that wait in the queue.", _NAME)
+ADDS = MetricSeries("workqueue_adds_total", "Items put into the queue.", _NAME)
+RETRIES = MetricSeries("workqueue_retries_total", "Tries again.", _NAME)
+WAITED = MetricSeries("workqueue_queue_duration_seconds", "Time that items waited in the queue.", _NAME)
+WORKED = MetricSeries("workqueue_work_duration_seconds", "Time that it took to deal with items.", _NAME)
+UNFINISHED = MetricSeries(
+    "workqueue_unfinished_work_seconds", "Time that work under way has taken so far, added up.", _NAME
+)
+LONGEST = MetricSeries("workqueue_longest_running_processor_seconds", "The longest time of work under way.", _NAME)
 
 
 def work_queue_source(statistics: Callable[[], WorkQueueStatistics]) -> Source:

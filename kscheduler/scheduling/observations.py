@@ -69,7 +69,7 @@ class Histogram:
 
 
 @dataclass(frozen=True, slots=True)
-class Series:
+class MetricSeries:
     """A metric's name, what it tells, and the names of its labels."""
 
     name: str
@@ -80,7 +80,7 @@ class Series:
 class Counter(dict[LabelValues, int]):
     """Counts by label values; a metric without labels counts under `()`."""
 
-    def __init__(self, series: Series) -> None:
+    def __init__(self, series: MetricSeries) -> None:
         super().__init__({} if series.labels else {(): 0})
         self.series = series
 
@@ -97,7 +97,7 @@ class Counter(dict[LabelValues, int]):
 class Histograms(dict[LabelValues, Histogram]):
     """A histogram per combination of label values, made when first asked for and then kept."""
 
-    def __init__(self, series: Series, bounds: tuple[float, ...]) -> None:
+    def __init__(self, series: MetricSeries, bounds: tuple[float, ...]) -> None:
         super().__init__()
         self.series = series
         self.bounds = bounds
@@ -254,12 +254,12 @@ class Observations:
     # ---- declarations ----
 
     def _counter(self, name: str, text: str, *labels: str) -> Counter:
-        counter = Counter(Series(name, text, labels))
+        counter = Counter(MetricSeries(name, text, labels))
         self.counters.append(counter)
         return counter
 
     def _histogram(self, name: str, text: str, bounds: tuple[float, ...], *labels: str) -> Histograms:
-        histograms = Histograms(Series(name, text, labels), bounds)
+        histograms = Histograms(MetricSeries(name, text, labels), bounds)
         self.histograms.append(histograms)
         return histograms
 

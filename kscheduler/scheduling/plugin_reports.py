@@ -46,7 +46,7 @@ class SlowCall:
 
 
 @dataclass(slots=True)
-class _Kind:
+class _Happening:
     """Equal happenings, since the last line about them."""
 
     lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
@@ -65,7 +65,7 @@ class PluginReports:
         self._now = now
         self._record_event = record_event
         self._tell_held = tell_held
-        self._kinds: RecentlyUsed[tuple[object, ...], _Kind] = RecentlyUsed(_MOST_KINDS)
+        self._kinds: RecentlyUsed[tuple[object, ...], _Happening] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
@@ -116,11 +116,11 @@ class PluginReports:
         slowest, self._slowest = self._slowest, None
         return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
 
-    def _due(self, *name: object, seconds: float = 0.0) -> _Kind | None:
+    def _due(self, *name: object, seconds: float = 0.0) -> _Happening | None:
         """The kind, if a line is due; the happening is counted otherwise."""
         kind = self._kinds.use(name)
         if kind is None:
-            kind = self._kinds[name] = _Kind()
+            kind = self._kinds[name] = _Happening()
         if kind.lines.admits(self._now()):
             return kind
         kind.seconds += seconds

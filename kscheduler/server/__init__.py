@@ -18,7 +18,7 @@ from kscheduler.server.connections import Limits
 from kscheduler.server.health import Check, Health, ProgressCheck
 from kscheduler.server.routes import Endpoints
 from kscheduler.server.server import Server
-from kscheduler.server.waiting_pods import TokenFile, WaitingPodsEndpoint
+from kscheduler.server.waiting_pods import PermitTokenFile, WaitingPodsEndpoint
 
 __all__ = [
     "GUARDED",
@@ -29,9 +29,9 @@ __all__ = [
     "Endpoints",
     "Health",
     "Limits",
+    "PermitTokenFile",
     "ProgressCheck",
     "Server",
-    "TokenFile",
     "WaitingPodsEndpoint",
     "is_loopback",
 ]

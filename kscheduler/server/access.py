@@ -30,7 +30,7 @@ _WHO_MAY: Final = (
 
 
 class Token(Protocol):
-    """What opens doors; `waiting_pods.TokenFile` is one."""
+    """What opens doors; `waiting_pods.PermitTokenFile` is one."""
 
     def admits(self, authorization: str) -> bool:
         """Whether the header carries it. Raises `OSError`, `ValueError` where the token cannot be read."""

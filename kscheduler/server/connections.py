@@ -48,10 +48,10 @@ class Phase(Enum):
     IDLE = auto()
 
 
-class Connection(asyncio.Protocol):
+class ServedConnection(asyncio.Protocol):
     """One connection; hands everything on to aiohttp's protocol and watches it pass."""
 
-    def __init__(self, handler: asyncio.Protocol, places: "Places") -> None:
+    def __init__(self, handler: asyncio.Protocol, places: "ConnectionPlaces") -> None:
         self._handler = handler
         self._places = places
         self.transport: asyncio.Transport | None = None
@@ -153,7 +153,7 @@ class Connection(asyncio.Protocol):
         self.abort()
 
 
-class Places:
+class ConnectionPlaces:
     """All connections of a server, those first that changed their phase longest ago."""
 
     def __init__(self, limits: Limits) -> None:
@@ -164,7 +164,7 @@ class Places:
         """Connections that were closed because their head was too long."""
         self.displaced = 0
         """Connections that gave their place to a newer one, or found none."""
-        self._taken: dict[asyncio.BaseTransport, Connection] = {}
+        self._taken: dict[asyncio.BaseTransport, ServedConnection] = {}
         self._seconds = {
             Phase.HEAD: limits.head_seconds,
             Phase.BUSY: limits.answer_seconds,
@@ -174,11 +174,11 @@ class Places:
     def __len__(self) -> int:
         return len(self._taken)
 
-    def factory(self, make_handler: Callable[[], asyncio.Protocol]) -> Callable[[], Connection]:
+    def factory(self, make_handler: Callable[[], asyncio.Protocol]) -> Callable[[], ServedConnection]:
         """For `loop.create_server`."""
-        return lambda: Connection(make_handler(), self)
+        return lambda: ServedConnection(make_handler(), self)
 
-    def of(self, transport: asyncio.BaseTransport | None) -> Connection | None:
+    def of(self, transport: asyncio.BaseTransport | None) -> ServedConnection | None:
         """The connection of a request; None when it has been lost meanwhile."""
         return None if transport is None else self._taken.get(transport)
 
@@ -186,7 +186,7 @@ class Places:
         """How long a connection may stay in a phase."""
         return self._seconds[phase]
 
-    def admit(self, connection: Connection, transport: asyncio.BaseTransport) -> bool:
+    def admit(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> bool:
         """Give a connection its place; False when every place is busy."""
         if len(self._taken) >= self.limits.connections:
             self.displaced += 1
@@ -198,12 +198,12 @@ class Places:
         self._taken[transport] = connection
         return True
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: ServedConnection) -> None:
         """The connection is lost, or displaced; its place is free at once."""
         if connection.transport is not None:
             self._taken.pop(connection.transport, None)
 
-    def changed(self, connection: Connection) -> None:
+    def changed(self, connection: ServedConnection) -> None:
         """The connection entered a phase: among those that wait it is now the newest."""
         transport = connection.transport
         if transport is not None and transport in self._taken:

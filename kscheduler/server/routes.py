@@ -14,7 +14,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
 from kscheduler.server.access import Access
-from kscheduler.server.connections import Places
+from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.health import Health
 from kscheduler.server.malformed import SERVED_BY
 from kscheduler.server.waiting_pods import PATH as WAITING_PODS
@@ -54,7 +54,7 @@ class Endpoints:
     """Who may see the configuration and names of objects."""
 
 
-def application(endpoints: Endpoints, places: Places) -> web.Application:
+def application(endpoints: Endpoints, places: ConnectionPlaces) -> web.Application:
     """The aiohttp application; every request passes the boundary and the guard of `places`."""
     app = web.Application(middlewares=[_guarded(places), _boundary], client_max_size=places.limits.body_bytes)
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
@@ -131,7 +131,7 @@ def _json_handler(value: object) -> Handler:
     return handle
 
 
-def _guarded(places: Places) -> Middleware:
+def _guarded(places: ConnectionPlaces) -> Middleware:
     """Tell the connection's guard when a request begins and when its answer has been taken; refuse large bodies."""
 
     @web.middleware

@@ -10,20 +10,20 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
-from kscheduler.scheduling.observations import LabelValues, Series
-from kscheduler.server.connections import Limits, Places
+from kscheduler.scheduling.observations import LabelValues, MetricSeries
+from kscheduler.server.connections import ConnectionPlaces, Limits
 from kscheduler.server.malformed import MalformedRequests, RequestHandler
 from kscheduler.server.routes import Endpoints, application
 
 _log = get_logger("server")
 
-_CONNECTIONS = Series("kscheduler_http_connections", "Open connections to this server.")
-_CLOSED = Series(
+_CONNECTIONS = MetricSeries("kscheduler_http_connections", "Open connections to this server.")
+_CLOSED = MetricSeries(
     "kscheduler_http_connections_closed_total",
     "Connections closed on clients that were too slow (timeout), too many (displaced) or too large.",
     ("reason",),
 )
-_MALFORMED = Series("kscheduler_http_malformed_requests_total", "Requests refused because they are no HTTP.")
+_MALFORMED = MetricSeries("kscheduler_http_malformed_requests_total", "Requests refused because they are no HTTP.")
 _LINGERING_SECONDS = 1.0
 """How long the rest of a body that nobody wants is read and thrown away, so that the client sees the answer."""
 _STOP_SECONDS = 5.0
@@ -34,7 +34,7 @@ class Server:
     """The HTTP server. Start it first and close it last."""
 
     def __init__(self, endpoints: Endpoints, *, limits: Limits | None = None, clock: Clock = REAL_CLOCK) -> None:
-        self._places = Places(limits or Limits())
+        self._places = ConnectionPlaces(limits or Limits())
         self._malformed = MalformedRequests(clock)
         self._runner = web.AppRunner(application(endpoints, self._places), shutdown_timeout=_STOP_SECONDS)
         self._listener: asyncio.Server | None = None

@@ -43,7 +43,7 @@ _REASONS: Final = {
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
-class _Verdict(msgspec.Struct, forbid_unknown_fields=True):
+class _PermitVerdict(msgspec.Struct, forbid_unknown_fields=True):
     plugin: str
     message: str = ""
 
@@ -56,7 +56,7 @@ class _Refusal(Exception):  # noqa: N818  an answer, not a failure
         self.code = code
 
 
-class TokenFile:
+class PermitTokenFile:
     """A file whose content, without the white space around it, opens the door."""
 
     def __init__(self, path: str | Path) -> None:
@@ -82,7 +82,7 @@ class WaitingPodsEndpoint:
     """What the paths work on."""
 
     waiting: WaitingPodTable
-    token: TokenFile | None = None
+    token: PermitTokenFile | None = None
     """`None` keeps them shut."""
     clock: Clock = REAL_CLOCK
 
@@ -129,7 +129,7 @@ class WaitingPodsEndpoint:
         _log.info("waiting_pod_rejected", pod=held.pod.key, plugin=verdict.plugin, peer=request.remote)
         return _answer({**_named(held), "pending": []})
 
-    async def _asked(self, request: web.Request) -> tuple[HeldPod, _Verdict]:
+    async def _asked(self, request: web.Request) -> tuple[HeldPod, _PermitVerdict]:
         """The pod and what is to become of it; only where the plugin is one that it still waits for."""
         verdict = _decoded(request, await request.read())
         where = request.match_info
@@ -150,11 +150,11 @@ class WaitingPodsEndpoint:
         return {**_named(held), "node": held.node_name, "pending": pending}
 
 
-def _decoded(request: web.Request, body: bytes) -> _Verdict:
+def _decoded(request: web.Request, body: bytes) -> _PermitVerdict:
     if request.content_type != "application/json":
         raise _Refusal(415, "the body must be application/json")
     try:
-        verdict = msgspec.json.decode(body, type=_Verdict)
+        verdict = msgspec.json.decode(body, type=_PermitVerdict)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as failure:
         raise _Refusal(400, f"the body must name a plugin, and may give a message: {failure}") from failure
     if len(verdict.message) > LONGEST_MESSAGE:

@@ -22,7 +22,7 @@ from kscheduler.framework.node_info import NodeInfo
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.state.nominated_columns import NominatedColumns
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.topology import TopologyCounts
 from kscheduler.state.volumes import VolumeTable
 
@@ -56,7 +56,7 @@ class Cache:
         """Which pods are where. It hears of pods from here, of namespaces from whoever watches them."""
         self.volumes = VolumeTable(self.nodes)
         """Storage. It hears of pods and nodes from here, of volumes and claims from whoever watches them."""
-        self.nominator = Nominator()
+        self.nominator = NominatedPods()
         """Pods that are expected on a node; one that counts on a node is expected nowhere."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
         """The same by row, for those who must leave room for them."""

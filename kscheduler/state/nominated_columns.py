@@ -15,7 +15,7 @@ from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.occupants import Kind, kind_of
 from kscheduler.framework.pod_info import PodInfo
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 
 _FIRST_LENGTH: Final = 64
 _LARGEST: Final = 2**44
@@ -43,7 +43,7 @@ class Expected:
 class NominatedColumns:
     """One slot per nominated pod; a slot that becomes free is filled by the last one."""
 
-    def __init__(self, nodes: NodeTable, nominator: Nominator) -> None:
+    def __init__(self, nodes: NodeTable, nominator: NominatedPods) -> None:
         self._nodes = nodes
         self._nominator = nominator
         self._changes = -1

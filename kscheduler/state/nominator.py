@@ -21,7 +21,7 @@ from kscheduler.framework.pod_info import PodInfo
 _KEPT_TOUCHED: Final = 4096
 
 
-class Nominator:
+class NominatedPods:
     """Nominations by node. Implements `framework.handle.Nominator`."""
 
     def __init__(self) -> None:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.aio import Service, ServiceEndedError, Slicer, TaskSet, VirtualClock, running
+from kscheduler.aio import BackgroundService, ServiceEndedError, Slicer, TaskSet, VirtualClock, running
 
 
 async def for_ever() -> None:
@@ -15,7 +15,7 @@ async def for_ever() -> None:
 async def test_services_stop_in_reverse_order_before_they_are_cancelled() -> None:
     story: list[str] = []
 
-    def service(name: str) -> Service:
+    def service(name: str) -> BackgroundService:
         async def run() -> None:
             story.append(f"start {name}")
             try:
@@ -26,7 +26,7 @@ async def test_services_stop_in_reverse_order_before_they_are_cancelled() -> Non
         async def stop() -> None:
             story.append(f"stop {name}")
 
-        return Service(name, run, stop)
+        return BackgroundService(name, run, stop)
 
     async with running(service("a"), service("b")):
         await asyncio.sleep(0)
@@ -39,7 +39,7 @@ async def test_a_service_that_returns_early_ends_everything() -> None:
         await asyncio.sleep(0)
 
     with pytest.raises(ExceptionGroup) as caught:
-        async with running(Service("good", for_ever), Service("early", returns)):
+        async with running(BackgroundService("good", for_ever), BackgroundService("early", returns)):
             await for_ever()
     assert caught.group_contains(ServiceEndedError, match="early ended by itself")
 
@@ -53,7 +53,9 @@ async def test_a_service_that_meets_a_stray_cancellation_ends_everything() -> No
         await future
 
     with pytest.raises(ExceptionGroup) as caught:
-        async with running(Service("good", for_ever), Service("deaf", awaits_what_somebody_cancels)):
+        async with running(
+            BackgroundService("good", for_ever), BackgroundService("deaf", awaits_what_somebody_cancels)
+        ):
             await for_ever()
     assert caught.group_contains(
         ServiceEndedError, match="deaf ended by itself: something that it awaits was cancelled"
@@ -65,7 +67,7 @@ async def test_a_failing_service_ends_the_body_and_its_error_comes_out() -> None
         raise LookupError("broken")
 
     with pytest.raises(ExceptionGroup) as caught:
-        async with running(Service("bad", fails)):
+        async with running(BackgroundService("bad", fails)):
             await for_ever()
     assert caught.group_contains(LookupError, match="broken")
 
@@ -80,7 +82,7 @@ async def test_a_stop_that_fails_does_not_keep_others_from_stopping() -> None:
         raise LookupError("cannot stop")
 
     with pytest.raises(ExceptionGroup) as caught:
-        async with running(Service("first", for_ever, good), Service("second", for_ever, bad)):
+        async with running(BackgroundService("first", for_ever, good), BackgroundService("second", for_ever, bad)):
             await asyncio.sleep(0)
     assert stopped.is_set()
     assert caught.group_contains(LookupError)

@@ -10,7 +10,7 @@ import structlog
 from kscheduler.aio import VirtualClock
 from kscheduler.app import App, Options
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import alone, answer, node_of, put, running
 from tests.builders import node_tree, pod_tree
 
@@ -95,13 +95,15 @@ async def test_away_for_135_seconds_and_back() -> None:
 @pytest.mark.parametrize(
     ("fault", "message", "words"),
     [
-        pytest.param(Fault("answer", code=503), "api_server_unreachable", "etcd", id="503"),
-        pytest.param(Fault("answer", code=401), "credentials_refused", "token", id="401"),
-        pytest.param(Fault("reset"), "api_server_unreachable", "cut", id="reset"),
-        pytest.param(Fault("answer", code=429), "api_server_throttles", "priority levels", id="429"),
+        pytest.param(InjectedFault("answer", code=503), "api_server_unreachable", "etcd", id="503"),
+        pytest.param(InjectedFault("answer", code=401), "credentials_refused", "token", id="401"),
+        pytest.param(InjectedFault("reset"), "api_server_unreachable", "cut", id="reset"),
+        pytest.param(InjectedFault("answer", code=429), "api_server_throttles", "priority levels", id="429"),
     ],
 )
-async def test_what_fails_all_requests_is_one_clear_line_and_unready(fault: Fault, message: str, words: str) -> None:
+async def test_what_fails_all_requests_is_one_clear_line_and_unready(
+    fault: InjectedFault, message: str, words: str
+) -> None:
     clock, options = virtual()
     async with EmbeddedAPIServer(seed=1) as server:
         with structlog.testing.capture_logs() as lines:
@@ -126,7 +128,7 @@ async def test_one_resource_that_fails_is_named_and_leaves_the_rest_ready(code: 
             async with running(server, options) as (app, _, _):
                 await until_ready(app, clock, 200)
                 del lines[:]
-                server.faults.add(Fault("answer", path="*/csinodes", code=code))
+                server.faults.add(InjectedFault("answer", path="*/csinodes", code=code))
                 server.faults.drop_watches()
                 for _ in range(50):
                     await second(clock)
@@ -157,7 +159,7 @@ async def test_before_the_first_contact_too_there_is_one_line_and_not_one_per_re
 async def test_without_any_rights_at_the_start_one_line_a_minute_names_all_resources() -> None:
     clock, options = virtual()
     async with EmbeddedAPIServer(seed=1) as server:
-        server.faults.add(Fault("answer", path="/api*", code=403))
+        server.faults.add(InjectedFault("answer", path="/api*", code=403))
         with structlog.testing.capture_logs() as lines:
             async with running(server, options) as (app, _, _):
                 for _ in range(65):

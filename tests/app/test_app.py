@@ -13,7 +13,7 @@ from kscheduler.framework.per_node import plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.plugins import in_tree
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 
@@ -78,7 +78,7 @@ async def test_probes_answer_before_the_caches_are_synced() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
         put(server, "pods", pod_tree("p"))
-        server.faults.add(Fault("answer", method="GET", path="*/pods", code=500))
+        server.faults.add(InjectedFault("answer", method="GET", path="*/pods", code=500))
         async with running(server) as (app, _, _):
             assert (await answer(app, "/livez"))[0] == 200
             assert (await answer(app, "/healthz"))[0] == 200
@@ -94,7 +94,7 @@ async def test_probes_answer_before_the_caches_are_synced() -> None:
 
 async def test_a_stop_before_the_sync_ends_in_order() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
-        server.faults.add(Fault("answer", method="GET", path="*/pods", code=500))
+        server.faults.add(InjectedFault("answer", method="GET", path="*/pods", code=500))
         async with running(server) as (app, _, task):
             await answer(app, "/livez")
             assert not task.done()
@@ -104,7 +104,7 @@ async def test_a_stop_before_the_sync_ends_in_order() -> None:
 async def test_a_stop_waits_for_the_binds_that_were_sent() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node"))
-        server.faults.add(Fault("delay", method="POST", path="*/binding", seconds=0.2))
+        server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=0.2))
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("p"))
             async with asyncio.timeout(10):

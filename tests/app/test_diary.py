@@ -13,7 +13,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import AttemptResult, Observations
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.log_reading import log_at
 from tests.app.running import node_of, put, running, until
 from tests.builders import node_tree, pod_tree
@@ -57,7 +57,7 @@ async def test_its_beginning_tells_versions_profiles_and_what_was_synced() -> No
 async def test_an_api_server_that_does_not_tell_its_version_delays_nothing() -> None:
     with log_at(0) as log:
         async with EmbeddedAPIServer(seed=1) as server:
-            server.faults.add(Fault("answer", path="/version", code=403))
+            server.faults.add(InjectedFault("answer", path="/version", code=403))
             put(server, "nodes", node_tree("node"))
             async with running(server) as (app, _, _):
                 put(server, "pods", pod_tree("web"))

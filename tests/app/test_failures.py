@@ -9,7 +9,7 @@ import pytest
 from kscheduler.app import App
 from kscheduler.framework.queued_pod import QueuedPodInfo
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import SECONDS, answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
 
@@ -49,7 +49,7 @@ async def test_a_pod_that_a_webhook_refuses_gives_its_node_back_and_waits_longer
     """Another pod that needs the same room does not wait for it; a changed pod is tried again soon."""
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("node", cpu="1"))
-        server.faults.add(Fault("answer", method="POST", path="*/pods/refused/binding", code=403))
+        server.faults.add(InjectedFault("answer", method="POST", path="*/pods/refused/binding", code=403))
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("refused", requests={"cpu": "1"}, priority=10))
             await until(server, lambda: condition_of(server, "refused")[0] == "SchedulerError")
@@ -86,16 +86,16 @@ async def test_our_own_condition_wakes_nobody_and_is_written_once() -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        Fault("answer", code=429),
-        Fault("answer", code=429, retry_after_seconds=1),
-        Fault("answer", code=500),
-        Fault("answer", code=409),
-        Fault("reset"),
-        Fault("apply_then_reset"),
+        InjectedFault("answer", code=429),
+        InjectedFault("answer", code=429, retry_after_seconds=1),
+        InjectedFault("answer", code=500),
+        InjectedFault("answer", code=409),
+        InjectedFault("reset"),
+        InjectedFault("apply_then_reset"),
     ],
     ids=["429", "429 with its time", "500", "409", "a cut line", "done, and a cut line"],
 )
-async def test_a_condition_survives_a_server_in_trouble(fault: Fault) -> None:
+async def test_a_condition_survives_a_server_in_trouble(fault: InjectedFault) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("small", cpu="1"))
         server.faults.add(msgspec.structs.replace(fault, method="PATCH", path="*/pods/big/status", count=2))
@@ -115,7 +115,7 @@ async def test_a_bind_is_not_overtaken_by_an_older_condition() -> None:
     """A patch that says False must not land on a pod that is bound."""
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", node_tree("small", cpu="1"))
-        server.faults.add(Fault("delay", method="PATCH", path="*/pods/big/status", seconds=2.5, count=1))
+        server.faults.add(InjectedFault("delay", method="PATCH", path="*/pods/big/status", seconds=2.5, count=1))
         async with running(server) as (app, _, _):
             put(server, "pods", pod_tree("big", requests={"cpu": "2"}))
             await holds(lambda: "delay" in server.faults.happened)

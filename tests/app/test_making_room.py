@@ -15,7 +15,7 @@ from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.making_room import MESSAGE, events, fill, options, pod, preemptor, victim, watched
 from tests.app.running import SECONDS, answer, node_of, put, running, until
 from tests.builders import node_tree
@@ -91,25 +91,37 @@ async def test_the_preemptor_waits_for_victims_that_take_their_time_and_takes_no
 
 
 FAULTS = [
-    pytest.param(Fault("answer", method="DELETE", path="*/pods/v*", code=503, count=1), id="503-to-the-deletion"),
-    pytest.param(Fault("answer", method="DELETE", path="*/pods/v*", code=409, count=2), id="409-to-the-deletion"),
-    pytest.param(Fault("answer", method="DELETE", path="*/pods/v*", code=403, count=3), id="403-to-the-deletion"),
-    pytest.param(Fault("answer", method="DELETE", path="*/pods/v*", code=500, count=9), id="500-for-a-while"),
     pytest.param(
-        Fault("answer", method="DELETE", path="*/pods/v*", code=429, retry_after_seconds=1, count=1), id="429"
+        InjectedFault("answer", method="DELETE", path="*/pods/v*", code=503, count=1), id="503-to-the-deletion"
     ),
-    pytest.param(Fault("reset", method="DELETE", path="*/pods/v*", count=2), id="deletion-cut"),
-    pytest.param(Fault("apply_then_reset", method="DELETE", path="*/pods/v*", count=2), id="deletion-done-and-cut"),
     pytest.param(
-        Fault("answer", method="PATCH", path="*/pods/v*/status", code=500, count=2), id="500-to-the-condition"
+        InjectedFault("answer", method="DELETE", path="*/pods/v*", code=409, count=2), id="409-to-the-deletion"
     ),
-    pytest.param(Fault("apply_then_reset", method="PATCH", path="*/pods/v*/status", count=1), id="condition-cut"),
-    pytest.param(Fault("answer", method="PATCH", path="*/pods/big/status", code=500, count=2), id="500-to-nomination"),
+    pytest.param(
+        InjectedFault("answer", method="DELETE", path="*/pods/v*", code=403, count=3), id="403-to-the-deletion"
+    ),
+    pytest.param(InjectedFault("answer", method="DELETE", path="*/pods/v*", code=500, count=9), id="500-for-a-while"),
+    pytest.param(
+        InjectedFault("answer", method="DELETE", path="*/pods/v*", code=429, retry_after_seconds=1, count=1), id="429"
+    ),
+    pytest.param(InjectedFault("reset", method="DELETE", path="*/pods/v*", count=2), id="deletion-cut"),
+    pytest.param(
+        InjectedFault("apply_then_reset", method="DELETE", path="*/pods/v*", count=2), id="deletion-done-and-cut"
+    ),
+    pytest.param(
+        InjectedFault("answer", method="PATCH", path="*/pods/v*/status", code=500, count=2), id="500-to-the-condition"
+    ),
+    pytest.param(
+        InjectedFault("apply_then_reset", method="PATCH", path="*/pods/v*/status", count=1), id="condition-cut"
+    ),
+    pytest.param(
+        InjectedFault("answer", method="PATCH", path="*/pods/big/status", code=500, count=2), id="500-to-nomination"
+    ),
 ]
 
 
 @pytest.mark.parametrize("fault", FAULTS)
-async def test_whatever_fails_the_preemptor_comes_to_its_node(fault: Fault) -> None:
+async def test_whatever_fails_the_preemptor_comes_to_its_node(fault: InjectedFault) -> None:
     """An eviction that failed may leave a victim standing and take another one: never more than that failure's."""
     async with EmbeddedAPIServer(seed=1) as server:
         fill(server)
@@ -156,7 +168,7 @@ async def test_who_is_outbid_loses_its_nomination() -> None:
 async def test_a_stop_in_the_middle_is_orderly_and_the_next_run_finishes() -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         fill(server)
-        server.faults.add(Fault("delay", method="DELETE", path="*/pods/v*", seconds=0.3))
+        server.faults.add(InjectedFault("delay", method="DELETE", path="*/pods/v*", seconds=0.3))
         with watched(server) as seen:
             async with running(server):
                 put(server, "pods", preemptor())

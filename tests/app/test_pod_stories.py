@@ -12,7 +12,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status
 from kscheduler.scheduling.pod_log.lines import LINES
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.log_reading import LogText, log_at
 from tests.app.making_room import fill, options, pod, preemptor, victim
 from tests.app.running import node_of, put, running, until
@@ -213,7 +213,7 @@ async def test_a_pod_that_is_deleted_under_its_binding_is_no_error() -> None:
     with log_at(2) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             put(server, "nodes", node_tree("node", cpu="2"))
-            server.faults.add(Fault("answer", method="POST", path="*/binding", code=404, count=1))
+            server.faults.add(InjectedFault("answer", method="POST", path="*/binding", code=404, count=1))
             async with running(server):
                 put(server, "pods", pod_tree("web"))
                 line = await log.until("pod_not_scheduled")
@@ -226,7 +226,7 @@ async def test_an_error_is_one_line_at_any_verbosity_with_attempts_and_the_next_
     with log_at(0) as log:
         async with EmbeddedAPIServer(seed=1) as server:
             put(server, "nodes", node_tree("node", cpu="2"))
-            server.faults.add(Fault("answer", method="POST", path="*/binding", code=403))
+            server.faults.add(InjectedFault("answer", method="POST", path="*/binding", code=403))
             async with running(server):
                 put(server, "pods", pod_tree("web"))
                 line = await log.until("attempt_failed")
@@ -276,7 +276,7 @@ async def everything(log: LogText) -> None:
             await log.until("pod_bound", pod="default/huge-1")
             server.store.remove("pods", ("default", "gated"))
             await log.until("pod_deleted", pod="default/gated")
-            server.faults.add(Fault("apply_then_reset", method="POST", path="*/binding", count=1))
+            server.faults.add(InjectedFault("apply_then_reset", method="POST", path="*/binding", count=1))
             put(server, "pods", pod_tree("doubtful"))
             await log.until("bind_settled", pod="default/doubtful", outcome="bound")
             going = pod_tree("going", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z", "finalizers": ["a/b"]})

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put, until
 from tests.builders import node_tree, pod_tree
 
@@ -70,7 +70,7 @@ async def test_a_signal_to_end_lets_the_binds_that_were_sent_come_back(number: s
         put(server, "nodes", node_tree("node"))
         async with scheduler(server) as running:
             await running.until_said('"scheduling"')
-            server.faults.add(Fault("delay", method="POST", path="*/binding", seconds=1.0))
+            server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=1.0))
             put(server, "pods", pod_tree("p"))
             async with asyncio.timeout(SECONDS):
                 while not server.faults.happened.get("delay"):  # noqa: ASYNC110  # a request that waits tells nobody
@@ -88,7 +88,7 @@ async def test_a_second_signal_ends_at_once() -> None:
         put(server, "nodes", node_tree("node"))
         async with scheduler(server) as running:
             await running.until_said('"scheduling"')
-            server.faults.add(Fault("delay", method="POST", path="*/binding", seconds=30.0))
+            server.faults.add(InjectedFault("delay", method="POST", path="*/binding", seconds=30.0))
             put(server, "pods", pod_tree("p"))
             async with asyncio.timeout(SECONDS):
                 while not server.faults.happened.get("delay"):  # noqa: ASYNC110  # as above

@@ -14,7 +14,7 @@ from kscheduler.client.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import SECONDS, answer, node_of, put, running, until
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
@@ -87,7 +87,7 @@ async def test_a_lost_deletion_gives_its_room_back_while_the_scheduler_runs() ->
         )
         async with running(server, with_hasty_clock) as (app, _, _):
             await until_true(lambda: app.parts.cache.statistics().pods == 1)
-            server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
+            server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
             server.store.remove("pods", ("default", "old"))
             put(server, "pods", pod_tree("new", requests={"cpu": "1"}))
             await until(server, lambda: node_of(server, "new") == "node")

@@ -15,10 +15,10 @@ from kscheduler.client.lines import LineSplitter, LineTooLongError
 from kscheduler.client.watch import (
     Bookmark,
     Decoded,
-    Decoder,
     Garbled,
     ListDecoder,
     Undecodable,
+    WatchDecoder,
     WatchError,
     WatchEvent,
 )
@@ -40,7 +40,7 @@ json_values = st.recursive(
 
 
 def feed(kind: Kind, raw: bytes) -> Decoded[Any]:
-    decoder: Decoder[Any] = Decoder(kind)
+    decoder: WatchDecoder[Any] = WatchDecoder(kind)
     return decoder.feed(raw)
 
 

@@ -13,7 +13,7 @@ from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.aio import Service, VirtualClock, running
+from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
@@ -52,7 +52,7 @@ async def recording(
         recorder = EventRecorder(
             client, reporting_instance="kscheduler-host", clock=clock, queue_size=queue_size, is_busy=is_busy
         )
-        async with running(Service("events", recorder.run)):
+        async with running(BackgroundService("events", recorder.run)):
             yield recorder, server, clock
 
 

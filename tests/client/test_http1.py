@@ -13,8 +13,8 @@ from kscheduler.client.http1 import (
     LARGEST_REFUSAL,
     LONGEST_CHUNK_LINE,
     LONGEST_HEAD,
+    HttpRequest,
     MalformedResponseError,
-    Request,
     Response,
     ResponseParser,
     UnsendableError,
@@ -48,7 +48,7 @@ def byte_by_byte(data: bytes) -> range:
 
 def test_a_request_is_one_piece_of_bytes() -> None:
     lines = header_lines({"Host": "h:6443", "Authorization": "Bearer t"})
-    assert request_bytes(Request("POST", "/x?a=b", b"{}", "application/json"), lines, "/prefix") == (
+    assert request_bytes(HttpRequest("POST", "/x?a=b", b"{}", "application/json"), lines, "/prefix") == (
         b"POST /prefix/x?a=b HTTP/1.1\r\nHost: h:6443\r\nAuthorization: Bearer t\r\nAccept: application/json\r\n"
         b"Content-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
     )
@@ -59,13 +59,13 @@ def test_a_request_is_one_piece_of_bytes() -> None:
     [pytest.param("GET", False, id="get"), pytest.param("POST", True, id="post"), pytest.param("DELETE", True, id="d")],
 )
 def test_a_write_without_a_body_says_so(method: str, has_length: bool) -> None:
-    assert (b"Content-Length: 0\r\n" in request_bytes(Request(method, "/x"), b"")) == has_length
+    assert (b"Content-Length: 0\r\n" in request_bytes(HttpRequest(method, "/x"), b"")) == has_length
 
 
 @pytest.mark.parametrize("target", ["/a b", "/a\r\nX: y", "/ä", "/a\x00", "/a\tb"])
 def test_a_path_that_is_not_quoted_is_not_sent(target: str) -> None:
     with pytest.raises(UnsendableError):
-        request_bytes(Request("GET", target), b"")
+        request_bytes(HttpRequest("GET", target), b"")
 
 
 @pytest.mark.parametrize("value", ["secret\r\nX: y", "secret\n", "sécret", "secret\x00"])

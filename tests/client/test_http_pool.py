@@ -18,7 +18,7 @@ from kscheduler.client import (
     plain_connection,
 )
 from kscheduler.client.credentials import FixedCredentials
-from kscheduler.client.http1 import MalformedResponseError, Request
+from kscheduler.client.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http_pool import HTTPPool
 from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.raw_server import OK, Peer, RawServer, raw_server
@@ -26,8 +26,8 @@ from tests.client.scripted import reply, scripted_server
 
 CERTIFICATES = Path(__file__).parent / "certificates"
 NOBODY: Mapping[str, str] = {}
-GET = Request("GET", "/x")
-POST = Request("POST", "/x", b"{}", "application/json")
+GET = HttpRequest("GET", "/x")
+POST = HttpRequest("POST", "/x", b"{}", "application/json")
 SECONDS = 20.0
 """Long enough for any machine; what must run out is given less."""
 

@@ -10,7 +10,7 @@ import random
 import pytest
 
 from kscheduler.client import NotSentError, plain_connection
-from kscheduler.client.http1 import MalformedResponseError, Request
+from kscheduler.client.http1 import HttpRequest, MalformedResponseError
 from kscheduler.client.http_pool import HTTPPool
 from tests.client.raw_server import Peer, raw_server
 
@@ -68,7 +68,7 @@ async def test_each_request_gets_its_own_answer_or_none(seed: int) -> None:
 
     async def ask(pool: HTTPPool, path: str) -> None:
         nonlocal answered
-        sending = asyncio.ensure_future(pool.send(Request("POST", path, b"{}", "application/json"), {}, 20.0))
+        sending = asyncio.ensure_future(pool.send(HttpRequest("POST", path, b"{}", "application/json"), {}, 20.0))
         if rng.random() < 0.1:
             for _ in range(rng.randrange(8)):
                 await asyncio.sleep(0)

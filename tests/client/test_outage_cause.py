@@ -14,7 +14,7 @@ from kscheduler.client import APIClient, ClientError, plain_connection
 from kscheduler.client.connection import Connection
 from kscheduler.client.credentials import FixedCredentials
 from kscheduler.client.errors import CredentialsError
-from kscheduler.client.reachability import APIServerReachability, Line
+from kscheduler.client.reachability import APIServerReachability, LogLine
 from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.scripted import reply, scripted_server, stall, vanish
 from tests.client.test_rest import closed_port
@@ -39,7 +39,7 @@ async def watch(client: APIClient) -> object:
     return None
 
 
-async def line_after(connection: Connection, ask: Ask) -> Line:
+async def line_after(connection: Connection, ask: Ask) -> LogLine:
     """What is logged when this request has failed and none has succeeded since."""
     clock = VirtualClock()
     reachability = APIServerReachability("api.example:6443", clock.monotonic())

@@ -2,15 +2,15 @@
 
 import pytest
 
-from kscheduler.client.errors import APIError, Status
+from kscheduler.client.errors import APIError, StatusAnswer
 from kscheduler.client.outage_cause import Cause
-from kscheduler.client.reachability import PROMPT_LINES, APIServerReachability, Line
+from kscheduler.client.reachability import PROMPT_LINES, APIServerReachability, LogLine
 
 HOST = "10.0.0.1:6443"
 
 
 def refusal(code: int, *, is_status: bool = True) -> APIError:
-    return APIError(Status(kind="Status" if is_status else "", code=code, message="<html>bad gateway</html>"))
+    return APIError(StatusAnswer(kind="Status" if is_status else "", code=code, message="<html>bad gateway</html>"))
 
 
 @pytest.fixture
@@ -32,7 +32,7 @@ def said(
 
 def test_an_outage_of_135_seconds_is_four_lines(api_server: APIServerReachability) -> None:
     api_server.succeeded(0.0)
-    lines: list[tuple[float, Line]] = []
+    lines: list[tuple[float, LogLine]] = []
     for second in range(1, 140):
         for _ in range(17):  # reflectors
             if 5 <= second < 140 - 5:

@@ -8,7 +8,7 @@ from kscheduler.config.defaults import default_plugins, merge_plugin_set, merge_
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.expansion import POINTS, EnabledPlugin, expand, plugins_needed, queue_sort_problems
 from kscheduler.config.feature_gates import DEFAULT_GATES, parse_feature_gates
-from kscheduler.config.types import Plugin, Plugins, PluginSet
+from kscheduler.config.types import PluginEntry, Plugins, PluginSet
 
 WITHOUT_DECLARED_FEATURES = (
     "NodeDeclaredFeatures=false,ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,"
@@ -31,8 +31,8 @@ def implements(name: str, point: str) -> bool:
     return point in TABLE.get(name, ())
 
 
-def enabled(*plugins: str | tuple[str, int]) -> tuple[Plugin, ...]:
-    return tuple(Plugin(one) if isinstance(one, str) else Plugin(*one) for one in plugins)
+def enabled(*plugins: str | tuple[str, int]) -> tuple[PluginEntry, ...]:
+    return tuple(PluginEntry(one) if isinstance(one, str) else PluginEntry(*one) for one in plugins)
 
 
 def some_plugins(**sets: PluginSet) -> Plugins:
@@ -205,8 +205,8 @@ def test_the_plugins_to_build_are_named_once() -> None:
 
 sets = st.builds(
     PluginSet,
-    st.lists(st.sampled_from("ABCXY").map(Plugin), max_size=4).map(tuple),
-    st.lists(st.sampled_from("ABC*").map(Plugin), max_size=3).map(tuple),
+    st.lists(st.sampled_from("ABCXY").map(PluginEntry), max_size=4).map(tuple),
+    st.lists(st.sampled_from("ABC*").map(PluginEntry), max_size=3).map(tuple),
 )
 
 
@@ -224,5 +224,5 @@ def test_expanding_any_sets_yields_each_plugin_once_or_a_config_error(
     assert len(order) == len(set(order))
     named = [plugin.name for plugin in filters.enabled]
     assert set(named) <= set(order)
-    if Plugin("*") in filters.disabled:
+    if PluginEntry("*") in filters.disabled:
         assert order == named

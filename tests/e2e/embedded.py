@@ -8,7 +8,7 @@ from typing import Any, Self
 from urllib.parse import urlsplit
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import running_controllers
 from tests.controlplane import binaries, kscheduler_process, kube_scheduler, kubeconfig
@@ -81,7 +81,7 @@ class EmbeddedServer(Server):
 
     async def _crash(self) -> None:
         # As a process that dies: what it does at that moment is done, but nobody is told.
-        self._server.faults.add(Fault("apply_then_reset", method="POST"))
+        self._server.faults.add(InjectedFault("apply_then_reset", method="POST"))
         await self._server.aclose()
 
     async def _start_again(self) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from kscheduler.cli import explain
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line
 
@@ -160,7 +160,7 @@ async def test_a_kind_that_may_not_be_read_is_told(capsys: pytest.CaptureFixture
     async with EmbeddedAPIServer(seed=1) as server:
         create(server)
         server.registry.create(PODS, "default", pod_tree())
-        server.faults.add(Fault("answer", path="*/csinodes", code=403))
+        server.faults.add(InjectedFault("answer", path="*/csinodes", code=403))
         served = ("--scheduler-name", "default-scheduler")
         assert await run_beside("default/web", "--master", server.url, *served) == 0
     captured = capsys.readouterr()
@@ -171,7 +171,7 @@ async def test_a_kind_that_may_not_be_read_is_told(capsys: pytest.CaptureFixture
 async def test_without_nodes_there_is_no_answer(capsys: pytest.CaptureFixture[str]) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(PODS, "default", pod_tree())
-        server.faults.add(Fault("answer", path="*/nodes", code=403))
+        server.faults.add(InjectedFault("answer", path="*/nodes", code=403))
         assert await run_beside("default/web", "--master", server.url) == 1
     assert "403 Forbidden" in capsys.readouterr().err
 

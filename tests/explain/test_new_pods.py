@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
 from tests.explain.scenarios import Tree, node_tree, pod_tree
 from tests.explain.test_command import run
@@ -85,7 +85,7 @@ async def test_without_the_right_to_create_local_defaults_stand_in_and_are_noted
 ) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("large", cpu="4"))
-        server.faults.add(Fault("answer", method="POST", path="*/pods", code=403))
+        server.faults.add(InjectedFault("answer", method="POST", path="*/pods", code=403))
         assert await asked(server, manifest(tmp_path, POD), *OURS) == 0
     captured = capsys.readouterr()
     assert "the dry run at the API server failed (403 Forbidden" in captured.err

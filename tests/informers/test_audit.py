@@ -9,13 +9,13 @@ from contextlib import asynccontextmanager
 import pytest
 import structlog
 
-from kscheduler.aio import RealClock, Service, VirtualClock, running
+from kscheduler.aio import BackgroundService, RealClock, VirtualClock, running
 from kscheduler.api.kinds import PODS
 from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.informers import InformerFactory
 from kscheduler.informers.audit import AUDIT_SECONDS, Difference, StoreAudit, StoreAudits, _decoder, reaches
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 
 SECONDS = 20.0
 
@@ -51,7 +51,7 @@ class Stack:
         await self.client.patch(f"/api/v1/namespaces/default/pods/{name}", body)
 
     def lose_next_event(self) -> None:
-        self.server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
+        self.server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
 
     async def until(self, condition: Callable[[], bool]) -> None:
         async with asyncio.timeout(SECONDS):
@@ -71,7 +71,7 @@ async def stack() -> AsyncIterator[Stack]:
         it = Stack(server, client)
         for name in ("a", "b"):
             await it.create(name)
-        async with running(Service("informers", it.factory.run)):
+        async with running(BackgroundService("informers", it.factory.run)):
             assert await it.factory.wait_for_sync(1_000) == ()
             yield it
 
@@ -121,7 +121,7 @@ async def test_pods_that_have_ended_are_not_missed() -> None:
 
 async def test_what_changes_while_it_is_listed_is_no_difference() -> None:
     async with stack() as it:
-        it.server.faults.add(Fault("delay", method="GET", path="/api/v1/pods", seconds=0.05, count=1))
+        it.server.faults.add(InjectedFault("delay", method="GET", path="/api/v1/pods", seconds=0.05, count=1))
         auditing = asyncio.ensure_future(it.audit.audit())
         for number in range(20):
             await it.create(f"new-{number}")
@@ -154,7 +154,7 @@ async def test_a_watch_that_does_not_get_as_far_as_the_list_is_told_and_not_judg
 
 async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
     async with stack() as it:
-        it.server.faults.add(Fault("answer", method="GET", path="/api/v1/pods", code=403, count=1))
+        it.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=403, count=1))
         assert await it.audit.audit() == []
         assert it.audit.statistics().audits == {"failed": 1}
         assert it.names() == {"a", "b"}
@@ -163,7 +163,7 @@ async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
 @pytest.mark.parametrize(("code", "levels"), [(401, []), (403, ["warning"]), (429, ["warning"]), (500, ["warning"])])
 async def test_what_fails_every_request_alike_is_not_told_by_audits_too(code: int, levels: list[str]) -> None:
     async with stack() as it:
-        it.server.faults.add(Fault("answer", method="GET", path="/api/v1/pods", code=code))
+        it.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=code))
         with structlog.testing.capture_logs() as lines:
             assert await it.audit.audit() == []
         assert it.audit.statistics().audits == {"failed": 1}

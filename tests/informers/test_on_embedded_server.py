@@ -7,14 +7,14 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from kscheduler.aio import RealClock, Service, running
+from kscheduler.aio import BackgroundService, RealClock, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.meta import Condition
 from kscheduler.client import APIClient, APIError, EventRecorder, PodWriter, UnknownOutcomeError, plain_connection
 from kscheduler.informers import InformerFactory
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 
 
 class Seen:
@@ -76,7 +76,7 @@ async def stack(*, watch_list: bool = True) -> AsyncIterator[Stack]:
         it = Stack(server, client, watch_list=watch_list)
         await it.create_node("n1")
         await it.create_pod("first")
-        async with running(Service("informers", it.factory.run)):
+        async with running(BackgroundService("informers", it.factory.run)):
             assert await it.factory.wait_for_sync(10) == ()
             yield it
 
@@ -133,7 +133,7 @@ async def test_dropped_watches_are_resumed_without_a_list() -> None:
 
 async def test_expired_history_is_repaired_by_a_list() -> None:
     async with stack() as it:
-        outage = it.server.faults.add(Fault("reset", method="GET", path="/api/v1/pods"))
+        outage = it.server.faults.add(InjectedFault("reset", method="GET", path="/api/v1/pods"))
         it.server.faults.drop_watches()
         first = await PodWriter(it.client).get_pod("default", "first")
         await PodWriter(it.client).delete_pod("default", "first", first.metadata.uid, grace_period_seconds=0)
@@ -147,7 +147,7 @@ async def test_expired_history_is_repaired_by_a_list() -> None:
 async def test_a_binding_whose_answer_is_lost_is_settled_by_reading_the_pod() -> None:
     async with stack() as it:
         writer, pod = PodWriter(it.client), await it.create_pod("a")
-        it.server.faults.add(Fault("apply_then_reset", method="POST", path="*/binding", count=1))
+        it.server.faults.add(InjectedFault("apply_then_reset", method="POST", path="*/binding", count=1))
         with pytest.raises(UnknownOutcomeError):
             await writer.bind("default", "a", pod.metadata.uid, "n1")
         assert (await writer.get_pod("default", "a")).spec.node_name == "n1"
@@ -157,7 +157,7 @@ async def test_events_reach_the_server_and_repetitions_are_a_series() -> None:
     async with stack() as it:
         pod = await it.create_pod("a")
         recorder = EventRecorder(it.client, reporting_instance="kscheduler-test")
-        async with running(Service("events", recorder.run)):
+        async with running(BackgroundService("events", recorder.run)):
             for _ in range(3):
                 recorder.record(
                     pod,

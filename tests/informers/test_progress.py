@@ -5,13 +5,13 @@ import random
 import pytest
 
 from kscheduler.client import APIError, NetworkError, NotSentError, StalledError
-from kscheduler.client.errors import Status, _WireDetails
+from kscheduler.client.errors import StatusAnswer, _WireDetails
 from kscheduler.informers.progress import Progress, Want
 
 
 def refusal(code: int, reason: str = "", message: str = "", retry_after: float | None = None) -> APIError:
     details = _WireDetails(retry_after_seconds=retry_after)
-    return APIError(Status(code=code, reason=reason, message=message, details=details))
+    return APIError(StatusAnswer(code=code, reason=reason, message=message, details=details))
 
 
 def fresh(*, watch_list: bool = False, consistent: bool = True, selector: str = "") -> Progress:

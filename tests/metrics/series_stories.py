@@ -31,7 +31,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put, until
 from tests.builders import make_pod, node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
@@ -141,7 +141,7 @@ def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool 
     from_start=True,
 )
 async def pods_are_bound(world: World) -> None:
-    world.server.faults.add(Fault("delay", method="POST", seconds=0.05))
+    world.server.faults.add(InjectedFault("delay", method="POST", seconds=0.05))
     put(world.server, "nodes", node_tree("node", cpu="100"))
     names = [f"p{number}" for number in range(40)]
     for name in names:
@@ -158,7 +158,7 @@ async def pods_are_bound(world: World) -> None:
     "scheduler_unschedulable_pods",
 )
 async def pods_wait_for_room(world: World) -> None:
-    world.server.faults.add(Fault("delay", method="PATCH", path="*/status", seconds=0.1))
+    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.1))
     put(world.server, "nodes", node_tree("small", cpu="1"))
     for number in range(20):
         put(world.server, "pods", pod_tree(f"p{number}", requests={"cpu": str(2 + number)}))
@@ -169,7 +169,7 @@ async def pods_wait_for_room(world: World) -> None:
 
 @story("kscheduler_status_classes_pending")
 async def a_class_of_parked_pods_is_judged_anew(world: World) -> None:
-    world.server.faults.add(Fault("delay", method="PATCH", path="*/status", seconds=0.2))
+    world.server.faults.add(InjectedFault("delay", method="PATCH", path="*/status", seconds=0.2))
     members = [f"p{number}" for number in range(30)]
     for name in members:
         put(world.server, "pods", pod_tree(name, requests={"cpu": "50"}))
@@ -276,8 +276,8 @@ async def a_plugin_has_a_bug(world: World) -> None:
 
 @story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
 async def a_volume_cannot_be_bound(world: World) -> None:
-    world.server.faults.add(Fault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))
-    world.server.faults.add(Fault("answer", method="PATCH", path="*/persistentvolumeclaims/*", code=403))
+    world.server.faults.add(InjectedFault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))
+    world.server.faults.add(InjectedFault("answer", method="PATCH", path="*/persistentvolumeclaims/*", code=403))
     put(world.server, "nodes", node_tree("node"))
     await world.create(
         "/apis/storage.k8s.io/v1/storageclasses",
@@ -299,7 +299,7 @@ async def a_volume_cannot_be_bound(world: World) -> None:
 @story("kscheduler_bind_conflicts_total", "kscheduler_binds_settled_total")
 async def the_answer_to_a_binding_is_lost(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
-    world.server.faults.add(Fault("apply_then_reset", method="POST", path=BINDING, count=1))
+    world.server.faults.add(InjectedFault("apply_then_reset", method="POST", path=BINDING, count=1))
     put(world.server, "pods", pod_tree("p"))
     await until(world.server, lambda: node_of(world.server, "p") == "node")
 
@@ -314,8 +314,8 @@ async def the_answer_to_a_binding_is_lost(world: World) -> None:
     "workqueue_work_duration_seconds",
 )
 async def events_queue_up_and_are_tried_again(world: World) -> None:
-    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=500, count=1))
-    world.server.faults.add(Fault("delay", method="POST", path="*/events", seconds=0.05))
+    world.server.faults.add(InjectedFault("answer", method="POST", path="*/events", code=500, count=1))
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.05))
     put(world.server, "nodes", node_tree("node", cpu="100"))
     for number in range(30):
         put(world.server, "pods", pod_tree(f"p{number}"))
@@ -324,7 +324,9 @@ async def events_queue_up_and_are_tried_again(world: World) -> None:
 
 @story("kscheduler_rest_client_retries_total", "kscheduler_rest_client_throttled_total")
 async def the_api_server_asks_for_patience(world: World) -> None:
-    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=429, retry_after_seconds=1, count=1))
+    world.server.faults.add(
+        InjectedFault("answer", method="POST", path="*/events", code=429, retry_after_seconds=1, count=1)
+    )
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("p"))
     await until(world.server, lambda: node_of(world.server, "p") == "node")
@@ -340,12 +342,12 @@ async def the_api_server_fails_and_refuses_us(world: World) -> None:
     def now() -> ReachabilityStatistics:
         return world.app.parts.reachability.statistics(world.app.parts.clock.monotonic())
 
-    world.server.faults.add(Fault("answer", code=500))
+    world.server.faults.add(InjectedFault("answer", code=500))
     world.server.faults.drop_watches()
     await world.until_true(lambda: now().unreachable_seconds > 0)
     await asyncio.sleep(0.1)  # a moment in which pages are taken
     world.server.faults.clear()
-    world.server.faults.add(Fault("answer", code=401))
+    world.server.faults.add(InjectedFault("answer", code=401))
     world.server.faults.drop_watches()
     await world.until_true(lambda: now().unauthorized_seconds > 0)
 
@@ -386,12 +388,12 @@ async def events_are_many_refused_and_repeated(world: World) -> None:
             pod, type="Normal", reason="Told", action="Telling", note=note, reporting_controller="kscheduler"
         )
 
-    world.server.faults.add(Fault("delay", method="POST", path="*/events", seconds=0.1, count=1))
+    world.server.faults.add(InjectedFault("delay", method="POST", path="*/events", seconds=0.1, count=1))
     record("twice")
     await asyncio.sleep(0.02)
     record("twice")  # while the first is on its way: the server is told the count afterwards
     await world.until_true(lambda: recorder.statistics().patched > 0)
-    world.server.faults.add(Fault("answer", method="POST", path="*/events", code=422))
+    world.server.faults.add(InjectedFault("answer", method="POST", path="*/events", code=422))
     for number in range(10_100):
         record(f"note {number}")
 
@@ -425,7 +427,7 @@ async def the_watch_loses_a_deletion(world: World) -> None:
     put(world.server, "nodes", node_tree("node"))
     put(world.server, "pods", pod_tree("old", node="node"))
     await world.until_true(lambda: world.app.parts.cache.statistics().pods == 1)
-    world.server.faults.add(Fault("lose_event", path="/api/v1/pods", count=1))
+    world.server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
     world.server.store.remove("pods", ("default", "old"))
     put(world.server, "pods", pod_tree("other", requests={"cpu": "500"}))
 

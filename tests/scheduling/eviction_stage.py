@@ -7,21 +7,21 @@ from typing import Any
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.client.errors import APIError, ClientError, Status
+from kscheduler.client.errors import APIError, ClientError, StatusAnswer
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.preemption import Preemption
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionSurroundings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.waiting_pods import WaitingPodTable
 from tests.builders import make_pod
 from tests.scheduling.around import Heard
 
 MESSAGE = "kscheduler: preempting to accommodate a higher priority pod"
-FORBIDDEN = APIError(Status(code=403, reason="Forbidden", message="no"))
+FORBIDDEN = APIError(StatusAnswer(code=403, reason="Forbidden", message="no"))
 
 
 class Writes:
@@ -92,7 +92,7 @@ class Stage:
         self.statuses = Statuses()
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind()
-        self.nominator = Nominator()
+        self.nominator = NominatedPods()
         self.heard = Heard()
         self.observations = Observations()
         self.activated: list[str] = []

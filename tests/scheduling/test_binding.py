@@ -8,7 +8,7 @@ from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
-from kscheduler.client.errors import Status as WireStatus
+from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.scheduling.attempt.binding import LONGEST_ASKED_SECONDS, BindingWriter
 from kscheduler.scheduling.observations import Observations

@@ -12,7 +12,7 @@ from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
-from kscheduler.client.errors import Status as WireStatus
+from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.scheduling.failures.pending_patches import TEXTS_AT_ONCE, TEXTS_PER_SECOND
 from kscheduler.scheduling.failures.status_writer import MOST_TRIES, WORKERS, StatusWriter
 from tests.builders import make_pod

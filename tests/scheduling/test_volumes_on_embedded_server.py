@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kscheduler.api.storage import BOUND_BY_CONTROLLER, SELECTED_NODE
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.scheduling.volume_cluster import (
     CLAIMS_PATH,
     PODS_PATH,
@@ -151,7 +151,7 @@ async def test_a_write_that_meets_a_409_is_tried_again_from_fresh_knowledge(path
         await it.create_volume("disk", "a")
         await it.create_claim("data", storage_class)
         await it.until_volume_is("disk", "Available")
-        it.server.faults.add(Fault("answer", method="PATCH", path=f"{path}/{name}", code=409, count=1))
+        it.server.faults.add(InjectedFault("answer", method="PATCH", path=f"{path}/{name}", code=409, count=1))
         await it.create_pod("p", "data")
         await it.until_told('running PreBind plugin "VolumeBinding": 409 Conflict')
         assert it.cache.volumes.volume("disk") is it.cache.volumes.confirmed_volume("disk")
@@ -165,7 +165,7 @@ async def test_a_volume_that_changed_unseen_is_refused_by_the_server() -> None:
         await it.create_volume("disk", "a")
         await it.create_claim("data", "local")
         await it.until_volume_is("disk", "Available")
-        it.server.faults.add(Fault("lose_event", path=VOLUMES_PATH, count=1))
+        it.server.faults.add(InjectedFault("lose_event", path=VOLUMES_PATH, count=1))
         await it.patch(f"{VOLUMES_PATH}/disk", {"metadata": {"labels": {"changed": "meanwhile"}}})
         await it.create_pod("p", "data")
         await it.until_told("409 Conflict")
@@ -175,7 +175,7 @@ async def test_a_volume_that_changed_unseen_is_refused_by_the_server() -> None:
 async def test_a_write_whose_answer_is_lost_is_found_done() -> None:
     async with volume_cluster() as it, provisioning(Provisioner(it)):
         await it.create_claim("data")
-        it.server.faults.add(Fault("apply_then_reset", method="PATCH", path=f"{CLAIMS_PATH}/data", count=1))
+        it.server.faults.add(InjectedFault("apply_then_reset", method="PATCH", path=f"{CLAIMS_PATH}/data", count=1))
         await it.create_pod("p", "data")
         await it.until_told('running PreBind plugin "VolumeBinding"')
         await it.try_again()

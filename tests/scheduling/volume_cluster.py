@@ -7,12 +7,12 @@ from typing import Any
 
 import msgspec
 
-from kscheduler.aio import Service, VirtualClock, running
+from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.kinds import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, STORAGE_KINDS
 from kscheduler.api.storage import BIND_COMPLETED, SELECTED_NODE, PersistentVolume, PersistentVolumeClaim
 from kscheduler.client import APIClient, PodWriter, plain_connection
 from kscheduler.client.rest import MERGE
-from kscheduler.client.volume_writes import VolumeWriter
+from kscheduler.client.volume_writes import ApiVolumeWriter
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.handle import Handle
 from kscheduler.informers import InformerFactory
@@ -106,7 +106,7 @@ class VolumeCluster:
             WaitingPodTable(),
             counters=self.cache.counters,
             volumes=self.cache.volumes,
-            volume_writer=VolumeBindingWriter(VolumeWriter(client)),
+            volume_writer=VolumeBindingWriter(ApiVolumeWriter(client)),
             clock=self.clock,
         )
         configuration = default_configuration("kscheduler").configuration
@@ -273,14 +273,14 @@ async def volume_cluster(*, workers: int = 4) -> AsyncIterator[VolumeCluster]:
         await cluster.create(CLASSES_PATH, {"metadata": {"name": "fast"}, "provisioner": "csi.test", **mode})
         none = "kubernetes.io/no-provisioner"
         await cluster.create(CLASSES_PATH, {"metadata": {"name": "local"}, "provisioner": none, **mode})
-        async with running(Service("informers", cluster.factory.run)):
+        async with running(BackgroundService("informers", cluster.factory.run)):
             assert await cluster.factory.wait_for_sync(PATIENCE_SECONDS) == ()
-            async with running(Service("workers", cluster.workers.run)):
+            async with running(BackgroundService("workers", cluster.workers.run)):
                 yield cluster
 
 
 @asynccontextmanager
 async def provisioning(provisioner: Provisioner) -> AsyncIterator[None]:
     """The provisioner at work."""
-    async with running(Service("provisioner", provisioner.run)):
+    async with running(BackgroundService("provisioner", provisioner.run)):
         yield

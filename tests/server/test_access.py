@@ -12,7 +12,7 @@ from kscheduler.app import App, Options
 from kscheduler.client.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.metrics import Exposition
-from kscheduler.server import GUARDED, OPEN, TOKEN_ONLY, Access, Endpoints, Health, Server, TokenFile
+from kscheduler.server import GUARDED, OPEN, TOKEN_ONLY, Access, Endpoints, Health, PermitTokenFile, Server
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 from kscheduler.state.waiting_pods import WaitingPodTable
 
@@ -24,7 +24,7 @@ NEIGHBOURS = ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]
 
 
 @asynccontextmanager
-async def served(peer: str, token: TokenFile | None = None) -> AsyncIterator[aiohttp.ClientSession]:
+async def served(peer: str, token: PermitTokenFile | None = None) -> AsyncIterator[aiohttp.ClientSession]:
     """A server for which every request comes from `peer`."""
     exposition = Exposition([])
     endpoints = Endpoints(
@@ -47,10 +47,10 @@ async def served(peer: str, token: TokenFile | None = None) -> AsyncIterator[aio
 
 
 @pytest.fixture
-def token(tmp_path: Path) -> TokenFile:
+def token(tmp_path: Path) -> PermitTokenFile:
     path = tmp_path / "token"
     path.write_text(SECRET)
-    return TokenFile(path)
+    return PermitTokenFile(path)
 
 
 async def status_of(client: aiohttp.ClientSession, path: str, secret: str = "") -> int:
@@ -106,27 +106,29 @@ async def test_a_page_in_a_browser_on_this_machine_reads_nothing_by_a_name_of_it
             assert ("checkout" in await response.text()) == (status == 200)
 
 
-async def test_by_any_name_the_token_opens(token: TokenFile) -> None:
+async def test_by_any_name_the_token_opens(token: PermitTokenFile) -> None:
     headers = {"Host": "scheduler.example", "Authorization": f"Bearer {SECRET}"}
     async with served("127.0.0.1", token) as client, client.get("/configz", headers=headers) as response:
         assert response.status == 200
 
 
-async def test_the_token_opens_what_is_guarded_from_elsewhere(token: TokenFile) -> None:
+async def test_the_token_opens_what_is_guarded_from_elsewhere(token: PermitTokenFile) -> None:
     async with served(ELSEWHERE, token) as client:
         for secret, status in ((SECRET, 200), ("", 401), ("wrong", 401)):
             for path in ("/configz", *TOKEN_ONLY):
                 assert await status_of(client, path, secret) == status, (path, secret)
 
 
-async def test_a_token_that_cannot_be_read_opens_nothing(token: TokenFile, tmp_path: Path) -> None:
+async def test_a_token_that_cannot_be_read_opens_nothing(token: PermitTokenFile, tmp_path: Path) -> None:
     async with served(ELSEWHERE, token) as client:
         (tmp_path / "token").unlink()
         assert await status_of(client, "/configz", SECRET) == 401
 
 
 @pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.7", ""])
-async def test_the_start_says_in_one_line_what_is_open_to_whom(address: str, token: TokenFile, tmp_path: Path) -> None:
+async def test_the_start_says_in_one_line_what_is_open_to_whom(
+    address: str, token: PermitTokenFile, tmp_path: Path
+) -> None:
     for file in ("", str(tmp_path / "token")):
         options = Options(default_configuration(), bind_address=address, port=0, permit_token_file=file)
         app = App(options, plain_connection("http://127.0.0.1:1"))

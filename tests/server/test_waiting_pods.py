@@ -11,7 +11,7 @@ import pytest
 from kscheduler.aio import VirtualClock
 from kscheduler.framework.status import Code
 from kscheduler.metrics import Exposition
-from kscheduler.server import Endpoints, Health, Server, TokenFile, WaitingPodsEndpoint, is_loopback
+from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint, is_loopback
 from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
 
@@ -31,7 +31,7 @@ def holding(clock: VirtualClock) -> WaitingPodTable:
 
 @asynccontextmanager
 async def served(
-    waiting: WaitingPodTable, token: TokenFile | None, clock: VirtualClock
+    waiting: WaitingPodTable, token: PermitTokenFile | None, clock: VirtualClock
 ) -> AsyncIterator[aiohttp.ClientSession]:
     exposition = Exposition([])
     endpoints = Endpoints(
@@ -63,15 +63,15 @@ def waiting(clock: VirtualClock) -> WaitingPodTable:
 
 
 @pytest.fixture
-def token(tmp_path: Path) -> TokenFile:
+def token(tmp_path: Path) -> PermitTokenFile:
     path = tmp_path / "token"
     path.write_text(f"{TOKEN}\n")
-    return TokenFile(path)
+    return PermitTokenFile(path)
 
 
 @pytest.fixture
 async def client(
-    waiting: WaitingPodTable, token: TokenFile, clock: VirtualClock
+    waiting: WaitingPodTable, token: PermitTokenFile, clock: VirtualClock
 ) -> AsyncIterator[aiohttp.ClientSession]:
     async with served(waiting, token, clock) as client:
         yield client
@@ -228,7 +228,7 @@ async def test_a_changed_token_counts_at_once_and_one_that_cannot_be_read_opens_
 ) -> None:
     path = tmp_path / "changing"
     path.write_text("the first long token")
-    async with served(waiting, TokenFile(path), clock) as client:
+    async with served(waiting, PermitTokenFile(path), clock) as client:
         assert (await asked(client, "/waiting-pods"))[0] == 401
         path.write_text(TOKEN)
         assert (await asked(client, "/waiting-pods"))[0] == 200
@@ -250,4 +250,4 @@ def test_a_token_that_could_be_guessed_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "short"
     path.write_text("secret\n")
     with pytest.raises(ValueError, match="at least 16 characters"):
-        TokenFile(path).read()
+        PermitTokenFile(path).read()

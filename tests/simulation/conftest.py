@@ -7,7 +7,7 @@ import aiohttp
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import ObjectStore
 from tests.simulation.cluster_client import Client, Clock
 
@@ -18,8 +18,8 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def registry(clock: Clock) -> Registry:
-    return Registry(ObjectStore(), clock, Random(1))
+def registry(clock: Clock) -> ObjectRegistry:
+    return ObjectRegistry(ObjectStore(), clock, Random(1))
 
 
 @pytest.fixture

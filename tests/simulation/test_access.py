@@ -7,7 +7,7 @@ import pytest
 from kscheduler.simulation.kinds.resources import BY_KEY, NAMESPACES
 from kscheduler.simulation.objects.access import ADMIN, Attributes, User, allows
 from kscheduler.simulation.objects.access_reviews import account_of
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from tests.simulation.cluster_client import Client, pod
 
 RBAC = "rbac.authorization.k8s.io"
@@ -16,7 +16,7 @@ ROBOT = User("system:serviceaccount:shop:robot")
 
 
 @pytest.fixture
-def shop(registry: Registry) -> Registry:
+def shop(registry: ObjectRegistry) -> ObjectRegistry:
     """A namespace in which the service account `robot` reads pods, their logs, and one config map."""
     registry.create(NAMESPACES, "", {"metadata": {"name": "shop"}})
     rules = [
@@ -51,13 +51,13 @@ def shop(registry: Registry) -> Registry:
     ],
     ids=lambda value: f"{value.verb} {value.resource} {value.namespace}" if isinstance(value, Attributes) else "",
 )
-def test_rules_cover_what_they_name(shop: Registry, asked: Attributes, allowed: bool) -> None:
+def test_rules_cover_what_they_name(shop: ObjectRegistry, asked: Attributes, allowed: bool) -> None:
     assert allows(shop.store, ROBOT, asked) is allowed
     assert allows(shop.store, ADMIN, asked)
     assert not allows(shop.store, User("bob"), asked)
 
 
-def test_urls_are_covered_by_patterns(registry: Registry) -> None:
+def test_urls_are_covered_by_patterns(registry: ObjectRegistry) -> None:
     everybody = User("bob", ("system:authenticated",))
     assert allows(registry.store, everybody, Attributes("get", url="/apis/apps/v1"))
     assert not allows(registry.store, everybody, Attributes("get", url="/metrics"))

@@ -19,15 +19,15 @@ from kscheduler.simulation.benchmarks.figures import Figures, as_json
 from kscheduler.simulation.benchmarks.own_scenarios import running_pods
 from kscheduler.simulation.benchmarks.player import Player, play
 from kscheduler.simulation.benchmarks.scenario import (
+    BenchmarkScenario,
     Churn,
     CreateNodes,
     CreateObjects,
     CreatePods,
     DeletePods,
     Operation,
-    Scenario,
 )
-from kscheduler.simulation.benchmarks.template import ScenarioError, template
+from kscheduler.simulation.benchmarks.template import TemplateError, template
 
 NODES_20, PODS_30 = 20, 30
 OF_PREEMPTION = {"PreemptionBasic", "PreemptionPVs", "PreemptionOwnRows", "PreemptionWithConstraints"}
@@ -164,7 +164,7 @@ async def test_daemon_pods_are_on_the_nodes_that_they_name() -> None:
 
 async def test_pods_may_come_a_few_at_a_time() -> None:
     few = CreatePods(30, objects.DEFAULT_POD, measured=True, at_once=4)
-    player = Player(Scenario("few", "test", (NODE_20, few)))
+    player = Player(BenchmarkScenario("few", "test", (NODE_20, few)))
     pending: list[int] = []
     binds = player.cluster.on_bound
 
@@ -197,7 +197,7 @@ async def test_pods_of_a_settled_scenario_are_where_they_are_without_an_attempt(
 
 async def test_measured_pods_without_room_are_told_and_end_the_run() -> None:
     operations = (CreateNodes(1, objects.NODE), CreatePods(50, objects.DEFAULT_POD, measured=True))
-    figures = await play(Scenario("full", "test", operations, most_per_node=50.0))
+    figures = await play(BenchmarkScenario("full", "test", operations, most_per_node=50.0))
     assert (figures.bound, figures.pods, figures.is_complete) == (40, 50, False)
     assert figures.rejected >= 10
 
@@ -208,8 +208,8 @@ async def test_pods_that_were_to_be_there_before_must_have_room() -> None:
         CreatePods(50, objects.DEFAULT_POD),
         CreatePods(1, objects.DEFAULT_POD, measured=True),
     )
-    with pytest.raises(ScenarioError, match="full: 10 pods found no node before it began"):
-        await play(Scenario("full", "test", operations))
+    with pytest.raises(TemplateError, match="full: 10 pods found no node before it began"):
+        await play(BenchmarkScenario("full", "test", operations))
 
 
 # --- the figures ------------------------------------------------------------------------------------------------------
@@ -285,8 +285,8 @@ MEASURED = CreatePods(1, objects.DEFAULT_POD, measured=True)
 def test_a_scenario_that_makes_no_sense_is_refused(
     operations: tuple[Operation, ...], fields: dict[str, Any], message: str
 ) -> None:
-    with pytest.raises(ScenarioError, match=message):
-        Scenario("bad", "test", operations, **fields)
+    with pytest.raises(TemplateError, match=message):
+        BenchmarkScenario("bad", "test", operations, **fields)
 
 
 @pytest.mark.parametrize(
@@ -297,7 +297,7 @@ def test_a_scenario_that_makes_no_sense_is_refused(
     ],
 )
 def test_a_template_is_checked_when_it_is_declared(tree: dict[str, Any], message: str) -> None:
-    with pytest.raises(ScenarioError, match=message):
+    with pytest.raises(TemplateError, match=message):
         template(PODS, "pod-", tree)
 
 
@@ -311,7 +311,7 @@ def test_objects_of_one_template_share_nothing_and_differ_in_name_and_uid() -> N
 
 async def test_other_objects_are_made_in_the_namespace_that_they_are_for() -> None:
     services = CreateObjects(objects.SERVICE, 3, "web")
-    player = Player(Scenario("services", "test", (NODE_20, services, MEASURED)))
+    player = Player(BenchmarkScenario("services", "test", (NODE_20, services, MEASURED)))
     await player.play()
     made = player.cluster.informers[objects.SERVICE.kind].store.keys()
     assert made == ["web/service-00000", "web/service-00001", "web/service-00002"]
@@ -320,6 +320,6 @@ async def test_other_objects_are_made_in_the_namespace_that_they_are_for() -> No
 async def test_nothing_is_created_twice() -> None:
     """Two operations with one template in one namespace would else be one lot of pods, some of them changed."""
     again = replace(MEASURED, namespace="web")
-    player = Player(Scenario("twice", "test", (NODE_20, replace(again, measured=False), again)))
-    with pytest.raises(ScenarioError, match="Pod web/pod-00000 is created twice"):
+    player = Player(BenchmarkScenario("twice", "test", (NODE_20, replace(again, measured=False), again)))
+    with pytest.raises(TemplateError, match="Pod web/pod-00000 is created twice"):
         await player.play()

@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.simulation.kinds.api_errors import ApiError
 from kscheduler.simulation.kinds.resources import BUDGETS, PODS
-from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
+from kscheduler.simulation.objects.registry import NO_OPTIONS, ObjectRegistry
 from kscheduler.simulation.objects.subresources import bind, evict
 from tests.simulation.cluster_client import pod, refusal_code
 
@@ -16,16 +16,16 @@ def binding(node: str = "n1", **metadata: Any) -> dict[str, Any]:
     return {"metadata": metadata, "target": {"kind": "Node", "name": node}}
 
 
-def create(registry: Registry, name: str = "p", **spec: Any) -> dict[str, Any]:
+def create(registry: ObjectRegistry, name: str = "p", **spec: Any) -> dict[str, Any]:
     return registry.create(PODS, "default", pod(name, **spec)).value
 
 
-def set_status(registry: Registry, name: str, **status: Any) -> dict[str, Any]:
+def set_status(registry: ObjectRegistry, name: str, **status: Any) -> dict[str, Any]:
     value = registry.get(PODS, "default", name).value
     return registry.update(PODS, "default", name, {**value, "status": status}, subresource="status").value
 
 
-def test_a_binding_assigns_the_pod_and_clears_its_nomination(registry: Registry) -> None:
+def test_a_binding_assigns_the_pod_and_clears_its_nomination(registry: ObjectRegistry) -> None:
     uid = create(registry)["metadata"]["uid"]
     rejected = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     set_status(registry, "p", nominatedNodeName="n2", conditions=[rejected])
@@ -39,7 +39,7 @@ def test_a_binding_assigns_the_pod_and_clears_its_nomination(registry: Registry)
     assert (value["metadata"]["annotations"], value["metadata"]["labels"]) == ({"a": "1"}, {"app": "web", "b": "2"})
 
 
-def test_a_pod_is_bound_once(registry: Registry) -> None:
+def test_a_pod_is_bound_once(registry: ObjectRegistry) -> None:
     create(registry)
     bind(registry, "default", "p", binding(), NO_OPTIONS)
     with pytest.raises(ApiError, match='pod p is already assigned to node "n1"') as caught:
@@ -56,7 +56,7 @@ def test_a_pod_is_bound_once(registry: Registry) -> None:
     ],
 )
 def test_bindings_that_are_refused(
-    registry: Registry, spec: dict[str, Any], metadata: dict[str, Any], code: int, message: str
+    registry: ObjectRegistry, spec: dict[str, Any], metadata: dict[str, Any], code: int, message: str
 ) -> None:
     create(registry, **spec)
     with pytest.raises(ApiError) as caught:
@@ -65,7 +65,7 @@ def test_bindings_that_are_refused(
     assert message in caught.value.message
 
 
-def test_a_pod_that_is_being_deleted_is_not_bound(registry: Registry) -> None:
+def test_a_pod_that_is_being_deleted_is_not_bound(registry: ObjectRegistry) -> None:
     body = pod()
     body["metadata"]["finalizers"] = ["example.com/hold"]
     registry.create(PODS, "default", body)
@@ -74,7 +74,7 @@ def test_a_pod_that_is_being_deleted_is_not_bound(registry: Registry) -> None:
         bind(registry, "default", "p", binding(), NO_OPTIONS)
 
 
-def test_a_binding_needs_a_pod_and_a_node(registry: Registry) -> None:
+def test_a_binding_needs_a_pod_and_a_node(registry: ObjectRegistry) -> None:
     with pytest.raises(ApiError, match='pods "none" not found'):
         bind(registry, "default", "none", binding(), NO_OPTIONS)
     create(registry)
@@ -82,27 +82,27 @@ def test_a_binding_needs_a_pod_and_a_node(registry: Registry) -> None:
         bind(registry, "default", "p", binding(""), NO_OPTIONS)
 
 
-def running(registry: Registry, name: str) -> None:
+def running(registry: ObjectRegistry, name: str) -> None:
     create(registry, name, nodeName="n1")
     set_status(registry, name, phase="Running", conditions=[{"type": "Ready", "status": "True"}])
 
 
-def budget(registry: Registry, **spec: Any) -> dict[str, Any]:
+def budget(registry: ObjectRegistry, **spec: Any) -> dict[str, Any]:
     body = {"metadata": {"name": "b"}, "spec": {"selector": {"matchLabels": {"app": "web"}}, **spec}}
     return registry.create(BUDGETS, "default", body).value
 
 
-def is_going(registry: Registry, name: str) -> bool:
+def is_going(registry: ObjectRegistry, name: str) -> bool:
     return "deletionTimestamp" in registry.get(PODS, "default", name).value["metadata"]
 
 
-def test_an_eviction_without_budget_is_a_graceful_delete(registry: Registry) -> None:
+def test_an_eviction_without_budget_is_a_graceful_delete(registry: ObjectRegistry) -> None:
     running(registry, "a")
     evict(registry, "default", "a", {"deleteOptions": {"gracePeriodSeconds": 3}}, dry_run=False)
     assert registry.get(PODS, "default", "a").value["metadata"]["deletionGracePeriodSeconds"] == 3
 
 
-def test_a_written_budget_gives_its_disruptions_one_by_one(registry: Registry) -> None:
+def test_a_written_budget_gives_its_disruptions_one_by_one(registry: ObjectRegistry) -> None:
     for name in "ab":
         running(registry, name)
     body = budget(registry, minAvailable=1)
@@ -118,7 +118,7 @@ def test_a_written_budget_gives_its_disruptions_one_by_one(registry: Registry) -
     assert not is_going(registry, "b")
 
 
-def test_a_budget_that_no_controller_has_seen_is_processed_first(registry: Registry) -> None:
+def test_a_budget_that_no_controller_has_seen_is_processed_first(registry: ObjectRegistry) -> None:
     running(registry, "a")
     body = budget(registry, minAvailable=0)
     status = {"observedGeneration": 0, "disruptionsAllowed": 5}
@@ -137,7 +137,9 @@ def test_a_budget_that_no_controller_has_seen_is_processed_first(registry: Regis
         pytest.param({"maxUnavailable": "0%"}, 0, id="none may go"),
     ],
 )
-def test_without_a_controller_healthy_pods_are_counted(registry: Registry, spec: dict[str, Any], allowed: int) -> None:
+def test_without_a_controller_healthy_pods_are_counted(
+    registry: ObjectRegistry, spec: dict[str, Any], allowed: int
+) -> None:
     for name in "abcd":
         running(registry, name)
     budget(registry, **spec)
@@ -146,7 +148,7 @@ def test_without_a_controller_healthy_pods_are_counted(registry: Registry, spec:
     assert codes == [None] * allowed + [429] * (4 - allowed)
 
 
-def test_pending_pods_need_no_budget(registry: Registry) -> None:
+def test_pending_pods_need_no_budget(registry: ObjectRegistry) -> None:
     create(registry, "a")
     budget(registry, minAvailable=1)
     evict(registry, "default", "a", {}, dry_run=False)

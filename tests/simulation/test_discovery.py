@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from kscheduler.simulation.apiserver import openapi
-from kscheduler.simulation.apiserver.negotiation import Form, form_of
+from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
 from kscheduler.simulation.apiserver.protobuf import decode
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer, serve
 from kscheduler.simulation.kinds.api_errors import ApiError
@@ -135,15 +135,15 @@ def test_paths_of_no_resource(path: str) -> None:
 @pytest.mark.parametrize(
     ("accept", "form"),
     [
-        ("", Form.PLAIN),
-        ("*/*", Form.PLAIN),
-        ("application/vnd.kubernetes.protobuf, application/json", Form.PLAIN),
-        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", Form.TABLE),
-        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", Form.PLAIN),
-        ("application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json", Form.PLAIN),
+        ("", AnswerForm.PLAIN),
+        ("*/*", AnswerForm.PLAIN),
+        ("application/vnd.kubernetes.protobuf, application/json", AnswerForm.PLAIN),
+        ("application/json;as=Table;v=v1;g=meta.k8s.io,application/json", AnswerForm.TABLE),
+        ("application/json;as=Table;v=v1beta1;g=meta.k8s.io,application/json", AnswerForm.PLAIN),
+        ("application/vnd.kubernetes.protobuf;as=Table;g=meta.k8s.io;v=v1,application/json", AnswerForm.PLAIN),
     ],
 )
-def test_the_first_acceptable_form_wins(accept: str, form: Form) -> None:
+def test_the_first_acceptable_form_wins(accept: str, form: AnswerForm) -> None:
     assert form_of(accept) is form
 
 

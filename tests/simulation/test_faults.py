@@ -5,7 +5,7 @@ import msgspec
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault, FaultRequest, Faults
+from kscheduler.simulation.apiserver.faults import FaultRequest, Faults, InjectedFault
 from tests.simulation.cluster_client import Client, pod
 
 PODS = "/api/v1/namespaces/default/pods"
@@ -17,7 +17,7 @@ async def version(client: Client) -> str:
 
 
 async def test_answers_are_given_as_often_as_asked(client: Client, server: EmbeddedAPIServer) -> None:
-    server.faults.add(Fault("answer", method="POST", path="*/pods", code=429, retry_after_seconds=2, count=2))
+    server.faults.add(InjectedFault("answer", method="POST", path="*/pods", code=429, retry_after_seconds=2, count=2))
     for expected in (429, 429, 201):
         async with client.session.post(client.url + PODS, json=pod()) as response:
             assert response.status == expected
@@ -26,7 +26,7 @@ async def test_answers_are_given_as_often_as_asked(client: Client, server: Embed
 
 
 async def test_a_reset_before_applying_changes_nothing(client: Client, server: EmbeddedAPIServer) -> None:
-    server.faults.add(Fault("reset", method="POST", path="*/pods", count=1))
+    server.faults.add(InjectedFault("reset", method="POST", path="*/pods", count=1))
     with pytest.raises(aiohttp.ClientConnectionError):
         await client.post(PODS, pod())
     assert (await client.get("/api/v1/pods"))["items"] == []
@@ -34,14 +34,14 @@ async def test_a_reset_before_applying_changes_nothing(client: Client, server: E
 
 async def test_a_write_may_be_applied_and_its_answer_lost(client: Client, server: EmbeddedAPIServer) -> None:
     await client.post(PODS, pod())
-    server.faults.add(Fault("apply_then_reset", method="POST", path="*/binding", count=1))
+    server.faults.add(InjectedFault("apply_then_reset", method="POST", path="*/binding", count=1))
     with pytest.raises(aiohttp.ClientConnectionError):
         await client.post(f"{PODS}/p/binding", BINDING)
     assert (await client.get(f"{PODS}/p"))["spec"]["nodeName"] == "n1"
 
 
 async def test_a_delay_comes_before_the_answer(client: Client, server: EmbeddedAPIServer) -> None:
-    server.faults.add(Fault("delay", path="/api/v1/nodes", seconds=5))
+    server.faults.add(InjectedFault("delay", path="/api/v1/nodes", seconds=5))
     with pytest.raises(TimeoutError):
         await client.get("/api/v1/nodes", timeout=aiohttp.ClientTimeout(total=0.05))
     assert (await client.get("/api/v1/pods"))["items"] == []
@@ -68,7 +68,7 @@ async def test_stalled_watches_send_nothing_until_they_go_on(client: Client, ser
 
 
 async def test_a_line_may_be_cut_in_the_middle(client: Client, server: EmbeddedAPIServer) -> None:
-    server.faults.add(Fault("cut_event", path="/api/v1/pods", count=1))
+    server.faults.add(InjectedFault("cut_event", path="/api/v1/pods", count=1))
     async with client.watch("/api/v1/pods", resourceVersion=await version(client)) as events:
         await client.post(PODS, pod("a"))
         with pytest.raises(aiohttp.ClientError):
@@ -113,7 +113,7 @@ async def test_the_admin_endpoint_is_off_unless_asked_for() -> None:
 def test_probabilities_are_drawn_from_the_seed() -> None:
     def draws(seed: int) -> list[bool]:
         faults = Faults(seed)
-        faults.add(Fault("reset", probability=0.5))
+        faults.add(InjectedFault("reset", probability=0.5))
         return [bool(faults.for_request("GET", "/")) for _ in range(50)]
 
     assert draws(1) == draws(1)

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.aio import Service, VirtualClock, running
+from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.client import APIClient, plain_connection
 from kscheduler.framework.requests import incoming_requests
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from kscheduler.simulation.apiserver.faults import Fault
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState
 from kscheduler.simulation.hollow.kubelets import EXIT_CODE, RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
@@ -327,7 +327,7 @@ async def kubelets(cluster: Cluster, clock: VirtualClock) -> AsyncIterator[Hollo
     cluster.add_node()
     async with APIClient(plain_connection(cluster.server.url)) as client:
         played = HollowKubelets(client, clock=clock)
-        async with running(Service("kubelets", played.run)):
+        async with running(BackgroundService("kubelets", played.run)):
             yield played
 
 
@@ -400,8 +400,8 @@ async def test_a_node_that_comes_after_its_pod_runs_it(cluster: Cluster, kubelet
 async def test_reports_are_sent_again_until_the_api_server_takes_them(
     cluster: Cluster, kubelets: HollowKubelets
 ) -> None:
-    refused = Fault("answer", method="PATCH", code=500, count=1)
-    cut = Fault("apply_then_reset", method="PATCH", count=1)
+    refused = InjectedFault("answer", method="PATCH", code=500, count=1)
+    cut = InjectedFault("apply_then_reset", method="PATCH", count=1)
     for fault in (refused, cut):
         cluster.server.faults.add(fault)
     cluster.add_pod(pod_tree("web"))
@@ -417,11 +417,11 @@ async def test_kubelets_that_start_late_adopt_what_runs(cluster: Cluster, clock:
     cluster.add_pod(pod_tree("runs", containers=[container(cpu="3")]))
     cluster.bind("runs")
     async with APIClient(plain_connection(cluster.server.url)) as client:
-        async with running(Service("kubelets", HollowKubelets(client, clock=clock).run)):
+        async with running(BackgroundService("kubelets", HollowKubelets(client, clock=clock).run)):
             await cluster.until_phase("runs", "Running")
         cluster.add_pod(pod_tree("late", containers=[container(cpu="3")]))
         cluster.bind("late")
-        async with running(Service("kubelets", HollowKubelets(client, clock=clock).run)):
+        async with running(BackgroundService("kubelets", HollowKubelets(client, clock=clock).run)):
             assert (await cluster.until_phase("late", "Failed"))["reason"] == "OutOfcpu"
     assert cluster.status("runs")["phase"] == "Running"
 

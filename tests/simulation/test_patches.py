@@ -10,7 +10,7 @@ from kscheduler.simulation.apiserver.patching import Patch, patch_object, read_p
 from kscheduler.simulation.kinds.api_errors import ApiError
 from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
 from kscheduler.simulation.kinds.resources import NODES, PODS
-from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.patches import server_side_apply, strategic_merge
 from kscheduler.simulation.patches.field_sets import from_fields_v1, to_fields_v1
 from kscheduler.simulation.patches.merge_schema import fields_of
@@ -139,7 +139,7 @@ POD_PATH = path_of("/api/v1/namespaces/default/pods/p")
 NODE_PATH = path_of("/api/v1/nodes/n1")
 
 
-def test_a_patch_with_an_old_version_conflicts(registry: Registry) -> None:
+def test_a_patch_with_an_old_version_conflicts(registry: ObjectRegistry) -> None:
     registry.create(NODES, "", node())
     patch = Patch(bodies.MERGE_PATCH, {"metadata": {"resourceVersion": "1"}, "spec": {"unschedulable": True}})
     with pytest.raises(ApiError) as caught:
@@ -147,7 +147,7 @@ def test_a_patch_with_an_old_version_conflicts(registry: Registry) -> None:
     assert caught.value.code == 409
 
 
-def test_a_patch_for_another_uid_conflicts(registry: Registry) -> None:
+def test_a_patch_for_another_uid_conflicts(registry: ObjectRegistry) -> None:
     registry.create(PODS, "default", pod())
     patch = Patch(bodies.STRATEGIC_PATCH, {"metadata": {"uid": "other"}, "status": {"nominatedNodeName": "n1"}})
     with pytest.raises(ApiError, match="Precondition failed: UID in precondition: other") as caught:
@@ -168,7 +168,7 @@ def test_fields_survive_their_json_form() -> None:
     assert from_fields_v1(trie) == paths
 
 
-def applied(registry: Registry, body: dict[str, Any], manager: str, *, force: bool = False) -> dict[str, Any]:
+def applied(registry: ObjectRegistry, body: dict[str, Any], manager: str, *, force: bool = False) -> dict[str, Any]:
     path = POD_PATH if "containers" in body.get("spec", {}) or body.get("kind") == "Pod" else NODE_PATH
     options = WriteOptions(field_manager=manager, force=force)
     return patch_object(registry, path, Patch(bodies.APPLY_PATCH, body), options, {}).record.value
@@ -182,25 +182,25 @@ def owners(value: dict[str, Any]) -> dict[str, str]:
     return {entry["manager"]: entry["operation"] for entry in value["metadata"].get("managedFields", ())}
 
 
-def test_apply_creates_what_is_not_there(registry: Registry) -> None:
+def test_apply_creates_what_is_not_there(registry: ObjectRegistry) -> None:
     value = applied(registry, labels(a="1"), "one")
     assert (value["metadata"]["labels"], owners(value)) == ({"a": "1"}, {"one": "Apply"})
 
 
-def test_apply_removes_what_its_manager_no_longer_wants_and_nothing_else(registry: Registry) -> None:
+def test_apply_removes_what_its_manager_no_longer_wants_and_nothing_else(registry: ObjectRegistry) -> None:
     applied(registry, labels(a="1", b="1"), "one")
     applied(registry, labels(c="1"), "two")
     assert applied(registry, labels(a="1"), "one")["metadata"]["labels"] == {"a": "1", "c": "1"}
 
 
-def test_a_field_two_managers_want_stays_until_the_last_drops_it(registry: Registry) -> None:
+def test_a_field_two_managers_want_stays_until_the_last_drops_it(registry: ObjectRegistry) -> None:
     for manager in ("one", "two"):
         applied(registry, labels(a="1"), manager)
     assert applied(registry, labels(), "one")["metadata"]["labels"] == {"a": "1"}
     assert "labels" not in applied(registry, {"metadata": {"name": "n1"}}, "two")["metadata"]
 
 
-def test_a_change_of_a_field_of_another_manager_conflicts_until_forced(registry: Registry) -> None:
+def test_a_change_of_a_field_of_another_manager_conflicts_until_forced(registry: ObjectRegistry) -> None:
     applied(registry, labels(a="1"), "one")
     with pytest.raises(ApiError) as caught:
         applied(registry, labels(a="2"), "two")
@@ -211,13 +211,13 @@ def test_a_change_of_a_field_of_another_manager_conflicts_until_forced(registry:
     assert (value["metadata"]["labels"], owners(value)) == ({"a": "2"}, {"two": "Apply"})
 
 
-def test_fields_from_before_the_first_apply_conflict_too(registry: Registry) -> None:
+def test_fields_from_before_the_first_apply_conflict_too(registry: ObjectRegistry) -> None:
     registry.create(NODES, "", {**node(), **labels(a="1")})
     with pytest.raises(ApiError, match=r'conflict with "before-first-apply" using v1: \.metadata\.labels\.a'):
         applied(registry, labels(a="2"), "one")
 
 
-def test_an_update_takes_the_fields_that_it_changes(registry: Registry) -> None:
+def test_an_update_takes_the_fields_that_it_changes(registry: ObjectRegistry) -> None:
     value = applied(registry, labels(a="1", b="1"), "one")
     edited = {**value, "metadata": {**value["metadata"], "labels": {"a": "9", "b": "1"}}}
     value = registry.update(NODES, "", "n1", edited, WriteOptions(field_manager="editor")).value
@@ -226,7 +226,7 @@ def test_an_update_takes_the_fields_that_it_changes(registry: Registry) -> None:
         applied(registry, labels(a="1", b="1"), "one")
 
 
-def test_the_same_apply_again_writes_nothing(registry: Registry) -> None:
+def test_the_same_apply_again_writes_nothing(registry: ObjectRegistry) -> None:
     applied(registry, labels(a="1"), "one")
     version = registry.store.version
     applied(registry, labels(a="1"), "one")
@@ -242,7 +242,7 @@ def test_lists_with_keys_merge_under_apply() -> None:
     assert value["spec"]["containers"] == [{"name": "a", "image": "1", "tty": True}, {"name": "b", "image": "2"}]
 
 
-def test_apply_needs_a_field_manager(registry: Registry) -> None:
+def test_apply_needs_a_field_manager(registry: ObjectRegistry) -> None:
     registry.create(PODS, "default", pod())
     with pytest.raises(ApiError, match="fieldManager: Required value"):
         applied(registry, {"kind": "Pod", "metadata": {"name": "p"}}, "")

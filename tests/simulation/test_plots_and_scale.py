@@ -11,7 +11,7 @@ from benchmarks import loop_lag, plots, scale_objects
 from benchmarks.runs import Machine
 from kscheduler import __version__
 from kscheduler.api.kinds import NODES, PODS, Kind
-from kscheduler.client.watch import Decoder, WatchEvent
+from kscheduler.client.watch import WatchDecoder, WatchEvent
 from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
 from kscheduler.simulation.benchmarks.scenario import CreatePods
 
@@ -19,7 +19,7 @@ HERE = Machine(cpu="cpu", cores=1, memory_gib=1, python="3", numpy="2", load=0.0
 
 
 def read(kind: Kind, obj: bytes) -> Any:
-    decoder: Decoder[Any] = Decoder(kind)
+    decoder: WatchDecoder[Any] = WatchDecoder(kind)
     event = decoder.feed(b'{"type":"ADDED","object":%b}' % obj)
     assert isinstance(event, WatchEvent)
     return event.object

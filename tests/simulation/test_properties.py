@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 from kscheduler.simulation.apiserver import patching
 from kscheduler.simulation.apiserver.listing import list_page
-from kscheduler.simulation.apiserver.negotiation import Form
+from kscheduler.simulation.apiserver.negotiation import AnswerForm
 from kscheduler.simulation.apiserver.rendering import watch_encoder
 from kscheduler.simulation.apiserver.watching import LineCache, Watcher
 from kscheduler.simulation.kinds.resources import NODES, PODS
 from kscheduler.simulation.kinds.selectors import Selection, parse_labels
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.simulation.patches.field_sets import field_set, from_fields_v1, to_fields_v1
 from kscheduler.simulation.patches.merge_schema import fields_of
@@ -57,7 +57,7 @@ def test_a_list_and_the_watch_after_it_give_the_next_list(
     seen, start = state(store, selection), store.version
     for step in after:
         write(store, *step)
-    watcher = Watcher(selection, watch_encoder(PODS, Form.PLAIN, Clock(), LineCache(None)))
+    watcher = Watcher(selection, watch_encoder(PODS, AnswerForm.PLAIN, Clock(), LineCache(None)))
     for change in store.collection("pods").changes_since(start):
         watcher.deliver(change)
     last = start
@@ -91,7 +91,7 @@ def test_any_past_version_can_be_listed_again(writes: list[tuple[str, str, str]]
     value=JSON,
 )
 def test_a_malformed_pod_is_refused_or_stored_but_never_a_defect(field: str, value: Any) -> None:
-    registry = Registry(ObjectStore(), Clock(), Random(1))
+    registry = ObjectRegistry(ObjectStore(), Clock(), Random(1))
     body = pod()
     body["spec"][field] = value
     assert refusal_code(lambda: registry.create(PODS, "default", body)) in {None, 400, 403, 422}
@@ -100,7 +100,7 @@ def test_a_malformed_pod_is_refused_or_stored_but_never_a_defect(field: str, val
 @settings(max_examples=200, deadline=None)
 @given(part=st.sampled_from(["spec", "status", "metadata"]), value=JSON)
 def test_a_malformed_node_is_refused_or_stored_but_never_a_defect(part: str, value: Any) -> None:
-    registry = Registry(ObjectStore(), Clock(), Random(1))
+    registry = ObjectRegistry(ObjectStore(), Clock(), Random(1))
     parts: dict[str, Any] = {"metadata": {"name": "n"}}
     parts[part] = {"name": "n", "taints": value, "capacity": value, "labels": value, "ownerReferences": value}
     assert refusal_code(lambda: registry.create(NODES, "", parts)) in {None, 400, 422}

@@ -7,27 +7,27 @@ import pytest
 from kscheduler.simulation.kinds.api_errors import ApiError
 from kscheduler.simulation.kinds.resources import BY_KEY, NAMESPACES, NODES, PODS, PRIORITY_CLASSES, RUNTIME_CLASSES
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from tests.simulation.cluster_client import Clock, node, pod
 
 
-def created(registry: Registry, value: dict[str, Any]) -> dict[str, Any]:
+def created(registry: ObjectRegistry, value: dict[str, Any]) -> dict[str, Any]:
     return registry.create(PODS, "default", value).value
 
 
-def refusal(registry: Registry, value: dict[str, Any]) -> ApiError:
+def refusal(registry: ObjectRegistry, value: dict[str, Any]) -> ApiError:
     with pytest.raises(ApiError) as caught:
         registry.create(PODS, "default", value)
     return caught.value
 
 
-def test_every_write_takes_the_next_resource_version(registry: Registry) -> None:
+def test_every_write_takes_the_next_resource_version(registry: ObjectRegistry) -> None:
     first = registry.create(PODS, "default", pod("a"))
     second = registry.create(NODES, "", node())
     assert (second.version, second.value["metadata"]["resourceVersion"]) == (first.version + 1, str(first.version + 1))
 
 
-def test_a_new_pod_has_what_a_scheduler_presupposes(registry: Registry) -> None:
+def test_a_new_pod_has_what_a_scheduler_presupposes(registry: ObjectRegistry) -> None:
     value = created(registry, pod())
     spec = value["spec"]
     assert spec["schedulerName"] == "default-scheduler"
@@ -37,20 +37,20 @@ def test_a_new_pod_has_what_a_scheduler_presupposes(registry: Registry) -> None:
     assert value["metadata"]["generation"] == 1
 
 
-def test_requests_default_to_limits_and_equal_ones_are_guaranteed(registry: Registry) -> None:
+def test_requests_default_to_limits_and_equal_ones_are_guaranteed(registry: ObjectRegistry) -> None:
     limits = {"cpu": "1", "memory": "1Gi"}
     value = created(registry, pod(containers=[{"name": "c", "image": "i", "resources": {"limits": limits}}]))
     assert value["spec"]["containers"][0]["resources"]["requests"] == limits
     assert value["status"]["qosClass"] == "Guaranteed"
 
 
-def test_a_gated_pod_says_so_in_its_condition(registry: Registry) -> None:
+def test_a_gated_pod_says_so_in_its_condition(registry: ObjectRegistry) -> None:
     value = created(registry, pod(schedulingGates=[{"name": "example.com/wait"}]))
     condition = value["status"]["conditions"][0]
     assert (condition["type"], condition["status"], condition["reason"]) == ("PodScheduled", "False", "SchedulingGated")
 
 
-def test_match_label_keys_become_requirements_of_the_selector(registry: Registry) -> None:
+def test_match_label_keys_become_requirements_of_the_selector(registry: ObjectRegistry) -> None:
     constraint = {
         "maxSkew": 1,
         "topologyKey": "zone",
@@ -63,7 +63,7 @@ def test_match_label_keys_become_requirements_of_the_selector(registry: Registry
     assert selector == {"matchExpressions": [{"key": "app", "operator": "In", "values": ["web"]}]}
 
 
-def test_priority_comes_from_the_class_or_the_global_default(registry: Registry) -> None:
+def test_priority_comes_from_the_class_or_the_global_default(registry: ObjectRegistry) -> None:
     for name, value, is_default in (("high", 100, False), ("usual", 7, True)):
         body = {"metadata": {"name": name}, "value": value, "globalDefault": is_default, "preemptionPolicy": "Never"}
         registry.create(PRIORITY_CLASSES, "", body)
@@ -73,7 +73,7 @@ def test_priority_comes_from_the_class_or_the_global_default(registry: Registry)
     assert (silent["priority"], silent["priorityClassName"]) == (7, "usual")
 
 
-def test_of_several_global_defaults_the_smallest_counts(registry: Registry) -> None:
+def test_of_several_global_defaults_the_smallest_counts(registry: ObjectRegistry) -> None:
     for name, value in (("a", 9), ("b", 3), ("c", 5)):
         registry.create(PRIORITY_CLASSES, "", {"metadata": {"name": name}, "value": value, "globalDefault": True})
     spec = created(registry, pod())["spec"]
@@ -97,7 +97,7 @@ def test_of_several_global_defaults_the_smallest_counts(registry: Registry) -> N
     ],
     ids=lambda one: str(one)[:20],
 )
-def test_a_toleration_compares_with_a_canonical_number(registry: Registry, value: str, why: list[str]) -> None:
+def test_a_toleration_compares_with_a_canonical_number(registry: ObjectRegistry, value: str, why: list[str]) -> None:
     compared = pod(tolerations=[{"key": "left", "operator": "Gt", "value": value}])
     if not why:
         created(registry, compared)
@@ -107,18 +107,18 @@ def test_a_toleration_compares_with_a_canonical_number(registry: Registry, value
     assert [one["message"] for one in causes] == [f'Invalid value: "{value}": {text}' for text in why]
 
 
-def test_an_unknown_priority_class_is_forbidden(registry: Registry) -> None:
+def test_an_unknown_priority_class_is_forbidden(registry: ObjectRegistry) -> None:
     error = refusal(registry, pod(priorityClassName="none"))
     assert (error.code, error.message) == (403, 'pods "p" is forbidden: no PriorityClass with name none was found')
 
 
-def test_host_network_ports_are_host_ports(registry: Registry) -> None:
+def test_host_network_ports_are_host_ports(registry: ObjectRegistry) -> None:
     containers = [{"name": "c", "image": "i", "ports": [{"containerPort": 80}]}]
     ports = created(registry, pod(hostNetwork=True, containers=containers))["spec"]["containers"][0]["ports"]
     assert ports == [{"containerPort": 80, "protocol": "TCP", "hostPort": 80}]
 
 
-def test_allocatable_of_a_node_defaults_to_its_capacity(registry: Registry) -> None:
+def test_allocatable_of_a_node_defaults_to_its_capacity(registry: ObjectRegistry) -> None:
     body = node()
     body["status"]["allocatable"] = {"cpu": "3"}
     allocatable = registry.create(NODES, "", body).value["status"]["allocatable"]
@@ -167,7 +167,7 @@ def test_allocatable_of_a_node_defaults_to_its_capacity(registry: Registry) -> N
     ],
 )
 def test_invalid_pods_are_refused_with_field_and_reason(
-    registry: Registry, change: dict[str, Any], field: str, message: str
+    registry: ObjectRegistry, change: dict[str, Any], field: str, message: str
 ) -> None:
     error = refusal(registry, pod(**change))
     assert error.code == 422
@@ -184,20 +184,20 @@ def test_invalid_pods_are_refused_with_field_and_reason(
         pytest.param({"overhead": {"cpu": "much"}, "runtimeClassName": "vm"}, id="overhead is no quantity"),
     ],
 )
-def test_unreadable_pods_are_bad_requests_and_not_defects(registry: Registry, spec: dict[str, Any]) -> None:
+def test_unreadable_pods_are_bad_requests_and_not_defects(registry: ObjectRegistry, spec: dict[str, Any]) -> None:
     runtime = {"metadata": {"name": "vm"}, "handler": "vm", "overhead": {"podFixed": {"cpu": "much"}}}
     registry.create(RUNTIME_CLASSES, "", runtime)
     value = {"metadata": {"name": "p"}, "spec": {**pod()["spec"], **spec}}
     assert refusal(registry, value).code in {400, 422}
 
 
-def test_a_pod_needs_an_existing_namespace(registry: Registry) -> None:
+def test_a_pod_needs_an_existing_namespace(registry: ObjectRegistry) -> None:
     with pytest.raises(ApiError) as caught:
         registry.create(PODS, "nowhere", pod())
     assert caught.value.message == 'namespaces "nowhere" not found'
 
 
-def test_a_stale_update_conflicts_and_changes_nothing(registry: Registry) -> None:
+def test_a_stale_update_conflicts_and_changes_nothing(registry: ObjectRegistry) -> None:
     stale = registry.create(NODES, "", node()).value
     fresh = {**stale, "spec": {"unschedulable": True}}
     kept = registry.update(NODES, "", "n1", fresh)
@@ -208,13 +208,13 @@ def test_a_stale_update_conflicts_and_changes_nothing(registry: Registry) -> Non
     assert registry.get(NODES, "", "n1") is kept
 
 
-def test_an_update_that_changes_nothing_writes_nothing(registry: Registry) -> None:
+def test_an_update_that_changes_nothing_writes_nothing(registry: ObjectRegistry) -> None:
     record = registry.create(NODES, "", node())
     assert registry.update(NODES, "", "n1", dict(record.value)) is record
     assert registry.store.version == record.version
 
 
-def test_status_and_spec_are_written_apart(registry: Registry) -> None:
+def test_status_and_spec_are_written_apart(registry: ObjectRegistry) -> None:
     body = created(registry, pod())
     changed = {**body, "spec": {**body["spec"], "activeDeadlineSeconds": 5}, "status": {"phase": "Running"}}
     main = registry.update(PODS, "default", "p", changed).value
@@ -224,14 +224,14 @@ def test_status_and_spec_are_written_apart(registry: Registry) -> None:
     assert (after["status"], after["spec"]) == ({"phase": "Running"}, main["spec"])
 
 
-def test_the_node_of_a_pod_cannot_be_set_by_update(registry: Registry) -> None:
+def test_the_node_of_a_pod_cannot_be_set_by_update(registry: ObjectRegistry) -> None:
     body = created(registry, pod())
     with pytest.raises(ApiError) as caught:
         registry.update(PODS, "default", "p", {**body, "spec": {**body["spec"], "nodeName": "n1"}})
     assert caught.value.message.startswith('Pod "p" is invalid: spec: Forbidden: pod updates may not change fields')
 
 
-def test_gates_may_go_but_not_come(registry: Registry) -> None:
+def test_gates_may_go_but_not_come(registry: ObjectRegistry) -> None:
     body = created(registry, pod(schedulingGates=[{"name": "a"}, {"name": "b"}]))
     fewer = {**body["spec"], "schedulingGates": [{"name": "a"}]}
     body = registry.update(PODS, "default", "p", {**body, "spec": fewer}).value
@@ -239,20 +239,20 @@ def test_gates_may_go_but_not_come(registry: Registry) -> None:
         registry.update(PODS, "default", "p", {**body, "spec": {**fewer, "schedulingGates": [{"name": "c"}]}})
 
 
-def test_generated_names_differ_and_keep_their_prefix(registry: Registry) -> None:
+def test_generated_names_differ_and_keep_their_prefix(registry: ObjectRegistry) -> None:
     body = {**pod(), "metadata": {"generateName": "job-"}}
     names = {created(registry, body)["metadata"]["name"] for _ in range(20)}
     assert len(names) == 20
     assert all(name.startswith("job-") and len(name) == len("job-") + 5 for name in names)
 
 
-def test_a_dry_run_stores_nothing(registry: Registry) -> None:
+def test_a_dry_run_stores_nothing(registry: ObjectRegistry) -> None:
     version = registry.store.version
     registry.create(PODS, "default", pod(), WriteOptions(dry_run=True))
     assert registry.store.version == version
 
 
-def test_a_lease_is_only_updated_under_its_version(registry: Registry) -> None:
+def test_a_lease_is_only_updated_under_its_version(registry: ObjectRegistry) -> None:
     leases = BY_KEY["leases.coordination.k8s.io"]
     body = registry.create(leases, "default", {"metadata": {"name": "l"}, "spec": {"holderIdentity": "a"}}).value
     blind = {"metadata": {"name": "l"}, "spec": {"holderIdentity": "b"}}
@@ -262,11 +262,13 @@ def test_a_lease_is_only_updated_under_its_version(registry: Registry) -> None:
     assert taken.value["spec"]["holderIdentity"] == "b"
 
 
-def bound(registry: Registry, name: str = "p", **spec: Any) -> None:
+def bound(registry: ObjectRegistry, name: str = "p", **spec: Any) -> None:
     created(registry, pod(name, nodeName="n1", **spec))
 
 
-def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_goes_at_once(registry: Registry, clock: Clock) -> None:
+def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_goes_at_once(
+    registry: ObjectRegistry, clock: Clock
+) -> None:
     bound(registry)
     created(registry, pod("free"))
     marked = registry.deletion.delete(PODS, "default", "p").value["metadata"]
@@ -277,7 +279,7 @@ def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_goes_at_once(regis
     assert registry.store.get("pods", "default", "p") is None
 
 
-def test_a_second_delete_can_shorten_the_grace_but_not_lengthen_it(registry: Registry) -> None:
+def test_a_second_delete_can_shorten_the_grace_but_not_lengthen_it(registry: ObjectRegistry) -> None:
     bound(registry)
     for asked, expected in ((20, 20), (60, 20), (5, 5)):
         options = DeleteOptions(grace_period_seconds=asked)
@@ -285,7 +287,7 @@ def test_a_second_delete_can_shorten_the_grace_but_not_lengthen_it(registry: Reg
         assert metadata["deletionGracePeriodSeconds"] == expected
 
 
-def test_finalizers_hold_an_object_until_the_last_one_goes(registry: Registry) -> None:
+def test_finalizers_hold_an_object_until_the_last_one_goes(registry: ObjectRegistry) -> None:
     body = node()
     body["metadata"]["finalizers"] = ["example.com/hold"]
     registry.create(NODES, "", body)
@@ -299,7 +301,7 @@ def test_finalizers_hold_an_object_until_the_last_one_goes(registry: Registry) -
 @pytest.mark.parametrize(
     "options", [DeleteOptions(uid="other"), DeleteOptions(resource_version="1")], ids=["uid", "resourceVersion"]
 )
-def test_a_delete_that_means_another_object_conflicts(registry: Registry, options: DeleteOptions) -> None:
+def test_a_delete_that_means_another_object_conflicts(registry: ObjectRegistry, options: DeleteOptions) -> None:
     created(registry, pod())
     with pytest.raises(ApiError, match="Precondition failed") as caught:
         registry.deletion.delete(PODS, "default", "p", options)
@@ -315,27 +317,29 @@ def owned_pod(name: str, owner: dict[str, Any]) -> dict[str, Any]:
     return value
 
 
-def replica_set(registry: Registry) -> dict[str, Any]:
+def replica_set(registry: ObjectRegistry) -> dict[str, Any]:
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]}
     spec = {"selector": {"matchLabels": {"app": "web"}}, "template": template}
     return registry.create(BY_KEY["replicasets.apps"], "default", {"metadata": {"name": "rs"}, "spec": spec}).value
 
 
 @pytest.mark.parametrize(("propagation", "survives"), [("Background", False), ("Orphan", True)])
-def test_dependents_follow_their_owner_unless_orphaned(registry: Registry, propagation: str, survives: bool) -> None:
+def test_dependents_follow_their_owner_unless_orphaned(
+    registry: ObjectRegistry, propagation: str, survives: bool
+) -> None:
     created(registry, owned_pod("child", replica_set(registry)))
     registry.deletion.delete(BY_KEY["replicasets.apps"], "default", "rs", DeleteOptions(propagation=propagation))
     assert (registry.store.get("pods", "default", "child") is not None) is survives
 
 
-def test_an_owner_that_never_existed_collects_nothing(registry: Registry) -> None:
+def test_an_owner_that_never_existed_collects_nothing(registry: ObjectRegistry) -> None:
     created(registry, owned_pod("child", {"metadata": {"name": "rs", "uid": "imaginary"}}))
     replica_set(registry)
     registry.deletion.delete(BY_KEY["replicasets.apps"], "default", "rs")
     assert registry.store.get("pods", "default", "child") is not None
 
 
-def test_a_namespace_goes_when_the_last_thing_in_it_has_gone(registry: Registry) -> None:
+def test_a_namespace_goes_when_the_last_thing_in_it_has_gone(registry: ObjectRegistry) -> None:
     registry.create(NAMESPACES, "", {"metadata": {"name": "team"}})
     registry.create(PODS, "team", pod("bound", nodeName="n1"))
     registry.create(PODS, "team", pod("free"))
@@ -347,7 +351,7 @@ def test_a_namespace_goes_when_the_last_thing_in_it_has_gone(registry: Registry)
     assert registry.store.get("namespaces", "", "team") is None
 
 
-def test_a_claim_gets_a_volume_and_a_class_once(registry: Registry) -> None:
+def test_a_claim_gets_a_volume_and_a_class_once(registry: ObjectRegistry) -> None:
     claims = BY_KEY["persistentvolumeclaims"]
     spec = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     stored = registry.create(claims, "default", {"metadata": {"name": "data"}, "spec": spec}).value
@@ -358,7 +362,7 @@ def test_a_claim_gets_a_volume_and_a_class_once(registry: Registry) -> None:
             registry.update(claims, "default", "data", {**stored, "spec": {**stored["spec"], name: "other"}})
 
 
-def test_containers_of_a_stateful_set_may_mount_what_its_claim_templates_bring(registry: Registry) -> None:
+def test_containers_of_a_stateful_set_may_mount_what_its_claim_templates_bring(registry: ObjectRegistry) -> None:
     claim = {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     container = {"name": "c", "image": "i", "volumeMounts": [{"name": "www", "mountPath": "/data"}]}
     labels = {"app": "www"}

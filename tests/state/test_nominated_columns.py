@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from kscheduler.framework.arrivals import Arrivals
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from tests.builders import make_node, make_pod
 
 NODES = ("a", "b", "c")
@@ -120,7 +120,7 @@ def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None
 
 
 def test_more_nominations_than_are_noted_one_by_one_are_learnt_anew() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     assert nominator.take_touched() is None, "nobody has been told of anything"
     nominator.nominate(pod("one"), "a")
     assert list(nominator.take_touched() or ()) == [pod("one").uid]

@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Pod
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.state.cache import Cache
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from tests.builders import make_node, make_pod
 
 
@@ -15,7 +15,7 @@ def pod(name: str, nominated: str = "", priority: int = 0, **spec: object) -> Po
 
 
 def test_a_pod_is_nominated_where_its_status_says_and_nowhere_after_it_is_removed() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     one, other = pod("one", "a"), pod("other", "a")
     nominator.add(one)
     nominator.add(other)
@@ -28,13 +28,13 @@ def test_a_pod_is_nominated_where_its_status_says_and_nowhere_after_it_is_remove
 
 
 def test_a_pod_without_a_nominated_node_is_not_kept() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.add(pod("one"))
     assert len(nominator) == 0
 
 
 def test_a_nomination_made_here_outlives_a_status_that_does_not_know_it_yet() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.nominate(pod("one"), "a")
     changed = pod("one")
     nominator.update(make_pod("one"), changed)
@@ -43,7 +43,7 @@ def test_a_nomination_made_here_outlives_a_status_that_does_not_know_it_yet() ->
 
 def test_a_decision_outlives_a_change_of_the_pod_whose_status_still_names_the_node_of_an_earlier_one() -> None:
     """Somebody labels the pod before the watch has told of its new nomination: the room on `b` must stay reserved."""
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.add(pod("one", "a"))
     nominator.nominate(pod("one", "a"), "b")
     nominator.update(pod("one", "a").pod, pod("one", "a"))
@@ -53,7 +53,7 @@ def test_a_decision_outlives_a_change_of_the_pod_whose_status_still_names_the_no
 
 
 def test_a_pod_whose_gates_open_is_nominated_where_its_status_says() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     gated = pod("one", "a", schedulingGates=[{"name": "g"}])
     nominator.add(gated)
     nominator.update(gated.pod, pod("one", "a"))
@@ -61,14 +61,14 @@ def test_a_pod_whose_gates_open_is_nominated_where_its_status_says() -> None:
 
 
 def test_a_status_that_loses_its_node_ends_the_nomination() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.add(pod("one", "a"))
     nominator.update(pod("one", "a").pod, pod("one"))
     assert len(nominator) == 0
 
 
 def test_a_status_that_names_another_node_moves_the_nomination() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.nominate(pod("one"), "a")
     nominator.update(make_pod("one"), pod("one", "b"))
     assert nominator.nominated_pods("a") == ()
@@ -76,14 +76,14 @@ def test_a_status_that_names_another_node_moves_the_nomination() -> None:
 
 
 def test_preemption_may_take_a_nomination_back() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.add(pod("one", "a"))
     nominator.nominate(pod("one", "a"), "")
     assert len(nominator) == 0
 
 
 def test_a_pod_that_waits_for_gates_has_no_claim() -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     nominator.add(pod("one", "a", schedulingGates=[{"name": "g"}]))
     assert len(nominator) == 0
 
@@ -114,7 +114,7 @@ steps = st.lists(
 
 @given(steps)
 def test_equals_a_list_of_nominations(history: list[tuple[str, str, str, str, int]]) -> None:
-    nominator = Nominator()
+    nominator = NominatedPods()
     model: dict[str, tuple[str, int]] = {}
     for step, name, before, named, its_priority in history:
         info = pod(name, named, its_priority)

@@ -12,7 +12,7 @@ from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.node_table import NodeTable, Rows
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.wording import selector_text
-from kscheduler.plugins.pod_topology_spread.filtering import DomainCounts, HardSpread
+from kscheduler.plugins.pod_topology_spread.filtering import ConstraintCounts, HardSpread
 
 _SHOWN: Final = 3
 """Domains that are named."""
@@ -30,7 +30,7 @@ def spread_details(spread: HardSpread, pod: PodInfo, nodes: NodeTable, rows: Row
         yield from _too_uneven(one, nodes, rows[numbers != 0])
 
 
-def _too_uneven(one: DomainCounts, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
+def _too_uneven(one: ConstraintCounts, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
     pods, minimum = one.seen_from(rows)
     skew = pods + one.is_own - minimum
     constraint = one.constraint
@@ -54,7 +54,7 @@ def _too_uneven(one: DomainCounts, nodes: NodeTable, rows: Rows) -> Iterator[Det
         yield Detail("unevenSpread", _text(one, values, count, least, would_be), group, facts)
 
 
-def _text(one: DomainCounts, values: list[str], count: int, least: int, skew: int) -> str:
+def _text(one: ConstraintCounts, values: list[str], count: int, least: int, skew: int) -> str:
     constraint = one.constraint
     shown = ", ".join(values[:_SHOWN]) + (f" and {len(values) - _SHOWN} more" if len(values) > _SHOWN else "")
     has = "has" if len(values) == 1 else "have"

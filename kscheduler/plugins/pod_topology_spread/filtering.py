@@ -33,7 +33,7 @@ TOO_UNEVEN: Final = 1
 
 
 @dataclass(frozen=True, slots=True)
-class DomainCounts:
+class ConstraintCounts:
     """One constraint's domains, by number; number 0 is "the label is missing"."""
 
     constraint: SpreadConstraint
@@ -98,7 +98,7 @@ class DomainCounts:
         """Whether the constraint is about the other pod."""
         return other.namespace == pod.namespace and self.constraint.selector.matches(other.labels)
 
-    def moved_by_row(self, moved: MovedPods, weights: Sequence[int], without: Rows) -> "DomainCounts":
+    def moved_by_row(self, moved: MovedPods, weights: Sequence[int], without: Rows) -> "ConstraintCounts":
         """The same with pods moved on many rows, each row by itself, but for some rows, whose pods do not count."""
         by_row = moved.added_to(self.by_row, weights, len(self.domain_of_row))
         if by_row is None or by_row is self.by_row:
@@ -106,7 +106,7 @@ class DomainCounts:
         by_row[without] = 0
         return replace(self, by_row=by_row)
 
-    def moved(self, row: int, by: int) -> "DomainCounts":
+    def moved(self, row: int, by: int) -> "ConstraintCounts":
         """The same with so many pods more in the row's domain."""
         pods = self.pods.copy()
         pods[self.domain_of_row[row]] += by
@@ -117,7 +117,7 @@ class DomainCounts:
 class HardSpread:
     """What PreFilter found out, per constraint."""
 
-    counts: tuple[DomainCounts, ...]
+    counts: tuple[ConstraintCounts, ...]
     compares: bool
     """Whether tolerations may compare numbers."""
 
@@ -173,7 +173,7 @@ def hard_spread(layout: Layout, pod: PodInfo, counters: TopologyCounters | None)
     """Count all nodes' pods for the constraints."""
     return HardSpread(
         tuple(
-            DomainCounts(
+            ConstraintCounts(
                 one.constraint,
                 is_own=one.constraint.selector.matches(pod.labels),
                 domain_of_row=one.of_row,

@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StorageWriter(Protocol):
-    """The part of `client.volume_writes.VolumeWriter` that is needed."""
+    """The part of `client.volume_writes.ApiVolumeWriter` that is needed."""
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference."""

@@ -22,7 +22,7 @@ from kscheduler.scheduling.classes.signing import signer_of
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 
 _Signers = Sequence[Callable[[PodInfo], Signature]]
 _JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
@@ -40,7 +40,7 @@ class PodClass:
 class Signatures:
     """The classes of all pods that wait; one that no pod, bundle or verdict refers to any more is forgotten."""
 
-    def __init__(self, profiles: Profiles, nominator: Nominator) -> None:
+    def __init__(self, profiles: Profiles, nominator: NominatedPods) -> None:
         self._profiles = profiles
         self._nominator = nominator
         self._signers = {name: _signers(profile) for name, profile in profiles.items()}

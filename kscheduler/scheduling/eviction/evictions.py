@@ -41,7 +41,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 
 _log = get_logger(__name__)
 
@@ -112,7 +112,7 @@ class EvictionSurroundings:
     """What preemption works on."""
 
     victims: Victims
-    nominator: Nominator
+    nominator: NominatedPods
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
     """Have the pods with these keys tried at once."""

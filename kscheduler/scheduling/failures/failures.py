@@ -32,7 +32,7 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.bundles import Bundle
-from kscheduler.state.nominator import Nominator
+from kscheduler.state.nominator import NominatedPods
 from kscheduler.state.queue import SchedulingQueue
 
 _log = get_logger(__name__)
@@ -126,7 +126,7 @@ class FailureHandler:
     def __init__(
         self,
         queue: SchedulingQueue,
-        nominator: Nominator,
+        nominator: NominatedPods,
         pod_of: Callable[[str], Pod | None],
         sink: FailureSink,
         log: PodLog | None = None,

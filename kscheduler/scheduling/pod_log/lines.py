@@ -24,7 +24,7 @@ SCORES: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class PodLine:
     """One kind of line."""
 
     level: int
@@ -34,34 +34,34 @@ class Line:
 
 _VERDICT = ("message", "plugins", "attempts", "queue", "next_try_seconds", "waits_for", "like")
 
-LINES: Final[Mapping[str, Line]] = {
-    "pod_bound": Line(
+LINES: Final[Mapping[str, PodLine]] = {
+    "pod_bound": PodLine(
         OUTCOMES, ("node", "score", "evaluatedNodes", "feasibleNodes", "nodes", "attempts", "seconds", "nominated")
     ),
-    "pod_not_scheduled": Line(OUTCOMES, _VERDICT),
-    "class_not_scheduled": Line(OUTCOMES, ("pods", "first", "message", "plugins", "like")),
-    "pod_let_go": Line(OUTCOMES, ("reason", "message", "attempts")),
-    "pod_nominated": Line(OUTCOMES, ("node", "victims", "numVictims", "broken_budgets")),
-    "pod_preempted": Line(OUTCOMES, ("node", "preemptor", "preemptor_uid", "how", "plugin")),
-    "victim_spared": Line(OUTCOMES, ("node", "preemptor", "reason")),
-    "victim_gone": Line(OUTCOMES, ("node", "preemptor", "how", "seconds")),
-    "preemption_finished": Line(OUTCOMES, ("node", "result", "seconds")),
-    "pod_waiting": Line(OUTCOMES, ("node", "point", "plugins", "timeout_seconds")),
-    "bind_in_doubt": Line(OUTCOMES, ("node", "err")),
-    "bind_not_sent": Line(WAKING, ("node", "err")),
-    "bind_settled": Line(OUTCOMES, ("node", "outcome", "err")),
-    "pod_added": Line(STEPS, ("priority", "profile", "nominated")),
-    "pod_attempt": Line(STEPS, ("attempts", "profile")),
-    "pod_assumed": Line(STEPS, ("node", "feasibleNodes")),
-    "pod_skipped": Line(STEPS, ("reason",)),
-    "pod_deleted": Line(STEPS, ("reason",)),
-    "pod_woken": Line(WAKING, ("cluster_event", "queue", "pods", "next_try_seconds")),
-    "pod_gated": Line(WAKING, ("plugin", "cluster_event")),
-    "pod_wait_over": Line(WAKING, ("node", "point", "status", "seconds")),
-    "pod_queued": Line(MOVES, ("cluster_event", "queue", "pods", "next_try_seconds")),
-    "nodes_rejected": Line(MOVES, ("plugin", "reasons", "status", "nodes")),
-    "node_rejected": Line(NODES, ("node", "plugin", "reasons", "status")),
-    "plugin_scored_node": Line(SCORES, ("plugin", "node", "score", "weight")),
-    "node_final_score": Line(SCORES, ("node", "score", "chosen")),
+    "pod_not_scheduled": PodLine(OUTCOMES, _VERDICT),
+    "class_not_scheduled": PodLine(OUTCOMES, ("pods", "first", "message", "plugins", "like")),
+    "pod_let_go": PodLine(OUTCOMES, ("reason", "message", "attempts")),
+    "pod_nominated": PodLine(OUTCOMES, ("node", "victims", "numVictims", "broken_budgets")),
+    "pod_preempted": PodLine(OUTCOMES, ("node", "preemptor", "preemptor_uid", "how", "plugin")),
+    "victim_spared": PodLine(OUTCOMES, ("node", "preemptor", "reason")),
+    "victim_gone": PodLine(OUTCOMES, ("node", "preemptor", "how", "seconds")),
+    "preemption_finished": PodLine(OUTCOMES, ("node", "result", "seconds")),
+    "pod_waiting": PodLine(OUTCOMES, ("node", "point", "plugins", "timeout_seconds")),
+    "bind_in_doubt": PodLine(OUTCOMES, ("node", "err")),
+    "bind_not_sent": PodLine(WAKING, ("node", "err")),
+    "bind_settled": PodLine(OUTCOMES, ("node", "outcome", "err")),
+    "pod_added": PodLine(STEPS, ("priority", "profile", "nominated")),
+    "pod_attempt": PodLine(STEPS, ("attempts", "profile")),
+    "pod_assumed": PodLine(STEPS, ("node", "feasibleNodes")),
+    "pod_skipped": PodLine(STEPS, ("reason",)),
+    "pod_deleted": PodLine(STEPS, ("reason",)),
+    "pod_woken": PodLine(WAKING, ("cluster_event", "queue", "pods", "next_try_seconds")),
+    "pod_gated": PodLine(WAKING, ("plugin", "cluster_event")),
+    "pod_wait_over": PodLine(WAKING, ("node", "point", "status", "seconds")),
+    "pod_queued": PodLine(MOVES, ("cluster_event", "queue", "pods", "next_try_seconds")),
+    "nodes_rejected": PodLine(MOVES, ("plugin", "reasons", "status", "nodes")),
+    "node_rejected": PodLine(NODES, ("node", "plugin", "reasons", "status")),
+    "plugin_scored_node": PodLine(SCORES, ("plugin", "node", "score", "weight")),
+    "node_final_score": PodLine(SCORES, ("node", "score", "chosen")),
 }
 """By name. `class_not_scheduled` tells of many pods and has no `pod` and `uid` of its own."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.services import Service
+from kscheduler.aio.services import BackgroundService
 from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.client.rest import APIClient
 from kscheduler.informers import InformerFactory
@@ -56,10 +56,10 @@ class TruthKeeping:
         self.check = TruthCheck(Comparer(sides, clock), mender, clock, period_seconds=periods.cache_check)
         self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
 
-    def services(self) -> tuple[Service, ...]:
+    def services(self) -> tuple[BackgroundService, ...]:
         """What runs beside the workers."""
         return (
-            Service("cache-check", self.check.run),
-            Service("store-audit", self.audits.run),
-            Service("dump", self.dump.run),
+            BackgroundService("cache-check", self.check.run),
+            BackgroundService("store-audit", self.audits.run),
+            BackgroundService("dump", self.dump.run),
         )

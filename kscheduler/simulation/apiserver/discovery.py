@@ -12,7 +12,7 @@ from kscheduler.config.upstream.release import RELEASE, VERSION
 from kscheduler.simulation.apiserver.negotiation import DISCOVERY_TYPE, wants_aggregated_discovery
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.kinds.api_errors import Object, method_not_allowed, no_such_path
-from kscheduler.simulation.kinds.resources import Resource, group_versions
+from kscheduler.simulation.kinds.resources import ServedResource, group_versions
 
 _OPENAPI_V2 = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf"
 """Clients ask for it where the documents of version 3 do not know a kind. Ours is empty, which is no byte of protobuf:
@@ -45,7 +45,7 @@ def version_info() -> Object:
     return {**info, "buildDate": "2026-01-01T00:00:00Z", "goVersion": "", "compiler": "", "platform": "python"}
 
 
-def _resource_entries(resource: Resource) -> list[Object]:
+def _resource_entries(resource: ServedResource) -> list[Object]:
     """A resource and its subresources as an APIResourceList names them."""
     entry: Object = {
         "name": resource.plural,
@@ -61,7 +61,7 @@ def _resource_entries(resource: Resource) -> list[Object]:
     return [entry, *(_subresource_entry(resource, name) for name in resource.subresources)]
 
 
-def _subresource_entry(resource: Resource, name: str) -> Object:
+def _subresource_entry(resource: ServedResource, name: str) -> Object:
     entry: Object = {"name": f"{resource.plural}/{name}", "singularName": "", "namespaced": resource.namespaced}
     kind = _SUBRESOURCE_KINDS.get(name)
     if kind:
@@ -107,7 +107,7 @@ def aggregated(*, core: bool) -> Object:
     return {"kind": "APIGroupDiscoveryList", "apiVersion": "apidiscovery.k8s.io/v2", "metadata": {}, "items": items}
 
 
-def _aggregated_resource(resource: Resource) -> Object:
+def _aggregated_resource(resource: ServedResource) -> Object:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     described: Object = {
         "resource": resource.plural,
@@ -125,7 +125,7 @@ def _aggregated_resource(resource: Resource) -> Object:
     return described
 
 
-def _aggregated_subresource(resource: Resource, name: str) -> Object:
+def _aggregated_subresource(resource: ServedResource, name: str) -> Object:
     own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     verbs = _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])
     return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, own), "verbs": verbs}

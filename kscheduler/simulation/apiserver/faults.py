@@ -29,7 +29,7 @@ WATCH_ACTIONS: frozenset[str] = frozenset({"cut_event", "lose_event", "duplicate
 _REASONS = {409: "Conflict", 429: "TooManyRequests", 500: "InternalError", 503: "ServiceUnavailable", 504: "Timeout"}
 
 
-class Fault(msgspec.Struct, forbid_unknown_fields=True):
+class InjectedFault(msgspec.Struct, forbid_unknown_fields=True):
     """One thing that goes wrong."""
 
     action: Action
@@ -69,7 +69,7 @@ class FaultRequest(msgspec.Struct, forbid_unknown_fields=True):
     """Body of POST /_faults; parts are done in the order clear, add, do."""
 
     clear: bool = False
-    add: Fault | list[Fault] | None = None
+    add: InjectedFault | list[InjectedFault] | None = None
     do: Command | None = None
 
 
@@ -81,7 +81,7 @@ class Faults:
     """The faults in force. The server connects the watch and history commands."""
 
     def __init__(self, seed: int = 0) -> None:
-        self.active: list[Fault] = []
+        self.active: list[InjectedFault] = []
         self.happened: dict[str, int] = {}
         self.drop_watches: Callable[[], None] = _nothing
         self.stall_watches: Callable[[], None] = _nothing
@@ -89,7 +89,7 @@ class Faults:
         self.expire_history: Callable[[], None] = _nothing
         self._random = random.Random(seed)
 
-    def add(self, fault: Fault) -> Fault:
+    def add(self, fault: InjectedFault) -> InjectedFault:
         """Put a fault in force; later ones stand behind earlier ones."""
         self.active.append(fault)
         return fault
@@ -99,11 +99,11 @@ class Faults:
         self.active.clear()
         self.resume_watches()
 
-    def for_request(self, method: str, path: str) -> list[Fault]:
+    def for_request(self, method: str, path: str) -> list[InjectedFault]:
         """What happens to this request, counted down."""
         return self._draw(REQUEST_ACTIONS, method, path) if self.active else []
 
-    def for_event(self, path: str) -> Fault | None:
+    def for_event(self, path: str) -> InjectedFault | None:
         """What happens to the next event of the watch on this path, counted down."""
         if not self.active:
             return None
@@ -114,7 +114,7 @@ class Faults:
         if request.clear:
             self.clear()
         added = request.add
-        for fault in [added] if isinstance(added, Fault) else added or ():
+        for fault in [added] if isinstance(added, InjectedFault) else added or ():
             self.add(fault)
         match request.do:
             case "drop_watches":
@@ -128,10 +128,10 @@ class Faults:
             case None:
                 pass
 
-    def _draw(self, actions: Iterable[str], method: str, path: str) -> list[Fault]:
+    def _draw(self, actions: Iterable[str], method: str, path: str) -> list[InjectedFault]:
         return [fault for fault in self.active if fault.action in actions and self._happens(fault, method, path)]
 
-    def _happens(self, fault: Fault, method: str, path: str) -> bool:
+    def _happens(self, fault: InjectedFault, method: str, path: str) -> bool:
         if not fault.matches(method, path):
             return False
         if fault.probability < 1.0 and self._random.random() >= fault.probability:

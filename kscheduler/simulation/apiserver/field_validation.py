@@ -9,7 +9,7 @@ from typing import Any
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, invalid
 from kscheduler.simulation.kinds.field_rules import bad_value
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.typed.api_types import ApiType, type_of_kind, type_of_resource
 from kscheduler.simulation.typed.applied import go_text
 from kscheduler.simulation.typed.decoding import Decoding, DecodingError
@@ -20,7 +20,7 @@ _SHOWN_BYTES = 30
 _TYPE_META = r'struct { APIVersion string "json:\"apiVersion,omitempty\""; Kind string "json:\"kind,omitempty\"" }'
 
 
-def check_body(resource: Resource, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
+def check_body(resource: ServedResource, value: Object, query: Mapping[str, str]) -> tuple[str, ...]:
     """Warnings to send along with the answer to a create or an update. Raises 400 for what does not fit."""
     kind = type_of_resource(resource)
     try:
@@ -29,7 +29,7 @@ def check_body(resource: Resource, value: Object, query: Mapping[str, str]) -> t
         raise bad_request(f"{_handled(resource)}: {error}") from error
 
 
-def check_patched(resource: Resource, value: Object, query: Mapping[str, str], patch: Any) -> tuple[str, ...]:
+def check_patched(resource: ServedResource, value: Object, query: Mapping[str, str], patch: Any) -> tuple[str, ...]:
     """Warnings to send along with the answer to a patch. Raises 422 for what came out of it and does not fit.
 
     Args:
@@ -64,12 +64,12 @@ def _fits(kind: ApiType, value: Object, query: Mapping[str, str]) -> tuple[str, 
     return unknown
 
 
-def _handled(resource: Resource, kind: str = "", version: str = "") -> str:
+def _handled(resource: ServedResource, kind: str = "", version: str = "") -> str:
     given, known = kind or resource.kind, version or resource.version
     return f'{given} in version "{known}" cannot be handled as a {resource.kind}'
 
 
-def check_kind(resource: Resource, value: Object) -> None:
+def check_kind(resource: ServedResource, value: Object) -> None:
     """Refuse an object of another kind than the path's. Raises 400."""
     kind, group_version = value.get("kind") or resource.kind, value.get("apiVersion") or resource.group_version
     if (kind, group_version) == (resource.kind, resource.group_version):
@@ -83,7 +83,7 @@ def check_kind(resource: Resource, value: Object) -> None:
     raise bad_request(f"{_handled(resource, str(kind), version)}: {why}")
 
 
-def unrecognized(resource: Resource, body: bytes, found: str) -> ApiError:
+def unrecognized(resource: ServedResource, body: bytes, found: str) -> ApiError:
     """400 for a body that is JSON and no object."""
     shown = body[:_SHOWN_BYTES].hex() + (" ..." if len(body) > _SHOWN_BYTES else "")
     why = f"json: cannot unmarshal {found} into Go value of type {_TYPE_META}"

@@ -14,7 +14,7 @@ from aiohttp import web
 from kscheduler.simulation.apiserver import bodies, field_validation, patching, watch_handler
 from kscheduler.simulation.apiserver.discovery import Discovery
 from kscheduler.simulation.apiserver.listing import list_page
-from kscheduler.simulation.apiserver.negotiation import Form, form_of
+from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
 from kscheduler.simulation.apiserver.rendering import encode, render_object, render_page
 from kscheduler.simulation.apiserver.watch_handler import Watches
 from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, method_not_allowed
@@ -22,7 +22,7 @@ from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
 from kscheduler.simulation.kinds.resources import PODS
 from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import access, access_reviews, subresources
-from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.typed.decoding import json_type
 
@@ -55,7 +55,7 @@ def write_options(query: Mapping[str, str]) -> WriteOptions:
 class Handlers:
     """Answers every request of one server."""
 
-    def __init__(self, registry: Registry, watches: Watches, discovery: Discovery) -> None:
+    def __init__(self, registry: ObjectRegistry, watches: Watches, discovery: Discovery) -> None:
         self._registry = registry
         self._watches = watches
         self._discovery = discovery
@@ -176,7 +176,7 @@ class Handlers:
             namespace, name = metadata.get("namespace", ""), metadata["name"]
             if self._registry.store.get(path.resource.collection, namespace, name) is not None:
                 self._registry.deletion.delete(path.resource, namespace, name, options)
-        return respond(render_page(path.resource, page, Form.PLAIN, self._registry.now()))
+        return respond(render_page(path.resource, page, AnswerForm.PLAIN, self._registry.now()))
 
     async def _bind(self, request: web.BaseRequest, path: ResourcePath) -> web.StreamResponse:
         body = bodies.decode_object(await bodies.read(request), request.headers.get("Content-Type", ""))

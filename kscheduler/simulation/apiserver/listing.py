@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import msgspec
 
 from kscheduler.simulation.kinds.api_errors import Object, bad_request, expired, too_large_resource_version
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.kinds.selectors import Selection
 from kscheduler.simulation.kinds.shapes import parse_integer
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
@@ -51,7 +51,7 @@ def parse_version(text: str) -> int:
     return int(text)
 
 
-def list_page(store: ObjectStore, resource: Resource, selection: Selection, query: Mapping[str, str]) -> Page:
+def list_page(store: ObjectStore, resource: ServedResource, selection: Selection, query: Mapping[str, str]) -> Page:
     """The page that the query asks for. Raises 400, 410 or 504."""
     limit = parse_integer(query.get("limit"), "limit")
     token = query.get("continue", "")
@@ -61,7 +61,7 @@ def list_page(store: ObjectStore, resource: Resource, selection: Selection, quer
     return _page(records, version, selection, limit, after=None)
 
 
-def _snapshot(store: ObjectStore, resource: Resource, query: Mapping[str, str]) -> tuple[int, dict[Key, Record]]:
+def _snapshot(store: ObjectStore, resource: ServedResource, query: Mapping[str, str]) -> tuple[int, dict[Key, Record]]:
     asked, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
     _check_match(asked, match)
     collection = store.collection(resource.collection)
@@ -91,7 +91,7 @@ def _check_match(asked: str, match: str) -> None:
 
 
 def _continued(
-    store: ObjectStore, resource: Resource, selection: Selection, limit: int, token: str, query: Mapping[str, str]
+    store: ObjectStore, resource: ServedResource, selection: Selection, limit: int, token: str, query: Mapping[str, str]
 ) -> Page:
     if query.get("resourceVersion", "") not in {"", "0"}:
         raise bad_request("specifying resource version is not allowed when using continue")

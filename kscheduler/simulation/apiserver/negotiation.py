@@ -11,7 +11,7 @@ from kscheduler.simulation.kinds.api_errors import ApiError
 DISCOVERY_TYPE = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList"
 
 
-class Form(Enum):
+class AnswerForm(Enum):
     """What objects are turned into before they are sent."""
 
     PLAIN = "plain"
@@ -20,18 +20,18 @@ class Form(Enum):
 
 
 _FORMS = {
-    "Table": Form.TABLE,
-    "PartialObjectMetadata": Form.METADATA,
-    "PartialObjectMetadataList": Form.METADATA,
-    "": Form.PLAIN,
+    "Table": AnswerForm.TABLE,
+    "PartialObjectMetadata": AnswerForm.METADATA,
+    "PartialObjectMetadataList": AnswerForm.METADATA,
+    "": AnswerForm.PLAIN,
 }
 _PLAIN_TYPES = frozenset({"", "*/*", "application/*", "application/json"})
 
 
-def form_of(accept: str) -> Form:
+def form_of(accept: str) -> AnswerForm:
     """The first acceptable form. Raises 406 when the client accepts no JSON at all."""
     if accept in _PLAIN_TYPES:
-        return Form.PLAIN
+        return AnswerForm.PLAIN
     for media_type, parameters in _clauses(accept):
         form = _FORMS.get(parameters.get("as", ""))
         if media_type in _PLAIN_TYPES and form is not None and parameters.get("v", "v1") == "v1":

@@ -9,30 +9,30 @@ from pathlib import Path
 
 from kscheduler.config.upstream.release import RELEASE
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import Resource, group_versions
+from kscheduler.simulation.kinds.resources import ServedResource, group_versions
 from kscheduler.simulation.typed import api_types
-from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, type_of_resource
+from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, type_of_resource
 
 _REFERENCE = "#/components/schemas/"
 _DESCRIPTIONS = Path(api_types.__file__).with_name("descriptions.txt")
 _QUANTITY = "io.k8s.apimachinery.pkg.api.resource.Quantity"
 _INT_OR_STRING = "io.k8s.apimachinery.pkg.util.intstr.IntOrString"
-_OWN_SCHEMAS: dict[Form, tuple[str, Object]] = {
-    Form.QUANTITY: (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
-    Form.INT_OR_STRING: (
+_OWN_SCHEMAS: dict[JsonForm, tuple[str, Object]] = {
+    JsonForm.QUANTITY: (_QUANTITY, {"oneOf": [{"type": "string"}, {"type": "number"}]}),
+    JsonForm.INT_OR_STRING: (
         _INT_OR_STRING,
         {"oneOf": [{"type": "integer"}, {"type": "string"}], "format": "int-or-string"},
     ),
 }
-_SCALARS: dict[Form, Object] = {
-    Form.TEXT: {"type": "string"},
-    Form.BOOLEAN: {"type": "boolean"},
-    Form.FLOAT: {"type": "number", "format": "double"},
-    Form.TIME: {"type": "string", "format": "date-time"},
-    Form.MICRO_TIME: {"type": "string", "format": "date-time"},
-    Form.DURATION: {"type": "string"},
-    Form.BYTES: {"type": "string", "format": "byte"},
-    Form.ANY: {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
+_SCALARS: dict[JsonForm, Object] = {
+    JsonForm.TEXT: {"type": "string"},
+    JsonForm.BOOLEAN: {"type": "boolean"},
+    JsonForm.FLOAT: {"type": "number", "format": "double"},
+    JsonForm.TIME: {"type": "string", "format": "date-time"},
+    JsonForm.MICRO_TIME: {"type": "string", "format": "date-time"},
+    JsonForm.DURATION: {"type": "string"},
+    JsonForm.BYTES: {"type": "string", "format": "byte"},
+    JsonForm.ANY: {"type": "object", "x-kubernetes-preserve-unknown-fields": True},
 }
 _WRITE_PARAMETERS = ("dryRun", "fieldManager", "fieldValidation", "force")
 _PATCH_TYPES = (
@@ -70,7 +70,7 @@ class _Document:
     def __init__(self) -> None:
         self.schemas: Object = {}
 
-    def add_kind(self, resource: Resource) -> None:
+    def add_kind(self, resource: ServedResource) -> None:
         """The schema of a kind and of everything below it."""
         kind = type_of_resource(resource)
         if kind is None:
@@ -81,7 +81,7 @@ class _Document:
         if "list" in resource.verbs:
             self.schemas[f"{name}List"] = self._list_schema(resource, name)
 
-    def _list_schema(self, resource: Resource, name: str) -> Object:
+    def _list_schema(self, resource: ServedResource, name: str) -> Object:
         kind = {"group": resource.group, "version": resource.version, "kind": resource.list_kind}
         items = {"type": "array", "items": {"$ref": _REFERENCE + name}}
         properties = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "items": items}
@@ -113,14 +113,14 @@ class _Document:
         return schema
 
     def _type(self, kind: ApiType) -> Object:
-        if kind.form is Form.STRUCT:
+        if kind.form is JsonForm.STRUCT:
             # Siblings of a bare $ref are ignored in OpenAPI 3.0, hence the wrapping that the real server uses too.
             return {"allOf": [{"$ref": _REFERENCE + self._add(kind)}], "default": {}}
-        if kind.form is Form.LIST and kind.element is not None:
+        if kind.form is JsonForm.LIST and kind.element is not None:
             return {"type": "array", "items": self._type(kind.element)}
-        if kind.form is Form.MAP and kind.element is not None:
+        if kind.form is JsonForm.MAP and kind.element is not None:
             return {"type": "object", "additionalProperties": self._type(kind.element)}
-        if kind.form is Form.INTEGER:
+        if kind.form is JsonForm.INTEGER:
             return {"type": "integer", "format": f"int{kind.bits}"}
         if kind.form in _OWN_SCHEMAS:
             name, schema = _OWN_SCHEMAS[kind.form]
@@ -135,7 +135,7 @@ def _list_extensions(field: ApiField) -> Object:
         extensions = {"x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": list(field.keys)}
     elif field.is_set:
         extensions = {"x-kubernetes-list-type": "set"}
-    elif field.type.form is Form.LIST:
+    elif field.type.form is JsonForm.LIST:
         extensions = {"x-kubernetes-list-type": "atomic"}
     if field.patch_strategy:
         extensions["x-kubernetes-patch-strategy"] = field.patch_strategy
@@ -144,7 +144,7 @@ def _list_extensions(field: ApiField) -> Object:
     return extensions
 
 
-def _paths(resource: Resource) -> Object:
+def _paths(resource: ServedResource) -> Object:
     """Paths of a kind; what matters to kubectl is which parameters and formats a PATCH takes."""
     prefix = f"/apis/{resource.group_version}" if resource.group else f"/api/{resource.version}"
     collection = (
@@ -158,7 +158,7 @@ def _paths(resource: Resource) -> Object:
     return {collection: on_collection, f"{collection}/{{name}}": on_object}
 
 
-def _operation(resource: Resource, method: str, action: str) -> Object:
+def _operation(resource: ServedResource, method: str, action: str) -> Object:
     kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     operation: Object = {"responses": {"200": {"description": "OK"}}, "x-kubernetes-group-version-kind": kind}
     operation["x-kubernetes-action"] = action
@@ -188,7 +188,7 @@ def document(path: str) -> Object | None:
     return _group_document(resources)
 
 
-def _group_document(resources: list[Resource]) -> Object:
+def _group_document(resources: list[ServedResource]) -> Object:
     gathered = _Document()
     paths: Object = {}
     for resource in resources:

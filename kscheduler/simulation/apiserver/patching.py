@@ -25,7 +25,7 @@ from kscheduler.simulation.kinds.api_errors import (
 from kscheduler.simulation.kinds.request_path import ResourcePath
 from kscheduler.simulation.kinds.shapes import check_shape
 from kscheduler.simulation.objects import event_views
-from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.patches import merge_schema, server_side_apply, strategic_merge
 from kscheduler.simulation.typed.api_types import type_of_resource
@@ -106,7 +106,7 @@ def _unprocessable() -> ApiError:
 
 
 def patch_object(
-    registry: Registry, path: ResourcePath, patch: Patch, options: WriteOptions, query: Mapping[str, str]
+    registry: ObjectRegistry, path: ResourcePath, patch: Patch, options: WriteOptions, query: Mapping[str, str]
 ) -> PatchOutcome:
     """Patch a stored object; an apply patch may create it. Raises 400, 404, 409, 415 or 422."""
     record = registry.store.get(path.resource.collection, path.namespace, path.name)
@@ -138,7 +138,7 @@ def _check_identity(path: ResourcePath, current: Object, patched: Object) -> Non
 
 
 def _apply(
-    registry: Registry,
+    registry: ObjectRegistry,
     path: ResourcePath,
     record: Record | None,
     patch: Patch,

@@ -17,7 +17,7 @@ from typing import Any
 import msgspec
 
 from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request, unsupported_media_type
-from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form, table, type_of_kind
+from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm, table, type_of_kind
 
 MEDIA_TYPE = "application/vnd.kubernetes.protobuf"
 _MAGIC = b"k8s\0"
@@ -105,14 +105,14 @@ def _decode_struct(body: bytes, kind: ApiType, path: str) -> Object:
 
 def _set_field(decoded: Object, field: ApiField, value: int | bytes, path: str) -> None:
     kind = field.type
-    if kind.form is Form.MAP and kind.element is not None:
+    if kind.form is JsonForm.MAP and kind.element is not None:
         key, item = _decode_entry(_as_bytes(value, path), kind.element, path)
         decoded.setdefault(field.name, {})[key] = item
-    elif kind.form is Form.LIST and kind.element is not None and not kind.key:
+    elif kind.form is JsonForm.LIST and kind.element is not None and not kind.key:
         decoded.setdefault(field.name, []).append(_decode_value(kind.element, value, path))
     else:
         shown = _decode_value(kind, value, path)
-        is_written = field.is_pointer or (field.is_always_written and kind.form is not Form.STRUCT)
+        is_written = field.is_pointer or (field.is_always_written and kind.form is not JsonForm.STRUCT)
         if shown or (is_written and shown is not None):
             decoded[field.name] = shown
 
@@ -125,17 +125,17 @@ def _decode_entry(entry: bytes, kind: ApiType, path: str) -> tuple[str, Any]:
 
 def _decode_value(kind: ApiType, value: int | bytes, path: str) -> Any:
     match kind.form:
-        case Form.INTEGER:
+        case JsonForm.INTEGER:
             return _signed(_as_int(value, path))
-        case Form.BOOLEAN:
+        case JsonForm.BOOLEAN:
             return bool(_as_int(value, path))
-        case Form.TEXT:
+        case JsonForm.TEXT:
             return _as_bytes(value, path).decode()
-        case Form.BYTES:
+        case JsonForm.BYTES:
             return base64.b64encode(_as_bytes(value, path)).decode()
-        case Form.FLOAT:
+        case JsonForm.FLOAT:
             return struct.unpack("<d", _as_bytes(value, path))[0] if len(_as_bytes(value, path)) == 8 else 0.0
-        case Form.STRUCT:
+        case JsonForm.STRUCT:
             return _decode_struct(_as_bytes(value, path), kind, path)
         case _:
             return _decode_wrapped(kind, _as_bytes(value, path), path)
@@ -143,17 +143,17 @@ def _decode_value(kind: ApiType, value: int | bytes, path: str) -> Any:
 
 def _decode_wrapped(kind: ApiType, body: bytes, path: str) -> Any:
     """Types that are messages here and something simpler in JSON."""
-    if kind.form is Form.LIST and kind.element is not None:
+    if kind.form is JsonForm.LIST and kind.element is not None:
         return [_decode_value(kind.element, part, path) for number, _, part in _fields(body) if number == 1]
-    if kind.form is Form.INT_OR_STRING:
+    if kind.form is JsonForm.INT_OR_STRING:
         return _int_or_string(body, path)
     parts = {number: part for number, _, part in _fields(body)}
-    if kind.form in {Form.TIME, Form.MICRO_TIME}:
-        return _moment(parts, is_fine=kind.form is Form.MICRO_TIME, path=path)
-    if kind.form is Form.DURATION:
+    if kind.form in {JsonForm.TIME, JsonForm.MICRO_TIME}:
+        return _moment(parts, is_fine=kind.form is JsonForm.MICRO_TIME, path=path)
+    if kind.form is JsonForm.DURATION:
         return f"{_signed(_as_int(parts.get(1, 0), path)) / 1e9:g}s"
     raw = _as_bytes(parts.get(1, b""), path)
-    if kind.form is Form.QUANTITY:
+    if kind.form is JsonForm.QUANTITY:
         return raw.decode() or "0"
     try:
         return msgspec.json.decode(raw) if raw else None

@@ -11,10 +11,10 @@ import msgspec
 
 from kscheduler.simulation.apiserver import tables
 from kscheduler.simulation.apiserver.listing import Page
-from kscheduler.simulation.apiserver.negotiation import Form
+from kscheduler.simulation.apiserver.negotiation import AnswerForm
 from kscheduler.simulation.apiserver.watching import LineCache, event_line
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects import event_views
 from kscheduler.simulation.objects.store import ChangeType, Record
 
@@ -27,30 +27,32 @@ def partial_metadata(value: Object) -> Object:
     return {"kind": "PartialObjectMetadata", "apiVersion": _META, "metadata": value["metadata"]}
 
 
-def render_object(resource: Resource, record: Record, form: Form, now: datetime, include: str = "") -> bytes:
+def render_object(
+    resource: ServedResource, record: Record, form: AnswerForm, now: datetime, include: str = ""
+) -> bytes:
     """One object. `include` is the includeObject parameter of tables."""
-    if form is Form.PLAIN:
+    if form is AnswerForm.PLAIN:
         return record.encoded_as(event_views.view_of(resource))
     value = event_views.shown(resource, record.value)
-    if form is Form.METADATA:
+    if form is AnswerForm.METADATA:
         return encode(partial_metadata(value))
     metadata = {"resourceVersion": str(record.version)}
     return encode(tables.table(resource, [value], metadata, now, include))
 
 
-def render_page(resource: Resource, page: Page, form: Form, now: datetime, include: str = "") -> bytes:
+def render_page(resource: ServedResource, page: Page, form: AnswerForm, now: datetime, include: str = "") -> bytes:
     """One page of a list."""
-    if form is Form.PLAIN:
+    if form is AnswerForm.PLAIN:
         return _plain_list(resource, page)
     values = [event_views.shown(resource, record.value) for record in page.records]
-    if form is Form.TABLE:
+    if form is AnswerForm.TABLE:
         return encode(tables.table(resource, values, page.metadata(), now, include))
     items = [partial_metadata(value) for value in values]
     listed = {"kind": "PartialObjectMetadataList", "apiVersion": _META, "metadata": page.metadata(), "items": items}
     return encode(listed)
 
 
-def _plain_list(resource: Resource, page: Page) -> bytes:
+def _plain_list(resource: ServedResource, page: Page) -> bytes:
     view = event_views.view_of(resource)
     head = {"kind": resource.list_kind, "apiVersion": resource.group_version, "metadata": page.metadata()}
     items = b",".join(record.encoded_as(view) for record in page.records)
@@ -58,10 +60,10 @@ def _plain_list(resource: Resource, page: Page) -> bytes:
 
 
 def watch_encoder(
-    resource: Resource, form: Form, now: Callable[[], datetime], cache: LineCache, include: str = ""
+    resource: ServedResource, form: AnswerForm, now: Callable[[], datetime], cache: LineCache, include: str = ""
 ) -> Callable[[ChangeType, Record], bytes]:
     """How a watcher of this form makes its lines; the plain form shares them through `cache`."""
-    if form is Form.PLAIN:
+    if form is AnswerForm.PLAIN:
         return cache.line
 
     def line(event_type: ChangeType, record: Record) -> bytes:

@@ -27,7 +27,7 @@ from kscheduler.simulation.apiserver.handlers import Handlers, respond, respond_
 from kscheduler.simulation.apiserver.rendering import encode
 from kscheduler.simulation.apiserver.watch_handler import Watches
 from kscheduler.simulation.kinds.api_errors import Object, bad_request
-from kscheduler.simulation.objects.registry import Registry, utc_now
+from kscheduler.simulation.objects.registry import ObjectRegistry, utc_now
 from kscheduler.simulation.objects.store import ObjectStore
 
 _SHUTDOWN_SECONDS = 2.0
@@ -55,7 +55,7 @@ class EmbeddedAPIServer:
             admin: whether POST /_faults is served.
         """
         self.store = ObjectStore(history_limit)
-        self.registry = Registry(self.store, now, random.Random(seed))
+        self.registry = ObjectRegistry(self.store, now, random.Random(seed))
         self.faults = Faults(seed or 0)
         self.watches = Watches(self.registry, self.faults, bookmark_seconds)
         self.faults.drop_watches = self.watches.streams.drop

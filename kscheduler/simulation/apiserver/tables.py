@@ -15,7 +15,7 @@ from kscheduler.simulation.apiserver.more_tables import MORE_COLUMNS
 from kscheduler.simulation.kinds import storage_cells, workload_cells
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import UNKNOWN, age
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.kinds.table_cells import (
     NONE,
     event_object,
@@ -278,7 +278,7 @@ COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
 _GENERIC = (NAME, AGE)
 
 
-def table(resource: Resource, values: list[Object], metadata: Object, now: datetime, include: str) -> Object:
+def table(resource: ServedResource, values: list[Object], metadata: Object, now: datetime, include: str) -> Object:
     """The Table of these objects; `include` says what each row carries: Metadata (default), Object or None."""
     columns = COLUMNS.get(resource.key, _GENERIC)
     rows = [_row(columns, value, now, include) for value in values]

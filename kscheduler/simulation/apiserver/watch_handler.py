@@ -20,7 +20,7 @@ from kscheduler.simulation.kinds.field_rules import forbidden_field
 from kscheduler.simulation.kinds.request_path import ResourcePath
 from kscheduler.simulation.kinds.selectors import parse_selection
 from kscheduler.simulation.objects import event_views
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import ChangeType
 
 _DEFAULT_TIMEOUT_SECONDS = 1800.0
@@ -56,7 +56,7 @@ def parse_watch(request: web.BaseRequest, path: ResourcePath) -> WatchRequest:
 class Watches:
     """All watches of one server."""
 
-    def __init__(self, registry: Registry, faults: Faults, bookmark_seconds: float) -> None:
+    def __init__(self, registry: ObjectRegistry, faults: Faults, bookmark_seconds: float) -> None:
         self.streams = WatchStreams()
         self._registry = registry
         self._faults = faults

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import msgspec
 
-from kscheduler.simulation.apiserver.negotiation import Form
+from kscheduler.simulation.apiserver.negotiation import AnswerForm
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.kinds.selectors import Selection
 from kscheduler.simulation.objects.store import Change, ChangeType, Record, View
 
@@ -22,9 +22,9 @@ from kscheduler.simulation.objects.store import Change, ChangeType, Record, View
 class WatchRequest:
     """What a client asked to watch, and how it wants to see it."""
 
-    resource: Resource
+    resource: ServedResource
     selection: Selection
-    form: Form = Form.PLAIN
+    form: AnswerForm = AnswerForm.PLAIN
     bookmarks: bool = False
     initial_events: bool = False
     resource_version: str = ""
@@ -51,7 +51,7 @@ def event_line(event_type: str, encoded: bytes) -> bytes:
     return b'{"type":"' + event_type.encode() + b'","object":' + encoded + b"}\n"
 
 
-def bookmark_line(resource: Resource, version: int, *, ends_initial_events: bool = False) -> bytes:
+def bookmark_line(resource: ServedResource, version: int, *, ends_initial_events: bool = False) -> bytes:
     """A BOOKMARK event: nothing but the version (and the mark that the initial state is complete)."""
     metadata: Object = {"resourceVersion": str(version), "creationTimestamp": None}
     if ends_initial_events:

@@ -10,13 +10,13 @@ from typing import Final
 
 from kscheduler.simulation.benchmarks import objects, own_scenarios
 from kscheduler.simulation.benchmarks.scenario import (
+    BenchmarkScenario,
     Churn,
     CreateNamespaces,
     CreateNodes,
     CreateObjects,
     CreatePods,
     DeletePods,
-    Scenario,
 )
 from kscheduler.simulation.benchmarks.template import Template
 
@@ -38,16 +38,18 @@ def _measured(count: int, template: Template, namespace: str = "") -> CreatePods
 
 def _two_namespaces(
     name: str, template: Template, init: int, measured: int, goal: int, *, zones: tuple[str, ...] = ()
-) -> Scenario:
+) -> BenchmarkScenario:
     """Pods of one kind, some of them in a namespace beside the measured ones."""
     source = f"affinity/{name} 5000Nodes_{measured}Pods"
     first = CreatePods(init, template, "sched-0")
-    return Scenario(name, source, (_nodes(zones=zones), _SCHED, first, _measured(measured, template, "sched-1")), goal)
+    return BenchmarkScenario(
+        name, source, (_nodes(zones=zones), _SCHED, first, _measured(measured, template, "sched-1")), goal
+    )
 
 
 def _by_namespace_labels(
     name: str, template: Template, per_namespace: int, measured: int, *, nodes: int = 5000, most_per_node: float = 25.0
-) -> Scenario:
+) -> BenchmarkScenario:
     """Terms that name namespaces by their labels, and pods in a hundred of them."""
     operations = (
         _nodes(nodes, _ONE_ZONE),
@@ -56,17 +58,17 @@ def _by_namespace_labels(
         CreatePods(per_namespace * 100, template, "init-ns-$set", sets=100),
         _measured(measured, template, "measure-ns-0"),
     )
-    return Scenario(name, f"affinity/{name} 5000Nodes_{measured}Pods", operations, most_per_node=most_per_node)
+    return BenchmarkScenario(name, f"affinity/{name} 5000Nodes_{measured}Pods", operations, most_per_node=most_per_node)
 
 
 _MISC: Final = (
-    Scenario(
+    BenchmarkScenario(
         "SchedulingBasic",
         "misc/SchedulingBasic 5000Nodes_10000Pods",
         (_nodes(), CreatePods(1000, objects.DEFAULT_POD), _measured(10000, objects.DEFAULT_POD)),
         goal=10_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingDaemonset",
         "misc/SchedulingDaemonset 15000Nodes",
         (
@@ -75,14 +77,14 @@ _MISC: Final = (
             _measured(30000, objects.DAEMON_POD),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreemptionBasic",
         "misc/PreemptionBasic 1000Nodes",
         (_nodes(1000), CreatePods(4000, objects.LOW_PRIORITY_POD), _measured(1000, objects.HIGH_PRIORITY_POD)),
         goal=1_000,
         most_per_node=1.0,
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreemptionAsync",
         "misc/PreemptionAsync 5000Nodes",
         (
@@ -94,7 +96,7 @@ _MISC: Final = (
         pace=160,
         most_per_node=3.0,
     ),
-    Scenario(
+    BenchmarkScenario(
         "Unschedulable",
         "misc/Unschedulable 5kNodes/100Init/10kPods",
         (
@@ -106,7 +108,7 @@ _MISC: Final = (
         goal=5_000,
         pace=170,
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingWithMixedChurn",
         "misc/SchedulingWithMixedChurn 5000Nodes_10000Pods",
         (
@@ -116,7 +118,7 @@ _MISC: Final = (
         ),
         pace=265,
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingWhileGated",
         "misc/SchedulingWhileGated 1Node_10000GatedPods",
         (
@@ -129,7 +131,7 @@ _MISC: Final = (
         pace=130,
         most_per_node=20000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingDeletedPodsWithFinalizers",
         "misc/SchedulingDeletedPodsWithFinalizers 5000Node_5000DeletingPods",
         (
@@ -143,7 +145,7 @@ _MISC: Final = (
 
 _AFFINITY: Final = (
     _two_namespaces("SchedulingPodAffinity", objects.AFFINITY_POD, 5000, 5000, 4_000, zones=_ONE_ZONE),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingPodAntiAffinity",
         "affinity/SchedulingPodAntiAffinity 5000Nodes_2000Pods",
         (
@@ -155,7 +157,7 @@ _AFFINITY: Final = (
         goal=4_000,
         most_per_node=0.8,
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingPodMatchingAntiAffinity",
         "affinity/SchedulingPodMatchingAntiAffinity 5000Nodes_5000Pods",
         (
@@ -167,7 +169,7 @@ _AFFINITY: Final = (
     ),
     _two_namespaces("SchedulingPreferredPodAffinity", objects.PREFERRED_AFFINITY_POD, 5000, 5000, 3_000),
     _two_namespaces("SchedulingPreferredPodAntiAffinity", objects.PREFERRED_ANTI_AFFINITY_POD, 5000, 5000, 3_000),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingNodeAffinity",
         "affinity/SchedulingNodeAffinity 5000Nodes_10000Pods",
         (
@@ -177,7 +179,7 @@ _AFFINITY: Final = (
         ),
         goal=6_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "MixedSchedulingBasePod",
         "affinity/MixedSchedulingBasePod 5000Nodes_5000Pods",
         (
@@ -205,7 +207,7 @@ _AFFINITY: Final = (
     ),
     _by_namespace_labels("SchedulingRequiredPodAffinityWithNSSelector", objects.NS_AFFINITY_POD, 50, 2000),
     _by_namespace_labels("SchedulingPreferredAffinityWithNSSelector", objects.NS_PREFERRED_AFFINITY_POD, 50, 5000),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingGatedPodsWithPodAffinityImpactForThroughput",
         "affinity/SchedulingGatedPodsWithPodAffinityImpactForThroughput 1Node_10000GatedPods",
         (
@@ -218,19 +220,19 @@ _AFFINITY: Final = (
 )
 
 _SPREADING: Final = (
-    Scenario(
+    BenchmarkScenario(
         "TopologySpreading",
         "topology_spreading/TopologySpreading 5000Nodes_5000Pods",
         (_nodes(zones=_MOONS), CreatePods(5000, objects.DEFAULT_POD), _measured(5000, objects.SPREAD_POD)),
         goal=5_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreferredTopologySpreading",
         "topology_spreading/PreferredTopologySpreading 5000Nodes_5000Pods",
         (_nodes(zones=_MOONS), CreatePods(5000, objects.DEFAULT_POD), _measured(5000, objects.PREFERRED_SPREAD_POD)),
         goal=4_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "DefaultTopologySpreading",
         "topology_spreading/DefaultTopologySpreading 5000Nodes_10000Pods",
         (
@@ -240,7 +242,7 @@ _SPREADING: Final = (
             _measured(10000, objects.LABELLED_POD, "service-ns"),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingWithNodeInclusionPolicy",
         "topology_spreading/SchedulingWithNodeInclusionPolicy 5000Nodes",
         (_nodes(4000), CreateNodes(1000, objects.TAINTED_NODE), _measured(4000, objects.INCLUSION_POLICY_POD)),
@@ -248,12 +250,12 @@ _SPREADING: Final = (
 )
 
 _VOLUMES: Final = (
-    Scenario(
+    BenchmarkScenario(
         "SchedulingSecrets",
         "volumes/SchedulingSecrets 5000Nodes_10000Pods",
         (_nodes(), CreatePods(1000, objects.SECRET_POD), _measured(10000, objects.SECRET_POD)),
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingInTreePVs",
         "volumes/SchedulingInTreePVs 5000Nodes_2000Pods",
         (
@@ -262,7 +264,7 @@ _VOLUMES: Final = (
             CreatePods(2000, objects.CLAIM_POD, measured=True, companions=objects.AWS_VOLUME),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingMigratedInTreePVs",
         "volumes/SchedulingMigratedInTreePVs 5000Nodes_5000Pods",
         (
@@ -271,7 +273,7 @@ _VOLUMES: Final = (
             CreatePods(5000, objects.CLAIM_POD, measured=True, companions=objects.AWS_VOLUME),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "SchedulingCSIPVs",
         "volumes/SchedulingCSIPVs 5000Nodes_5000Pods",
         (
@@ -280,7 +282,7 @@ _VOLUMES: Final = (
             CreatePods(5000, objects.CLAIM_POD, measured=True, companions=objects.CSI_VOLUME),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreemptionPVs",
         "volumes/PreemptionPVs 1000Nodes",
         (
@@ -292,6 +294,6 @@ _VOLUMES: Final = (
     ),
 )
 
-SCENARIOS: Final[Mapping[str, Scenario]] = MappingProxyType(
+SCENARIOS: Final[Mapping[str, BenchmarkScenario]] = MappingProxyType(
     {one.name: one for one in (*_MISC, *_AFFINITY, *_SPREADING, *_VOLUMES, *own_scenarios.OWN)}
 )

@@ -30,7 +30,7 @@ from kscheduler.api.well_known import ZONE
 from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.informers.informer import Informer
-from kscheduler.simulation.benchmarks.template import ScenarioError
+from kscheduler.simulation.benchmarks.template import TemplateError
 
 _SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
 _replace = msgspec.structs.replace
@@ -61,9 +61,9 @@ class StandIn:
     # --- what users, controllers and kubelets do ----------------------------------------------------------------------
 
     def create(self, kind: Kind, obj: KubeObject) -> None:
-        """Show a new object at once. Raises `ScenarioError` where there is one of its name."""
+        """Show a new object at once. Raises `TemplateError` where there is one of its name."""
         if obj.key in self.informers[kind].store:
-            raise ScenarioError(f"{kind.name} {obj.key} is created twice")
+            raise TemplateError(f"{kind.name} {obj.key} is created twice")
         self.informers[kind].apply(WatchEvent("ADDED", obj))
 
     def delete(self, kind: Kind, obj: KubeObject) -> None:

@@ -18,11 +18,11 @@ from kscheduler.api.kinds import (
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.simulation.benchmarks import objects
 from kscheduler.simulation.benchmarks.scenario import (
+    BenchmarkScenario,
     CreateNamespaces,
     CreateNodes,
     CreateObjects,
     CreatePods,
-    Scenario,
 )
 from kscheduler.simulation.benchmarks.template import Object, Template, template
 
@@ -173,7 +173,7 @@ _SOCIABLE_POD: Final = objects.pod(
 
 def running_pods(
     running: int, measured: int = 2000, nodes: int = 5000, kind: Template = objects.DEFAULT_POD
-) -> Scenario:
+) -> BenchmarkScenario:
     """Pods that come to nodes where so many like them run already, in one namespace; for plots."""
     large = objects.node("scheduler-perf-", cpu="64", memory="256Gi", pods="250")
     before = replace(kind, prefix="running-")
@@ -182,11 +182,11 @@ def running_pods(
         *((CreatePods(running, before, "sched-0", arrival="running"),) if running else ()),
         CreatePods(measured, kind, "sched-0", measured=True),
     )
-    return Scenario(f"{running} running pods", "cost by running pods", operations, most_per_node=100.0)
+    return BenchmarkScenario(f"{running} running pods", "cost by running pods", operations, most_per_node=100.0)
 
 
 OWN: Final = (
-    Scenario(
+    BenchmarkScenario(
         "SchedulingBasic100Classes",
         "SchedulingBasic with pods of 100 sizes, in turn",
         (
@@ -196,7 +196,7 @@ OWN: Final = (
         ),
         goal=6_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "StatefulSetsWithClaims",
         "50 StatefulSets of 100 pods, a WaitForFirstConsumer claim each, default spreading",
         (
@@ -208,19 +208,19 @@ OWN: Final = (
         ),
         goal=3_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "DaemonSetsEveryNode",
         "2 DaemonSets over every node",
         (_NODES, CreatePods(_DAEMON_SETS * 5000, _DAEMON_POD, measured=True, one_per_node=True)),
         goal=3_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "IndexedJobs",
         "50 Indexed Jobs of 100 pods, in turn",
         (_NODES, CreatePods(5000, _JOB_POD, measured=True, sets=_JOBS)),
         goal=3_000,
     ),
-    Scenario(
+    BenchmarkScenario(
         "MixedNodes",
         "pods with a node selector; nodes of five sizes, some cordoned, some tainted",
         (
@@ -229,7 +229,7 @@ OWN: Final = (
             CreatePods(10000, _SSD_POD, measured=True),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "AmongManyDeployments",
         "preferred terms both ways and spread over zones and hosts, beside 20,000 pods of 100 Deployments",
         (
@@ -240,7 +240,7 @@ OWN: Final = (
             CreatePods(2000, _SOCIABLE_POD, "team-1", measured=True),
         ),
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreemptionOwnRows",
         "PreemptionBasic on 5,000 nodes, 16 preemptors at a time: what is on the node decides",
         (
@@ -251,7 +251,7 @@ OWN: Final = (
         goal=1_000,
         most_per_node=1.0,
     ),
-    Scenario(
+    BenchmarkScenario(
         "PreemptionWithConstraints",
         "likewise, with a hard zone spread of the preemptors and 10 disruption budgets over the victims",
         (

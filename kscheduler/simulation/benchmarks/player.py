@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from kscheduler.aio.collector import LongLived
-from kscheduler.aio.services import Service, running
+from kscheduler.aio.services import BackgroundService, running
 from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, PODS
@@ -27,6 +27,7 @@ from kscheduler.simulation.benchmarks.disturbance import Churning, Disturbance, 
 from kscheduler.simulation.benchmarks.figures import Figures
 from kscheduler.simulation.benchmarks.meter import Meter, resident_mebibytes
 from kscheduler.simulation.benchmarks.scenario import (
+    BenchmarkScenario,
     Churn,
     CreateNamespaces,
     CreateNodes,
@@ -34,10 +35,9 @@ from kscheduler.simulation.benchmarks.scenario import (
     CreatePods,
     DeletePods,
     Operation,
-    Scenario,
 )
 from kscheduler.simulation.benchmarks.service import ServiceInProcess
-from kscheduler.simulation.benchmarks.template import ScenarioError, Template, template
+from kscheduler.simulation.benchmarks.template import Template, TemplateError, template
 
 SLICE_SECONDS: Final = 0.005
 """As `scheduling.attempt.workers`."""
@@ -46,15 +46,15 @@ STALL_SECONDS: Final = 120.0
 _MICROSECONDS: Final = 1e6
 
 
-async def play(scenario: Scenario) -> Figures:
-    """Play it in this process. Raises `ScenarioError` when it comes to a standstill."""
+async def play(scenario: BenchmarkScenario) -> Figures:
+    """Play it in this process. Raises `TemplateError` when it comes to a standstill."""
     return await Player(scenario).play()
 
 
 class Player:
     """One run of a scenario; afterwards `cluster` tells where everything is."""
 
-    def __init__(self, scenario: Scenario) -> None:
+    def __init__(self, scenario: BenchmarkScenario) -> None:
         self.scenario = scenario
         self.cluster = StandIn()
         self.service = ServiceInProcess(self.cluster)
@@ -76,19 +76,19 @@ class Player:
         self.cluster.on_bound = self._awaited.discard
 
     async def play(self) -> Figures:
-        """Do everything in order; once. Raises `ScenarioError`."""
+        """Do everything in order; once. Raises `TemplateError`."""
         service, problem = self.service, None
         services = (
-            Service("long-lived objects", LongLived(service.clock).run),
-            Service("conditions", service.status_writer.run),
-            Service("evictions", service.evictions.run),
+            BackgroundService("long-lived objects", LongLived(service.clock).run),
+            BackgroundService("conditions", service.status_writer.run),
+            BackgroundService("evictions", service.evictions.run),
         )
         async with running(*services):
             await asyncio.sleep(0)  # they begin: what lives long is set aside while the cluster is filled, too
             try:
                 for number, operation in enumerate(self.scenario.operations, start=1):
                     await self._perform(operation, f"namespace-{number}")
-            except ScenarioError as found:
+            except TemplateError as found:
                 problem = found  # raised below: told alone, not as one of a group
             finally:
                 await self._waiting.cancel_all()
@@ -157,7 +157,7 @@ class Player:
     def _give_up_on_rest(self, operation: CreatePods) -> None:
         """What is there before must be as declared; of measured pods the figures tell."""
         if self._awaited and not operation.measured:
-            raise ScenarioError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
+            raise TemplateError(f"{self.scenario.name}: {len(self._awaited)} pods found no node before it began")
         self._awaited.clear()
         self._coming.clear()
 
@@ -203,7 +203,7 @@ class Player:
                 self._arrive(operation.at_once - last + len(self._coming))
                 self._disturb_if_due(operation)
             elif time.monotonic() - progress > STALL_SECONDS:
-                raise ScenarioError(f"{self.scenario.name}: standstill with {last} pods to go")
+                raise TemplateError(f"{self.scenario.name}: standstill with {last} pods to go")
 
     def _arrive(self, count: int) -> None:
         """So many of those that are to come."""
@@ -273,15 +273,15 @@ class Player:
     # --- the result ---------------------------------------------------------------------------------------------------
 
     def _audit(self) -> None:
-        """Raises `ScenarioError` where a handler failed or a node is over what it has: then no figure counts."""
+        """Raises `TemplateError` where a handler failed or a node is over what it has: then no figure counts."""
         failed = sum(informer.statistics().handler_errors for informer in self.cluster.informers.values())
         if failed:
-            raise ScenarioError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")
+            raise TemplateError(f"{self.scenario.name}: {failed} events could not be handled; the log tells")
         nodes = self.service.cache.nodes
         rows = nodes.rows()
         over = (nodes.requested[:, rows] > nodes.allocatable[:, rows]).any(axis=0)
         if over.any() or (nodes.pod_count[rows] > nodes.allowed_pods[rows]).any():
-            raise ScenarioError(f"{self.scenario.name}: a node is over its allocatable")
+            raise TemplateError(f"{self.scenario.name}: a node is over its allocatable")
 
     def _figures(self) -> Figures:
         meter, scenario = self.meter, self.scenario

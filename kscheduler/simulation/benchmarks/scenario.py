@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Final, Literal, TypeAlias
 
 from kscheduler.api.kinds import NODES, PODS
-from kscheduler.simulation.benchmarks.template import ScenarioError, Template
+from kscheduler.simulation.benchmarks.template import Template, TemplateError
 
 DEFAULT_NAMESPACE: Final = "default"
 
@@ -94,7 +94,7 @@ Operation: TypeAlias = CreateNodes | CreateNamespaces | CreateObjects | CreatePo
 
 
 @dataclass(frozen=True, slots=True)
-class Scenario:
+class BenchmarkScenario:
     """A benchmark."""
 
     name: str
@@ -109,17 +109,17 @@ class Scenario:
     """How many measured pods have room for each node of the cluster."""
 
     def __post_init__(self) -> None:
-        """Raise `ScenarioError` for what can be seen to be wrong."""
+        """Raise `TemplateError` for what can be seen to be wrong."""
         for problem in (_problem(one) for one in self.operations):
             if problem:
-                raise ScenarioError(f"{self.name}: {problem}")
+                raise TemplateError(f"{self.name}: {problem}")
         measured = [one for one in self.operations if isinstance(one, CreatePods) and one.measured]
         if not self.nodes or len(measured) != 1:
-            raise ScenarioError(f"{self.name}: needs nodes, and one operation of measured pods")
+            raise TemplateError(f"{self.name}: needs nodes, and one operation of measured pods")
         if self.pods > self.most_pods:
-            raise ScenarioError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
+            raise TemplateError(f"{self.name}: {self.pods} pods have no room on {self.nodes} nodes")
         if self.pace <= 0:
-            raise ScenarioError(f"{self.name}: pace must be above 0")
+            raise TemplateError(f"{self.name}: pace must be above 0")
 
     @property
     def nodes(self) -> int:
@@ -136,14 +136,14 @@ class Scenario:
         """How many measured pods have room."""
         return int(self.most_per_node * self.nodes)
 
-    def resized(self, nodes: int | None = None, pods: int | None = None) -> "Scenario":
+    def resized(self, nodes: int | None = None, pods: int | None = None) -> "BenchmarkScenario":
         """The same with so many nodes, and pods that are there before in proportion; with `pods` measured ones.
 
         Where so many have no room, as many as have. Where all nodes are fixed, all pods follow the measured ones.
-        Raises `ScenarioError` below one.
+        Raises `TemplateError` below one.
         """
         if min(nodes or 1, pods or 1) < 1 or 0 in (nodes, pods):
-            raise ScenarioError(f"{self.name}: at least one node and one pod are needed")
+            raise TemplateError(f"{self.name}: at least one node and one pod are needed")
         fixed, free = self._nodes(is_fixed=True), self._nodes(is_fixed=False)
         by_nodes = (nodes / free if nodes else 1.0) if free else (pods or self.pods) / self.pods
         kept = tuple(_resized(one, by_nodes) for one in self.operations)
@@ -153,7 +153,7 @@ class Scenario:
         operations = tuple(_measuring(one, min(wanted, room) / self.pods) for one in kept)
         return replace(self, operations=operations, goal=goal)
 
-    def settled(self) -> "Scenario":
+    def settled(self) -> "BenchmarkScenario":
         """The same where the pods that are there before run on the nodes in turn, and need not be scheduled first.
 
         To schedule a pod for each of 100,000 nodes takes longer than all that is measured then.

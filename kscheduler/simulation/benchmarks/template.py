@@ -29,7 +29,7 @@ _PLACEHOLDER: Final = re.compile(r"\$([a-z]+)")
 _KNOWN: Final = frozenset({"index", "set", "member", "node", "name", "namespace", "uid"})
 
 
-class ScenarioError(ValueError):
+class TemplateError(ValueError):
     """A scenario that cannot be played; the message names the part and what is wrong with it."""
 
 
@@ -63,17 +63,17 @@ def _decoder(kind: type[KubeObject]) -> Decoder[KubeObject]:
 
 
 def template(kind: Kind, prefix: str, tree: Object) -> Template:
-    """A template from an object without name, namespace and UID. Raises `ScenarioError`."""
+    """A template from an object without name, namespace and UID. Raises `TemplateError`."""
     metadata: Object = {"name": "$name", "uid": "$uid", "resourceVersion": "1", **tree.get("metadata", {})}
     if kind.namespaced:
         metadata["namespace"] = "$namespace"
     text = msgspec.json.encode({**tree, "metadata": metadata}).decode()
     unknown = sorted(set(_PLACEHOLDER.findall(text + prefix)) - _KNOWN)
     if unknown:
-        raise ScenarioError(f"{kind.name} {prefix}: unknown placeholder ${unknown[0]}")
+        raise TemplateError(f"{kind.name} {prefix}: unknown placeholder ${unknown[0]}")
     made = Template(kind, prefix, text)
     try:
         made.make({"index": "0", "set": "0", "member": "0", "node": "node-00000", "namespace": "default"})
     except UndecodableError as error:
-        raise ScenarioError(f"{kind.name} {prefix}: {error}") from None
+        raise TemplateError(f"{kind.name} {prefix}: {error}") from None
     return made

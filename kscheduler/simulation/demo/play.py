@@ -18,7 +18,7 @@ from typing import Any, TextIO
 import msgspec
 import yaml
 
-from kscheduler.aio import Service, running
+from kscheduler.aio import BackgroundService, running
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.kinds import NODES, Kind
 from kscheduler.client import APIClient, ClientError, plain_connection
@@ -27,7 +27,7 @@ from kscheduler.informers import InformerFactory
 from kscheduler.simulation.demo import workload
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, first_cause
 from kscheduler.simulation.demo.progress import Display, Snapshot, display
-from kscheduler.simulation.demo.report import Outcome, could_ever_be_bound, judge, pending_reason, report
+from kscheduler.simulation.demo.report import DemoOutcome, could_ever_be_bound, judge, pending_reason, report
 from kscheduler.simulation.demo.scheduler_process import scheduler_process
 from kscheduler.simulation.demo.signals import StopSignals
 
@@ -93,7 +93,7 @@ async def _cluster(options: DemoOptions, folder: Path) -> AsyncIterator[str]:
     command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "0", "--port", str(options.port)]
     command += ["--seed", str(options.seed), "--kubeconfig", str(kubeconfig)]
     child = ChildProcess("the embedded cluster", command, folder / "cluster.log")
-    async with running(Service(child.name, child.run, child.stop)):
+    async with running(BackgroundService(child.name, child.run, child.stop)):
         yield await child.wait_for("its kubeconfig", lambda: _server_of(kubeconfig), START_SECONDS)
 
 
@@ -155,7 +155,7 @@ class _Observer:
         return max(self.bound_at.values()) - min(self.sent_at.values())
 
 
-async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Outcome:
+async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> DemoOutcome:
     """Create everything, watch it, judge it."""
     observer = _Observer()
     factory = InformerFactory(client, (ALL_PODS,))
@@ -163,7 +163,7 @@ async def _schedule(options: DemoOptions, client: APIClient, out: TextIO) -> Out
     nodes = workload.nodes(options.nodes, seed=options.seed)
     pods = workload.pods(options.pods, seed=options.seed)
     try:
-        async with running(Service("demo informer", factory.run)):
+        async with running(BackgroundService("demo informer", factory.run)):
             await factory.informer(ALL_PODS).wait_until_synced()
             await _create(client, "/api/v1/nodes", nodes, {})
             _say(out, f"created {len(nodes):,} nodes; creating {len(pods):,} pods")
@@ -226,7 +226,7 @@ def _snapshot(total: int, observer: _Observer, seconds: float) -> Snapshot:
     return Snapshot(seconds, total, len(observer.sent_at), len(observer.bound_at), len(observer.taken))
 
 
-async def _judged(client: APIClient, observer: _Observer) -> Outcome:
+async def _judged(client: APIClient, observer: _Observer) -> DemoOutcome:
     """What the API server itself says now, not what a watch has shown."""
     pods: ListDecoder[Pod] = ListDecoder(ALL_PODS)
     nodes: ListDecoder[Node] = ListDecoder(NODES)

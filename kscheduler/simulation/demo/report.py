@@ -41,7 +41,7 @@ class NodeLoad:
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class DemoOutcome:
     """The judgement over one run."""
 
     nodes: int
@@ -80,7 +80,7 @@ def could_ever_be_bound(pods: Iterable[Pod], nodes: Iterable[Node]) -> set[str]:
     return {pod.key for pod in pods if _is_ours_to_judge(pod) and any(fits(pod, room) for room in rooms)}
 
 
-def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, float], seconds: float) -> Outcome:
+def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, float], seconds: float) -> DemoOutcome:
     """Judge what the API server holds. `latencies` are of the pods that were seen being bound, by key."""
     rooms = {node.metadata.name: NodeRoom(node) for node in nodes}
     for pod in pods:
@@ -88,7 +88,7 @@ def judge(nodes: Sequence[Node], pods: Sequence[Pod], latencies: Mapping[str, fl
         if room is not None and not pod.is_terminal:
             room.add(pod)
     waiting = [pod for pod in pods if not pod.spec.node_name]
-    return Outcome(
+    return DemoOutcome(
         nodes=len(nodes),
         pods=len(pods),
         bound=len(pods) - len(waiting),
@@ -148,7 +148,7 @@ def _load(room: NodeRoom) -> NodeLoad:
 # --- as text ----------------------------------------------------------------------------------------------------------
 
 
-def report(outcome: Outcome) -> str:
+def report(outcome: DemoOutcome) -> str:
     """The table, and the verdict as its last line."""
     rows = [*_figures(outcome), *_problems(outcome)]
     width = max(len(name) for name, _ in rows)
@@ -156,7 +156,7 @@ def report(outcome: Outcome) -> str:
     return "\n".join(["", *figures, "", *_pending_lines(outcome), *_node_lines(outcome), verdict(outcome), ""])
 
 
-def _figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _figures(outcome: DemoOutcome) -> Iterator[tuple[str, str]]:
     rate = len(outcome.latencies) / outcome.seconds if outcome.seconds > 0 else 0.0
     yield "pods", f"{outcome.pods:,} on {outcome.nodes:,} nodes"
     yield "bound", f"{outcome.bound:,}" + (f" ({outcome.finished:,} have finished)" if outcome.finished else "")
@@ -167,7 +167,7 @@ def _figures(outcome: Outcome) -> Iterator[tuple[str, str]]:
     yield "creation to binding", steps
 
 
-def _problems(outcome: Outcome) -> Iterator[tuple[str, str]]:
+def _problems(outcome: DemoOutcome) -> Iterator[tuple[str, str]]:
     yield "overcommitted nodes", _counted(outcome.overcommitted)
     yield "rejected by kubelets", _counted(outcome.rejected)
     yield "pending despite room", _counted(outcome.missed)
@@ -180,7 +180,7 @@ def _counted(things: Sequence[str]) -> str:
     return f"{len(things):,}: {shown}" + (" ..." if len(things) > _SHOWN_NAMES else "")
 
 
-def _pending_lines(outcome: Outcome) -> Iterator[str]:
+def _pending_lines(outcome: DemoOutcome) -> Iterator[str]:
     if not outcome.pending:
         return
     yield "  pending because"
@@ -193,7 +193,7 @@ def _pending_lines(outcome: Outcome) -> Iterator[str]:
     yield ""
 
 
-def _node_lines(outcome: Outcome) -> Iterator[str]:
+def _node_lines(outcome: DemoOutcome) -> Iterator[str]:
     yield f"  {'':10} {'node':14} {'type':12} {'zone':8} {'pods':>5} {'cpu':>6} {'memory':>7}"
     full, empty = outcome.loads[:_SHOWN_NODES], outcome.loads[_SHOWN_NODES:][-_SHOWN_NODES:]
     for title, loads in (("busiest", full), ("emptiest", empty)):
@@ -203,7 +203,7 @@ def _node_lines(outcome: Outcome) -> Iterator[str]:
     yield ""
 
 
-def verdict(outcome: Outcome) -> str:
+def verdict(outcome: DemoOutcome) -> str:
     """One line: whether all is well."""
     if outcome.is_good:
         return "OK: every pod that could be bound is bound, no node is over its allocatable, no kubelet rejected a pod."

@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
-from kscheduler.aio import Service, running
+from kscheduler.aio import BackgroundService, running
 from kscheduler.client import APIClient, APIError, ClientError, plain_connection
 from kscheduler.simulation.demo.processes import START_SECONDS, ChildProcess, DemoFailedError
 
@@ -28,7 +28,7 @@ async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> A
     command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
     command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
     child = ChildProcess("the scheduler", command, log)
-    async with running(Service(child.name, child.run, child.stop)):
+    async with running(BackgroundService(child.name, child.run, child.stop)):
         port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), START_SECONDS)
         own_url = f"http://127.0.0.1:{port}"
         await _until_ready(own_url, child)

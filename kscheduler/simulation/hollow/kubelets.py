@@ -24,7 +24,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from kscheduler.aio import REAL_CLOCK, Clock, Service, TaskSet, running
+from kscheduler.aio import REAL_CLOCK, BackgroundService, Clock, TaskSet, running
 from kscheduler.api.core import Node, NodeStatus, Pod
 from kscheduler.api.kinds import PODS, Kind
 from kscheduler.api.meta import KubeObject, Value
@@ -345,5 +345,5 @@ async def hollow_kubelets(
     connection = plain_connection(server) if isinstance(server, str) else server
     async with APIClient(connection) as client:
         kubelets = HollowKubelets(client, seed=seed, heartbeats=heartbeats, is_hollow=is_hollow)
-        async with running(Service("hollow kubelets", kubelets.run)):
+        async with running(BackgroundService("hollow kubelets", kubelets.run)):
             yield kubelets

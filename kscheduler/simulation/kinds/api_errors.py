@@ -14,7 +14,7 @@ Object = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Cause:
+class FieldCause:
     """One violated rule: `reason` as in FieldValueInvalid; `field` is a path like `spec.nodeName`."""
 
     reason: str
@@ -107,7 +107,7 @@ def precondition_failed(resource: str, group: str, metadata: Object, what: str, 
     return conflict(resource, group, metadata["name"], why)
 
 
-def invalid(kind: str, group: str, name: str, causes: Iterable[Cause]) -> ApiError:
+def invalid(kind: str, group: str, name: str, causes: Iterable[FieldCause]) -> ApiError:
     """422 with every violated rule; one rule is shown bare, several in brackets."""
     listed = list(causes)
     texts = [f"{cause.field}: {cause.message}" for cause in listed]

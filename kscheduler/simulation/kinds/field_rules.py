@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kscheduler.api import quantity
-from kscheduler.simulation.kinds.api_errors import Cause
+from kscheduler.simulation.kinds.api_errors import FieldCause
 
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _DNS_LABEL = re.compile(_LABEL)
@@ -45,14 +45,14 @@ _VALUE_TEXT = (
 )
 
 
-def required(field: str, why: str = "") -> Cause:
+def required(field: str, why: str = "") -> FieldCause:
     """The field is missing."""
-    return Cause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
+    return FieldCause("FieldValueRequired", f"Required value: {why}" if why else "Required value", field)
 
 
-def bad_value(field: str, value: Any, why: str) -> Cause:
+def bad_value(field: str, value: Any, why: str) -> FieldCause:
     """The value breaks a rule."""
-    return Cause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
+    return FieldCause("FieldValueInvalid", f"Invalid value: {_shown(value)}: {why}", field)
 
 
 def _shown(value: Any) -> str:
@@ -60,33 +60,35 @@ def _shown(value: Any) -> str:
     return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
 
 
-def forbidden_field(field: str, why: str) -> Cause:
+def forbidden_field(field: str, why: str) -> FieldCause:
     """The field may not be set or changed."""
-    return Cause("FieldValueForbidden", f"Forbidden: {why}", field)
+    return FieldCause("FieldValueForbidden", f"Forbidden: {why}", field)
 
 
-def unsupported(field: str, value: Any, supported: Iterable[str]) -> Cause:
+def unsupported(field: str, value: Any, supported: Iterable[str]) -> FieldCause:
     """The value is none of an enumeration; `supported` is listed in the order given, which differs by field."""
     values = ", ".join(f'"{name}"' for name in supported)
-    return Cause("FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {values}", field)
+    return FieldCause(
+        "FieldValueNotSupported", f"Unsupported value: {_shown(value)}: supported values: {values}", field
+    )
 
 
-def not_found(field: str, value: Any) -> Cause:
+def not_found(field: str, value: Any) -> FieldCause:
     """The value names something that is not there."""
-    return Cause("FieldValueNotFound", f"Not found: {_shown(value)}", field)
+    return FieldCause("FieldValueNotFound", f"Not found: {_shown(value)}", field)
 
 
-def duplicate(field: str, value: Any) -> Cause:
+def duplicate(field: str, value: Any) -> FieldCause:
     """The value stands twice where it may stand once."""
-    return Cause("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
+    return FieldCause("FieldValueDuplicate", f"Duplicate value: {_shown(value)}", field)
 
 
-def enumerated(field: str, value: Any, supported: Iterable[str]) -> list[Cause]:
+def enumerated(field: str, value: Any, supported: Iterable[str]) -> list[FieldCause]:
     """The value is one of `supported`; a missing one is another rule's business."""
     return [] if value is None or value in supported else [unsupported(field, value, supported)]
 
 
-def subdomain(field: str, name: Any) -> list[Cause]:
+def subdomain(field: str, name: Any) -> list[FieldCause]:
     """The name is a DNS-1123 subdomain of at most 253 characters."""
     return [bad_value(field, name, why) for why in wrong_with_subdomain(name)]
 
@@ -99,7 +101,7 @@ def wrong_with_subdomain(name: Any) -> list[str]:
     return wrong if isinstance(name, str) and _DNS_SUBDOMAIN.fullmatch(name) else [*wrong, _SUBDOMAIN_TEXT]
 
 
-def dns_label(field: str, name: Any) -> list[Cause]:
+def dns_label(field: str, name: Any) -> list[FieldCause]:
     """The name is a DNS-1123 label of at most 63 characters."""
     if not isinstance(name, str) or not _DNS_LABEL.fullmatch(name):
         dotted = isinstance(name, str) and _DNS_SUBDOMAIN.fullmatch(name)
@@ -107,7 +109,7 @@ def dns_label(field: str, name: Any) -> list[Cause]:
     return [bad_value(field, name, "must be no more than 63 characters")] if len(name) > _LONGEST_LABEL else []
 
 
-def qualified_name(field: str, name: Any) -> list[Cause]:
+def qualified_name(field: str, name: Any) -> list[FieldCause]:
     """The name is `[prefix/]name`, as label keys, taint keys and extended resources are."""
     text = str(name or "")
     return [bad_value(field, text, why) for why in wrong_with_name(text)]
@@ -132,39 +134,39 @@ def wrong_with_name(name: str) -> list[str]:
     return wrong if _QUALIFIED.fullmatch(rest) else [*wrong, _KEY_TEXT]
 
 
-def label_value(field: str, value: Any) -> list[Cause]:
+def label_value(field: str, value: Any) -> list[FieldCause]:
     """The value is empty or a label value of at most 63 characters."""
     if not isinstance(value, str) or (value and not _QUALIFIED.fullmatch(value)):
         return [bad_value(field, value, _VALUE_TEXT)]
     return [bad_value(field, value, "must be no more than 63 bytes")] if len(value) > _LONGEST_LABEL else []
 
 
-def labels(field: str, pairs: Mapping[str, Any]) -> list[Cause]:
+def labels(field: str, pairs: Mapping[str, Any]) -> list[FieldCause]:
     """Keys and values are those of labels."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for key, value in pairs.items():
         causes += qualified_name(field, key) + label_value(field, value)
     return causes
 
 
-def amount(field: str, value: Any) -> list[Cause]:
+def amount(field: str, value: Any) -> list[FieldCause]:
     """The quantity is not negative. Raises QuantityError for what is no quantity: the real server cannot decode it."""
     if not isinstance(value, (str, int, float)) or isinstance(value, bool):
         raise quantity.QuantityError(f"{field} is {value!r}")
     return [bad_value(field, value, "must be greater than or equal to 0")] if quantity.milli_value(value) < 0 else []
 
 
-def amounts(field: str, resources: Mapping[str, Any]) -> list[Cause]:
+def amounts(field: str, resources: Mapping[str, Any]) -> list[FieldCause]:
     """Every value of a resource list is a quantity and not negative."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for name, value in resources.items():
         causes += qualified_name(f"{field}[{name}]", name) + amount(f"{field}[{name}]", value)
     return causes
 
 
-def int64(field: str, text: str) -> list[Cause]:
+def int64(field: str, text: str) -> list[FieldCause]:
     """A whole number in 64 bits, written as a person would: no plus, no leading zeros."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if not text:
         causes.append(bad_value(field, text, "must be non-empty"))
     elif not _CANONICAL_INTEGER.fullmatch(text):
@@ -177,12 +179,12 @@ def int64(field: str, text: str) -> list[Cause]:
     return causes
 
 
-def not_negative(field: str, number: Any) -> list[Cause]:
+def not_negative(field: str, number: Any) -> list[FieldCause]:
     """The number, if given, is not below nought."""
     return [bad_value(field, number, "must be greater than or equal to 0")] if number is not None and number < 0 else []
 
 
-def label_selector(field: str, selector: Mapping[str, Any] | None) -> list[Cause]:
+def label_selector(field: str, selector: Mapping[str, Any] | None) -> list[FieldCause]:
     """Keys, operators and values of a label selector."""
     if not selector:
         return []
@@ -194,10 +196,10 @@ def label_selector(field: str, selector: Mapping[str, Any] | None) -> list[Cause
 
 def requirement(
     field: str, expression: Mapping[str, Any], *, on_nodes: bool = False, values: bool = True
-) -> list[Cause]:
+) -> list[FieldCause]:
     """One requirement of a selector; nodes know Gt and Lt too. `values`: whether those are judged as label values."""
     operator, given = expression.get("operator") or "", expression.get("values") or []
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if operator in {"In", "NotIn"}:
         if not given:
             causes.append(required(f"{field}.values", "must be specified when `operator` is 'In' or 'NotIn'"))

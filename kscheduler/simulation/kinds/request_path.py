@@ -8,14 +8,14 @@
 from dataclasses import dataclass
 from functools import lru_cache
 
-from kscheduler.simulation.kinds.resources import BY_PATH, NAMESPACES, Resource
+from kscheduler.simulation.kinds.resources import BY_PATH, NAMESPACES, ServedResource
 
 
 @dataclass(frozen=True, slots=True)
 class ResourcePath:
     """A path that names a served resource."""
 
-    resource: Resource
+    resource: ServedResource
     namespace: str = ""
     name: str = ""
     subresource: str = ""

@@ -12,7 +12,7 @@ ALL_VERBS = ("create", "delete", "deletecollection", "get", "list", "patch", "up
 
 
 @dataclass(frozen=True, slots=True)
-class Resource:
+class ServedResource:
     """One served kind: where it lives, how it is called, what hangs below it."""
 
     group: str
@@ -64,16 +64,16 @@ _SCALED = ("scale", "status")
 _POD_PARTS = ("binding", "ephemeralcontainers", "eviction", "log", "resize", "status")
 
 
-def _namespaced(group_version: str, plural: str, kind: str, **fields: Any) -> Resource:
+def _namespaced(group_version: str, plural: str, kind: str, **fields: Any) -> ServedResource:
     group, _, version = group_version.rpartition("/")
-    return Resource(group, version, plural, kind, **fields)
+    return ServedResource(group, version, plural, kind, **fields)
 
 
-def _cluster(group_version: str, plural: str, kind: str, **fields: Any) -> Resource:
+def _cluster(group_version: str, plural: str, kind: str, **fields: Any) -> ServedResource:
     return _namespaced(group_version, plural, kind, namespaced=False, **fields)
 
 
-def _workload(group_version: str, plural: str, kind: str, *short: str, scaled: bool = True) -> Resource:
+def _workload(group_version: str, plural: str, kind: str, *short: str, scaled: bool = True) -> ServedResource:
     parts = _SCALED if scaled else _STATUS
     fields = {"short_names": short, "categories": _ALL, "subresources": parts, "has_generation": True}
     return _namespaced(group_version, plural, kind, **fields)
@@ -230,9 +230,9 @@ RUNTIME_CLASSES = BY_KEY["runtimeclasses.node.k8s.io"]
 PRIORITY_CLASSES = BY_KEY["priorityclasses.scheduling.k8s.io"]
 
 
-def group_versions() -> dict[tuple[str, str], list[Resource]]:
+def group_versions() -> dict[tuple[str, str], list[ServedResource]]:
     """Resources by (group, version), core first, in table order."""
-    grouped: dict[tuple[str, str], list[Resource]] = {}
+    grouped: dict[tuple[str, str], list[ServedResource]] = {}
     for resource in RESOURCES:
         grouped.setdefault((resource.group, resource.version), []).append(resource)
     return grouped

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kscheduler.simulation.kinds.api_errors import Object, bad_request
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 
 _TERM = re.compile(
     r"\s*(?:(?P<absent>!)\s*(?P<gone>[^\s,=!()<>]+)"
@@ -160,7 +160,7 @@ _FIELD_TERM = re.compile(r"(?P<path>[^=!]+)(?P<operator>==|!=|=)(?P<value>.*)", 
 _EVENT_VIEW_PATHS = (("regarding.", "involvedObject."), ("reportingController", "reportingComponent"))
 
 
-def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
+def parse_fields(text: str, resource: ServedResource) -> tuple[FieldTerm, ...]:
     """Terms of a field selector string. Raises 400 for an unreadable one or a field that is not indexed."""
     terms = []
     for part in filter(None, re.split(r"(?<!\\),", text)):
@@ -173,7 +173,7 @@ def parse_fields(text: str, resource: Resource) -> tuple[FieldTerm, ...]:
     return tuple(terms)
 
 
-def _stored_path(path: str, resource: Resource) -> str:
+def _stored_path(path: str, resource: ServedResource) -> str:
     if resource.stored_as:
         for shown, stored in _EVENT_VIEW_PATHS:
             path = stored + path.removeprefix(shown) if path.startswith(shown) else path
@@ -207,7 +207,7 @@ class Selection:
         return all(term.matches(value) for term in self.fields)
 
 
-def parse_selection(query: Mapping[str, str], resource: Resource, namespace: str, name: str = "") -> Selection:
+def parse_selection(query: Mapping[str, str], resource: ServedResource, namespace: str, name: str = "") -> Selection:
     """The selection of a request's query. Raises 400."""
     fields = parse_fields(query.get("fieldSelector", ""), resource)
     if name:

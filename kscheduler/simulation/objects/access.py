@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
-from kscheduler.simulation.kinds.resources import BY_KEY, Resource
+from kscheduler.simulation.kinds.resources import BY_KEY, ServedResource
 from kscheduler.simulation.objects.store import ObjectStore
 
 _RBAC = "rbac.authorization.k8s.io"
@@ -141,7 +141,7 @@ def refusal(user: User, asked: Attributes) -> ApiError:
     return ApiError(403, "Forbidden", f"{shown} is forbidden: {why}", details)
 
 
-def initial_access() -> list[tuple[Resource, Object]]:
+def initial_access() -> list[tuple[ServedResource, Object]]:
     """The roles that every cluster has and that everybody meets: the administrator's, and what all may ask."""
     health = ["/healthz", "/livez", "/readyz", "/version", "/version/"]
     documents = ["/api", "/api/*", "/apis", "/apis/*", "/healthz", "/livez", "/openapi", "/openapi/*"]
@@ -169,7 +169,7 @@ def initial_access() -> list[tuple[Resource, Object]]:
     ]
 
 
-def _role(name: str, rules: list[Object], *groups: str) -> list[tuple[Resource, Object]]:
+def _role(name: str, rules: list[Object], *groups: str) -> list[tuple[ServedResource, Object]]:
     metadata = {
         "name": name,
         "labels": {"kubernetes.io/bootstrapping": "rbac-defaults"},

@@ -12,7 +12,7 @@ from kscheduler.simulation.kinds.resources import (
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
     SERVICE_ACCOUNTS,
-    Resource,
+    ServedResource,
 )
 from kscheduler.simulation.objects.access import initial_access
 from kscheduler.simulation.objects.store import ObjectStore
@@ -21,7 +21,7 @@ from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 INITIAL_NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
-def admit_namespace(store: ObjectStore, resource: Resource, value: Object) -> None:
+def admit_namespace(store: ObjectStore, resource: ServedResource, value: Object) -> None:
     """The namespace of a new object exists and is not going away. Raises 404 or 403."""
     if not resource.namespaced:
         return
@@ -102,7 +102,7 @@ def _global_default(store: ObjectStore) -> Object | None:
     return default_priority_class(record.value for record in records)
 
 
-def companions(namespace: str) -> list[tuple[Resource, Object]]:
+def companions(namespace: str) -> list[tuple[ServedResource, Object]]:
     """What a namespace has from the start, as the controllers of a real cluster see to."""
     authority = {"ca.crt": "the embedded cluster speaks plain HTTP: there is no certificate\n"}
     return [
@@ -111,7 +111,7 @@ def companions(namespace: str) -> list[tuple[Resource, Object]]:
     ]
 
 
-def initial_objects() -> list[tuple[Resource, Object]]:
+def initial_objects() -> list[tuple[ServedResource, Object]]:
     """What every cluster has from the start: four namespaces, two system priority classes, a few roles."""
     namespace: Object = {"apiVersion": "v1", "kind": "Namespace"}
     objects = [(NAMESPACES, {**namespace, "metadata": {"name": name}}) for name in INITIAL_NAMESPACES]

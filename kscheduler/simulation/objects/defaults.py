@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects import pod_defaults, workload_defaults
 
 _TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
@@ -19,7 +19,7 @@ _FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
 _KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
 
 
-def on_create(resource: Resource, value: Object) -> None:
+def on_create(resource: ServedResource, value: Object) -> None:
     """Fill in defaults and the initial status of a new object."""
     metadata = value["metadata"]
     if resource.has_generation:
@@ -185,7 +185,7 @@ _DEFAULTED_ON_UPDATE = frozenset(
 """Kinds whose manifests may be sent again without what the server has filled in."""
 
 
-def on_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
+def on_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
     """Carry over what this write may not touch, and count a new generation when the spec changed."""
     _keep_metadata(old["metadata"], new["metadata"])
     if subresource == "status":

@@ -16,7 +16,7 @@ from datetime import datetime, timedelta
 
 from kscheduler.simulation.kinds.api_errors import Object, forbidden, not_found, precondition_failed
 from kscheduler.simulation.kinds.durations import timestamp
-from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, Resource
+from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, BY_KEY, NAMESPACES, PODS, ServedResource
 from kscheduler.simulation.objects.store import Key, ObjectStore, Record
 
 _UNDELETABLE = frozenset({"default", "kube-system", "kube-public"})
@@ -52,7 +52,7 @@ class Deletion:
         self._dependents: dict[str, set[tuple[str, Key]]] = {}
 
     def delete(
-        self, resource: Resource, namespace: str, name: str, options: DeleteOptions = NO_DELETE_OPTIONS
+        self, resource: ServedResource, namespace: str, name: str, options: DeleteOptions = NO_DELETE_OPTIONS
     ) -> Record:
         """Delete, or begin to; returns the record as it is now. Raises 403, 404 or 409."""
         record = self._store.get(resource.collection, namespace, name)
@@ -69,7 +69,7 @@ class Deletion:
             return self._delete_after_dependents(resource, record)
         return self._delete(resource, record, _grace_seconds(resource, record.value, options))
 
-    def is_finished(self, resource: Resource, value: Object) -> bool:
+    def is_finished(self, resource: ServedResource, value: Object) -> bool:
         """Whether an object that is being deleted has nothing left to wait for."""
         metadata = value["metadata"]
         if "deletionTimestamp" not in metadata or metadata.get("finalizers"):
@@ -78,7 +78,7 @@ class Deletion:
             return not (value.get("spec") or {}).get("finalizers") and self._is_empty(metadata["name"])
         return not metadata.get("deletionGracePeriodSeconds")
 
-    def remove(self, resource: Resource, final: Object) -> Record:
+    def remove(self, resource: ServedResource, final: Object) -> Record:
         """Take an object out of the store, then what depended on it, then its namespace if that was waiting."""
         metadata = final["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
@@ -92,7 +92,7 @@ class Deletion:
             self._finish_namespace(key[0])
         return record
 
-    def note_owners(self, resource: Resource, record: Record, previous: Record | None) -> None:
+    def note_owners(self, resource: ServedResource, record: Record, previous: Record | None) -> None:
         """Keep the index of owners up to date after a write."""
         owners = record.value["metadata"].get("ownerReferences")
         before = previous.value["metadata"].get("ownerReferences") if previous else None
@@ -109,7 +109,7 @@ class Deletion:
         """(collection, key) of the objects that name this owner."""
         return tuple(self._dependents.get(uid, ()))
 
-    def _check(self, resource: Resource, record: Record, options: DeleteOptions) -> None:
+    def _check(self, resource: ServedResource, record: Record, options: DeleteOptions) -> None:
         metadata = record.value["metadata"]
         if options.uid and options.uid != metadata["uid"]:
             raise precondition_failed(resource.plural, resource.group, metadata, "UID", options.uid, metadata["uid"])
@@ -119,7 +119,7 @@ class Deletion:
         if resource is NAMESPACES and metadata["name"] in _UNDELETABLE:
             raise forbidden("namespaces", "", metadata["name"], "this namespace may not be deleted")
 
-    def _delete(self, resource: Resource, record: Record, grace_seconds: int) -> Record:
+    def _delete(self, resource: ServedResource, record: Record, grace_seconds: int) -> Record:
         metadata = record.value["metadata"]
         if grace_seconds == 0 and not metadata.get("finalizers"):
             return self.remove(resource, record.value)
@@ -128,13 +128,13 @@ class Deletion:
         deadline = timestamp(self._now() + timedelta(seconds=grace_seconds))
         return self._mark(resource, record, {}, deletionTimestamp=deadline, deletionGracePeriodSeconds=grace_seconds)
 
-    def _mark(self, resource: Resource, record: Record, fields: Object, **metadata: object) -> Record:
+    def _mark(self, resource: ServedResource, record: Record, fields: Object, **metadata: object) -> Record:
         marked = {**record.value["metadata"], **metadata}
         if "generation" in marked:
             marked["generation"] += 1
         return self._store.put(resource.collection, {**record.value, **fields, "metadata": marked})
 
-    def _delete_after_dependents(self, resource: Resource, record: Record) -> Record:
+    def _delete_after_dependents(self, resource: ServedResource, record: Record) -> Record:
         """Foreground: the owner stays, marked, until the last dependent that blocks it is gone."""
         metadata = record.value["metadata"]
         if _FOREGROUND not in (metadata.get("finalizers") or ()):
@@ -228,7 +228,7 @@ class Deletion:
         return self._store.is_namespace_empty(namespace)
 
 
-def _grace_seconds(resource: Resource, value: Object, options: DeleteOptions) -> int:
+def _grace_seconds(resource: ServedResource, value: Object, options: DeleteOptions) -> int:
     """Grace of this deletion: only a pod on a node that still runs has any."""
     if resource is not PODS:
         return 0

@@ -5,7 +5,7 @@ embedded server must refuse what the real one refuses.
 """
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 _LONGEST_NOTE = 1024
 _LONGEST_PART = 128
@@ -13,12 +13,12 @@ _TYPES = ("Normal", "Warning")
 _CLUSTER_SCOPED_IN = frozenset({"", "default", "kube-system"})
 
 
-def validate_core_event(event: Object) -> list[Cause]:
+def validate_core_event(event: Object) -> list[FieldCause]:
     """Rules of core/v1: the event lives in the namespace of what it is about."""
     return _namespace(event, "involvedObject")
 
 
-def validate_event(event: Object) -> list[Cause]:
+def validate_event(event: Object) -> list[FieldCause]:
     """Rules of events.k8s.io/v1: who did what, when, and of which type."""
     causes = _namespace(event, "regarding")
     if not event.get("eventTime"):
@@ -36,13 +36,13 @@ def validate_event(event: Object) -> list[Cause]:
     return causes
 
 
-def _short(field: str, text: str) -> list[Cause]:
+def _short(field: str, text: str) -> list[FieldCause]:
     if not text:
         return [rules.required(field)]
     return [rules.bad_value(field, "", "can have at most 128 bytes")] if len(text) > _LONGEST_PART else []
 
 
-def _namespace(event: Object, field: str) -> list[Cause]:
+def _namespace(event: Object, field: str) -> list[FieldCause]:
     about, namespace = (event.get(field) or {}).get("namespace", ""), event["metadata"].get("namespace", "")
     fits = namespace in _CLUSTER_SCOPED_IN if not about else about == namespace
     # The real server names the core field in both groups.

@@ -5,7 +5,7 @@ The two forms name the same things differently: `involvedObject` and `regarding`
 """
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects.store import View
 
 _TO_NEW = (
@@ -30,7 +30,7 @@ _CORE_BLANKS: Object = {
 _NEW_BLANKS: Object = {"deprecatedSource": {}, "deprecatedFirstTimestamp": None, "deprecatedLastTimestamp": None}
 
 
-def complete(resource: Resource, value: Object) -> None:
+def complete(resource: ServedResource, value: Object) -> None:
     """Fill in what an Event has even when empty: without it `--sort-by=.lastTimestamp` has nothing to sort by."""
     if resource.collection == "events":
         for name, blank in (_NEW_BLANKS if resource.stored_as else _CORE_BLANKS).items():
@@ -51,16 +51,16 @@ def to_core_group(value: Object) -> Object:
     return {**stored, "apiVersion": "v1"}
 
 
-def view_of(resource: Resource) -> View | None:
+def view_of(resource: ServedResource) -> View | None:
     """How this resource shows what is stored; None when as it is."""
     return to_events_group if resource.stored_as else None
 
 
-def shown(resource: Resource, stored: Object) -> Object:
+def shown(resource: ServedResource, stored: Object) -> Object:
     """A stored object in the form of this resource's API group."""
     return to_events_group(stored) if resource.stored_as else stored
 
 
-def stored(resource: Resource, received: Object) -> Object:
+def stored(resource: ServedResource, received: Object) -> Object:
     """An object of this resource's API group in the form that is stored."""
     return to_core_group(received) if resource.stored_as else received

@@ -24,7 +24,7 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
-from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, Resource
+from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, ServedResource
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
 from kscheduler.simulation.objects import admission, defaults, event_views, validation
 from kscheduler.simulation.objects.deletion import Deletion
@@ -59,7 +59,7 @@ class WriteOptions:
 NO_OPTIONS = WriteOptions()
 
 
-class Registry:
+class ObjectRegistry:
     """The verbs over one store. Bodies are copied on the way in; a record's value must never be changed in place."""
 
     def __init__(
@@ -72,14 +72,16 @@ class Registry:
         for resource, value in admission.initial_objects():
             self.create(resource, "", value)
 
-    def get(self, resource: Resource, namespace: str, name: str) -> Record:
+    def get(self, resource: ServedResource, namespace: str, name: str) -> Record:
         """The stored record. Raises 404."""
         record = self.store.get(resource.collection, namespace, name)
         if record is None:
             raise not_found(resource.plural, resource.group, name)
         return record
 
-    def create(self, resource: Resource, namespace: str, body: Object, options: WriteOptions = NO_OPTIONS) -> Record:
+    def create(
+        self, resource: ServedResource, namespace: str, body: Object, options: WriteOptions = NO_OPTIONS
+    ) -> Record:
         """Store a new object; returns its record (not stored under dry run). Raises 400, 403, 404, 409 or 422."""
         value = self._new_object(resource, namespace, body)
         name = value["metadata"]["name"]
@@ -109,7 +111,7 @@ class Registry:
 
     def update(
         self,
-        resource: Resource,
+        resource: ServedResource,
         namespace: str,
         name: str,
         body: Object,
@@ -125,7 +127,7 @@ class Registry:
         return self.replace(resource, record, body, options, subresource)
 
     def replace(
-        self, resource: Resource, record: Record, body: Object, options: WriteOptions, subresource: str = ""
+        self, resource: ServedResource, record: Record, body: Object, options: WriteOptions, subresource: str = ""
     ) -> Record:
         """Store `body` over `record` after carrying over and validating; no write when nothing changed."""
         check_shape(body)
@@ -147,7 +149,7 @@ class Registry:
             field_managers.track(old, new, manager, self.now(), subresource)
         return self._store(resource, event_views.stored(resource, new), record, options)
 
-    def _store(self, resource: Resource, value: Object, previous: Record | None, options: WriteOptions) -> Record:
+    def _store(self, resource: ServedResource, value: Object, previous: Record | None, options: WriteOptions) -> Record:
         if options.dry_run:
             return Record(value, self.store.version if previous is None else previous.version)
         if previous is not None and self.deletion.is_finished(resource, value):
@@ -156,7 +158,7 @@ class Registry:
         self.deletion.note_owners(resource, record, previous)
         return record
 
-    def _new_object(self, resource: Resource, namespace: str, body: Object) -> Object:
+    def _new_object(self, resource: ServedResource, namespace: str, body: Object) -> Object:
         check_shape(body)
         value = {**without_nulls(body), "apiVersion": resource.group_version, "kind": resource.kind}
         metadata = value["metadata"] = dict(value.get("metadata") or {})
@@ -176,7 +178,7 @@ class Registry:
         if metadata.setdefault("namespace", namespace) != namespace:
             raise bad_request("the namespace of the provided object does not match the namespace sent on the request")
 
-    def _set_identity(self, resource: Resource, metadata: Object) -> None:
+    def _set_identity(self, resource: ServedResource, metadata: Object) -> None:
         if not metadata.get("name") and metadata.get("generateName"):
             metadata["name"] = f"{metadata['generateName']}{self._suffix()}"
         if not metadata.get("name"):
@@ -190,7 +192,7 @@ class Registry:
     def _suffix(self) -> str:
         return "".join(self._random.choices(_SUFFIX_LETTERS, k=_SUFFIX_LENGTH))
 
-    def _check_names(self, resource: Resource, namespace: str, name: str, body: Object) -> None:
+    def _check_names(self, resource: ServedResource, namespace: str, name: str, body: Object) -> None:
         metadata = body["metadata"]
         if metadata.setdefault("name", name) != name:
             raise bad_request(
@@ -202,7 +204,7 @@ class Registry:
                 f"the namespace of the object ({given}) does not match the namespace on the URL ({namespace})"
             )
 
-    def _check_preconditions(self, resource: Resource, record: Record, metadata: Object) -> None:
+    def _check_preconditions(self, resource: ServedResource, record: Record, metadata: Object) -> None:
         name = record.value["metadata"]["name"]
         stored_uid = record.value["metadata"]["uid"]
         if metadata.get("uid") and metadata["uid"] != stored_uid:

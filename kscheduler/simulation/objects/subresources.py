@@ -17,13 +17,13 @@ from kscheduler.simulation.kinds.api_errors import (
 )
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required, unsupported
-from kscheduler.simulation.kinds.resources import BUDGETS, PODS, Resource
+from kscheduler.simulation.kinds.resources import BUDGETS, PODS, ServedResource
 from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.kinds.shapes import check_shape, parse_integer
 from kscheduler.simulation.kinds.table_cells import condition
 from kscheduler.simulation.objects import disruptions
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.registry import Registry, WriteOptions
+from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
 
 _FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
@@ -34,7 +34,7 @@ def success(code: int = 201) -> Object:
     return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "code": code}
 
 
-def bind(registry: Registry, namespace: str, name: str, binding: Object, options: WriteOptions) -> Object:
+def bind(registry: ObjectRegistry, namespace: str, name: str, binding: Object, options: WriteOptions) -> Object:
     """Assign a pod to a node. Raises 404, 409 or 422."""
     node = _target(binding, name)
     record = registry.get(PODS, namespace, name)
@@ -66,7 +66,7 @@ def _check_bindable(record: Record, uid: str) -> None:
         raise conflict("pods/binding", "", name, f"pod {name} has non-empty .spec.schedulingGates")
 
 
-def _bound(registry: Registry, pod: Object, binding: Object, node: str) -> Object:
+def _bound(registry: ObjectRegistry, pod: Object, binding: Object, node: str) -> Object:
     metadata = dict(pod["metadata"])
     for field in ("annotations", "labels"):
         added = (binding.get("metadata") or {}).get(field)
@@ -85,7 +85,7 @@ def _with_scheduled(conditions: list[Object], moment: str) -> list[Object]:
     return [*(condition for condition in conditions if condition["type"] != "PodScheduled"), scheduled]
 
 
-def evict(registry: Registry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
+def evict(registry: ObjectRegistry, namespace: str, name: str, eviction: Object, *, dry_run: bool) -> Object:
     """Delete a pod if its disruption budgets allow it, taking one disruption. Raises 404, 409, 429 or 500."""
     options = eviction.get("deleteOptions") or {}
     check_shape(options)
@@ -101,7 +101,7 @@ def _needs_no_budget(pod: Object) -> bool:
     return phase in _FINISHED_PHASES or phase == "Pending" or "deletionTimestamp" in pod["metadata"]
 
 
-def _take_disruption(registry: Registry, pod: Object, *, dry_run: bool) -> None:
+def _take_disruption(registry: ObjectRegistry, pod: Object, *, dry_run: bool) -> None:
     budgets = _budgets_of(registry, pod)
     if len(budgets) > 1:
         why = "This pod has more than one PodDisruptionBudget, which the eviction subresource does not support."
@@ -131,7 +131,7 @@ def _lets_sick_pods_go(budget: Object, pod: Object) -> bool:
     return bool(desired > 0 and status.get("currentHealthy", 0) >= desired)
 
 
-def _budgets_of(registry: Registry, pod: Object) -> list[Record]:
+def _budgets_of(registry: ObjectRegistry, pod: Object) -> list[Record]:
     metadata = pod["metadata"]
     records = registry.store.collection(BUDGETS.collection).records
     return [
@@ -142,14 +142,14 @@ def _budgets_of(registry: Registry, pod: Object) -> list[Record]:
     ]
 
 
-def _selected_pods(registry: Registry, budget: Object) -> list[Object]:
+def _selected_pods(registry: ObjectRegistry, budget: Object) -> list[Object]:
     namespace, selector = budget["metadata"]["namespace"], (budget.get("spec") or {}).get("selector")
     pods = registry.store.collection(PODS.collection).records
     inside = [record.value for key, record in pods.items() if key[0] == namespace]
     return [pod for pod in inside if labels_match(selector, pod["metadata"].get("labels") or {})]
 
 
-def _check_budget(registry: Registry, budget: Object) -> None:
+def _check_budget(registry: ObjectRegistry, budget: Object) -> None:
     name, status = budget["metadata"]["name"], budget.get("status") or {}
     if not disruptions.has_status(budget):
         status = disruptions.count_status(budget, _selected_pods(registry, budget))
@@ -195,7 +195,9 @@ def scale_of(value: Object) -> Object:
     return {**scale, "spec": {"replicas": replicas}, "status": status}
 
 
-def set_scale(registry: Registry, resource: Resource, record: Record, scale: Object, options: WriteOptions) -> Record:
+def set_scale(
+    registry: ObjectRegistry, resource: ServedResource, record: Record, scale: Object, options: WriteOptions
+) -> Record:
     """Write the replicas of a Scale into its workload. Raises 422 for a negative number."""
     replicas = (scale.get("spec") or {}).get("replicas", 0)
     name = record.value["metadata"]["name"]

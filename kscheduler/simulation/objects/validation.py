@@ -9,8 +9,8 @@ from types import MappingProxyType
 
 from kscheduler.api.quantity import QuantityError
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import ApiError, Cause, Object, bad_request, invalid
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.api_errors import ApiError, FieldCause, Object, bad_request, invalid
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects import event_validation
 from kscheduler.simulation.rules import access, cluster, pod_updates, pods, services, volumes, workloads
 from kscheduler.simulation.rules.metadata import validate_metadata
@@ -18,7 +18,7 @@ from kscheduler.simulation.rules.metadata import validate_metadata
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 
 
-def check_create(resource: Resource, value: Object) -> None:
+def check_create(resource: ServedResource, value: Object) -> None:
     """Refuse a new object that breaks a rule. Raises 422 with all causes."""
     causes = validate_metadata(resource, value["metadata"])
     rule = _CREATE.get(resource.key)
@@ -27,7 +27,7 @@ def check_create(resource: Resource, value: Object) -> None:
     _raise(resource, value, causes)
 
 
-def check_update(resource: Resource, old: Object, new: Object, subresource: str) -> None:
+def check_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
     """Refuse a write over an object that breaks a rule or changes what may not change. Raises 422."""
     causes = validate_metadata(resource, new["metadata"])
     if not subresource:
@@ -37,7 +37,7 @@ def check_update(resource: Resource, old: Object, new: Object, subresource: str)
     _raise(resource, new, causes)
 
 
-def _main_resource(resource: Resource, old: Object, new: Object) -> list[Cause]:
+def _main_resource(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
     rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
     # What has not changed was right when it came, and must not keep an older object from being labelled.
     causes = rule(new) if rule is not None and _content(old) != _content(new) else []
@@ -52,18 +52,18 @@ def _content(value: Object) -> Object:
     return {name: part for name, part in value.items() if name not in {"metadata", "status"}}
 
 
-def _raise(resource: Resource, value: Object, causes: list[Cause]) -> None:
+def _raise(resource: ServedResource, value: Object, causes: list[FieldCause]) -> None:
     if causes:
         raise invalid(resource.kind, resource.group, value["metadata"].get("name", ""), causes)
 
 
-def malformed(resource: Resource, error: Exception) -> ApiError:
+def malformed(resource: ServedResource, error: Exception) -> ApiError:
     """400 for an object whose fields have types that no rule can read."""
     why = _NOT_A_QUANTITY if isinstance(error, QuantityError) else f"json: {error}"
     return bad_request(f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {why}')
 
 
-_CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
+_CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
     {
         **workloads.ON_CREATE,
         "pods": pods.validate_pod,
@@ -86,7 +86,7 @@ _CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
     }
 )
 
-_UPDATE: Mapping[str, Callable[[Object, Object], list[Cause]]] = MappingProxyType(
+_UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
     {
         **workloads.ON_UPDATE,
         "pods": pod_updates.validate_pod_update,
@@ -109,7 +109,7 @@ _IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
 )
 
 
-def _immutable(resource: Resource, old: Object, new: Object) -> list[Cause]:
+def _immutable(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
     return [
         rules.bad_value(name, new.get(name), "field is immutable")
         for name in _IMMUTABLE.get(resource.key, ())

@@ -3,7 +3,7 @@
 import re
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 _KEY = re.compile(r"[-._a-zA-Z0-9]+")
 _KEY_TEXT = (
@@ -12,9 +12,9 @@ _KEY_TEXT = (
 )
 
 
-def validate_role(value: Object) -> list[Cause]:
+def validate_role(value: Object) -> list[FieldCause]:
     """Each rule names verbs, and resources with their groups or, for the whole cluster, URLs."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for place, rule in enumerate(value.get("rules") or ()):
         path = f"rules[{place}]"
         if not rule.get("verbs"):
@@ -33,11 +33,11 @@ def validate_role(value: Object) -> list[Cause]:
     return causes
 
 
-def validate_binding(value: Object) -> list[Cause]:
+def validate_binding(value: Object) -> list[FieldCause]:
     """A binding names a role and whole subjects."""
     role = value.get("roleRef") or {}
     kinds = ("ClusterRole",) if value["kind"] == "ClusterRoleBinding" else ("Role", "ClusterRole")
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if role.get("kind", "") not in kinds:
         causes.append(rules.unsupported("roleRef.kind", role.get("kind") or "", kinds))
     if not role.get("name"):
@@ -47,7 +47,7 @@ def validate_binding(value: Object) -> list[Cause]:
     return causes
 
 
-def _subject(subject: Object, path: str, *, in_namespace: bool) -> list[Cause]:
+def _subject(subject: Object, path: str, *, in_namespace: bool) -> list[FieldCause]:
     causes = [] if subject.get("name") else [rules.required(f"{path}.name")]
     kind = subject.get("kind") or ""
     if kind == "ServiceAccount":
@@ -60,7 +60,7 @@ def _subject(subject: Object, path: str, *, in_namespace: bool) -> list[Cause]:
     return causes
 
 
-def validate_binding_update(old: Object, new: Object) -> list[Cause]:
+def validate_binding_update(old: Object, new: Object) -> list[FieldCause]:
     """A binding keeps its role."""
     if old.get("roleRef") == new.get("roleRef"):
         return []
@@ -69,7 +69,7 @@ def validate_binding_update(old: Object, new: Object) -> list[Cause]:
     return [rules.bad_value("roleRef", shown, "cannot change roleRef")]
 
 
-def validate_settings(value: Object) -> list[Cause]:
+def validate_settings(value: Object) -> list[FieldCause]:
     """Keys of a config map or a secret."""
     return [
         rules.bad_value(f"{field}[{key}]", key, _KEY_TEXT)
@@ -79,9 +79,9 @@ def validate_settings(value: Object) -> list[Cause]:
     ]
 
 
-def validate_settings_update(old: Object, new: Object) -> list[Cause]:
+def validate_settings_update(old: Object, new: Object) -> list[FieldCause]:
     """What is immutable stays, and a secret keeps its type."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if old.get("type") != new.get("type"):
         causes.append(rules.bad_value("type", new.get("type") or "", "field is immutable"))
     if not old.get("immutable"):

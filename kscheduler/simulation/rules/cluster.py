@@ -1,7 +1,7 @@
 """Rules of what an administrator sets up: nodes, priority classes, disruption budgets, leases."""
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.placement import EFFECTS
 from kscheduler.simulation.rules.workloads import at_most_all, count_or_percent
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES
@@ -12,9 +12,9 @@ _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 
-def validate_node(node: Object) -> list[Cause]:
+def validate_node(node: Object) -> list[FieldCause]:
     """Taints and amounts. The server says `metadata.taints`, though they stand in the spec."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     seen: set[tuple[str, str]] = set()
     for place, taint in enumerate((node.get("spec") or {}).get("taints") or ()):
         path = f"metadata.taints[{place}]"
@@ -23,7 +23,7 @@ def validate_node(node: Object) -> list[Cause]:
         if identity in seen:
             cause = rules.duplicate(path, _go_taint(taint))
             causes.append(
-                Cause(cause.reason, f"{cause.message}: taints must be unique by key and effect pair", cause.field)
+                FieldCause(cause.reason, f"{cause.message}: taints must be unique by key and effect pair", cause.field)
             )
         seen.add(identity)
     for field in ("capacity", "allocatable"):
@@ -31,7 +31,7 @@ def validate_node(node: Object) -> list[Cause]:
     return causes
 
 
-def _taint(taint: Object, path: str) -> list[Cause]:
+def _taint(taint: Object, path: str) -> list[FieldCause]:
     causes = rules.qualified_name(f"{path}.key", taint.get("key"))
     causes += rules.label_value(f"{path}.value", taint.get("value") or "")
     if not taint.get("effect"):
@@ -44,10 +44,10 @@ def _go_taint(taint: Object) -> Object:
     return {**{name.capitalize(): taint.get(name) or "" for name in ("key", "value", "effect")}, "TimeAdded": added}
 
 
-def validate_node_update(old: Object, new: Object) -> list[Cause]:
+def validate_node_update(old: Object, new: Object) -> list[FieldCause]:
     """Where a node's pods get addresses from, and which machine it is, are said once."""
     before, after = old.get("spec") or {}, new.get("spec") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if before.get("podCIDR") and before.get("podCIDR") != after.get("podCIDR"):
         why = 'node updates may not change podCIDR except from "" to valid'
         causes.append(rules.forbidden_field("spec.podCIDRs", why))
@@ -57,10 +57,10 @@ def validate_node_update(old: Object, new: Object) -> list[Cause]:
     return causes
 
 
-def validate_priority_class(value: Object) -> list[Cause]:
+def validate_priority_class(value: Object) -> list[FieldCause]:
     """Beyond a milliard, and names of the system's, are for the system's two classes."""
     name, number = str(value["metadata"]["name"]), value.get("value") or 0
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if name.startswith(_SYSTEM_PREFIX):
         if SYSTEM_PRIORITIES.get(name) != number:
             why = f"priority class names with '{_SYSTEM_PREFIX}' prefix are reserved for system use only. error: "
@@ -74,9 +74,9 @@ def validate_priority_class(value: Object) -> list[Cause]:
     return causes + rules.enumerated("preemptionPolicy", value.get("preemptionPolicy"), _PREEMPTION_POLICIES)
 
 
-def validate_priority_class_update(old: Object, new: Object) -> list[Cause]:
+def validate_priority_class_update(old: Object, new: Object) -> list[FieldCause]:
     """A class keeps its value and its policy."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if (old.get("value") or 0) != (new.get("value") or 0):
         causes.append(rules.forbidden_field("value", "may not be changed in an update."))
     before, after = (value.get("preemptionPolicy", "PreemptLowerPriority") for value in (old, new))
@@ -85,20 +85,20 @@ def validate_priority_class_update(old: Object, new: Object) -> list[Cause]:
     return causes
 
 
-def validate_lease(value: Object) -> list[Cause]:
+def validate_lease(value: Object) -> list[FieldCause]:
     """A lease lasts, and counts up."""
     spec = value.get("spec") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if spec.get("leaseDurationSeconds") is not None and spec["leaseDurationSeconds"] <= 0:
         duration = spec["leaseDurationSeconds"]
         causes.append(rules.bad_value("spec.leaseDurationSeconds", duration, "must be greater than 0"))
     return causes + rules.not_negative("spec.leaseTransitions", spec.get("leaseTransitions"))
 
 
-def validate_budget(value: Object) -> list[Cause]:
+def validate_budget(value: Object) -> list[FieldCause]:
     """A disruption budget says what must stay or what may go, not both."""
     spec = value.get("spec") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if spec.get("minAvailable") is not None and spec.get("maxUnavailable") is not None:
         why = "minAvailable and maxUnavailable cannot be both set"
         causes.append(rules.bad_value("spec", _go_budget(spec), why))

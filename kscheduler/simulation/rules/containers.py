@@ -5,7 +5,7 @@ from typing import Any
 
 from kscheduler.api import quantity
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 _LARGEST_PORT = 65535
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
@@ -41,12 +41,12 @@ _PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
 _HANDLERS = ("exec", "httpGet", "tcpSocket", "grpc")
 
 
-def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list[Cause]:
+def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list[FieldCause]:
     """Containers, then init containers, of a pod spec whose volumes are known."""
     known = set(volumes)
     if not spec.get("containers"):
         return [rules.required(f"{path}.containers")]
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     seen: set[str] = set()
     for field in ("containers", "initContainers"):
         for place, container in enumerate(spec.get(field) or ()):
@@ -64,7 +64,7 @@ def validate_containers(spec: Object, path: str, volumes: Iterable[str]) -> list
     return causes
 
 
-def _container(container: Object, path: str, volumes: set[str]) -> list[Cause]:
+def _container(container: Object, path: str, volumes: set[str]) -> list[FieldCause]:
     name = container.get("name")
     causes = rules.dns_label(f"{path}.name", name) if name else [rules.required(f"{path}.name")]
     if not container.get("image"):
@@ -80,8 +80,8 @@ def _container(container: Object, path: str, volumes: set[str]) -> list[Cause]:
     return causes + resources(container.get("resources"), f"{path}.resources")
 
 
-def _of_regular(container: Object, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _of_regular(container: Object, path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     for name in _PROBES:
         probe = container.get(name)
         if probe is not None:
@@ -92,7 +92,7 @@ def _of_regular(container: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _probe(probe: Object, path: str) -> list[Cause]:
+def _probe(probe: Object, path: str) -> list[FieldCause]:
     handlers = [name for name in _HANDLERS if name in probe]
     causes = [] if handlers else [rules.required(path, "must specify a handler type")]
     why = "may not specify more than 1 handler type"
@@ -102,8 +102,8 @@ def _probe(probe: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _ports(ports: Iterable[Object], path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _ports(ports: Iterable[Object], path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     names: set[str] = set()
     for place, port in enumerate(ports):
         where, name = f"{path}[{place}]", port.get("name")
@@ -118,15 +118,15 @@ def _ports(ports: Iterable[Object], path: str) -> list[Cause]:
     return causes
 
 
-def port_number(field: str, number: Any) -> list[Cause]:
+def port_number(field: str, number: Any) -> list[FieldCause]:
     """A port, if given, is between 1 and 65535."""
     if number is None or 1 <= number <= _LARGEST_PORT:
         return []
     return [rules.bad_value(field, number, "must be between 1 and 65535, inclusive")]
 
 
-def _host_ports(containers: Iterable[Object], path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _host_ports(containers: Iterable[Object], path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     seen: set[str] = set()
     for place, container in enumerate(containers):
         for number, port in enumerate(container.get("ports") or ()):
@@ -139,7 +139,7 @@ def _host_ports(containers: Iterable[Object], path: str) -> list[Cause]:
     return causes
 
 
-def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Cause]:
+def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[FieldCause]:
     why = "must match `containerPort` when `hostNetwork` is true"
     return [
         rules.bad_value(f"{path}[{place}].ports[{number}].hostPort", port.get("hostPort", 0), why)
@@ -149,8 +149,8 @@ def _ports_of_host_network(containers: Iterable[Object], path: str) -> list[Caus
     ]
 
 
-def _mounts(mounts: Iterable[Object], path: str, volumes: set[str]) -> list[Cause]:
-    causes: list[Cause] = []
+def _mounts(mounts: Iterable[Object], path: str, volumes: set[str]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     paths: set[str] = set()
     for place, mount in enumerate(mounts):
         where, name, at = f"{path}[{place}]", mount.get("name"), mount.get("mountPath")
@@ -166,12 +166,12 @@ def _mounts(mounts: Iterable[Object], path: str, volumes: set[str]) -> list[Caus
     return causes
 
 
-def resources(required: Object | None, path: str) -> list[Cause]:
+def resources(required: Object | None, path: str) -> list[FieldCause]:
     """Limits and requests of a container or of a pod as a whole."""
     if not required:
         return []
     limits, requests = required.get("limits") or {}, required.get("requests") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for name, amount in limits.items():
         causes += _resource(f"{path}.limits[{name}]", name, amount)
     for name, amount in requests.items():
@@ -183,7 +183,7 @@ def resources(required: Object | None, path: str) -> list[Cause]:
     return causes
 
 
-def _resource(field: str, name: str, amount: Any) -> list[Cause]:
+def _resource(field: str, name: str, amount: Any) -> list[FieldCause]:
     causes = rules.qualified_name(field, name)
     if not causes and "/" not in name and not name.startswith(_HUGE_PAGES):
         if name not in _STANDARD:
@@ -202,7 +202,7 @@ def is_extended(name: str) -> bool:
     return bool(prefix) and not f".{prefix}".endswith(".kubernetes.io") and not name.startswith("requests.")
 
 
-def _within(name: str, amount: Any, limits: Object, path: str) -> list[Cause]:
+def _within(name: str, amount: Any, limits: Object, path: str) -> list[FieldCause]:
     strict = is_extended(name) or name.startswith(_HUGE_PAGES)
     if name not in limits:
         why = "Limit must be set for non overcommitable resources"

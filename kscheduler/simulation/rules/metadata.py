@@ -1,8 +1,8 @@
 """Rules of the metadata that every object has."""
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
+from kscheduler.simulation.kinds.resources import ServedResource
 
 _LABEL_NAMED = frozenset({"namespaces", "services"})
 _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
@@ -10,7 +10,7 @@ _PATH_NAMED = frozenset({"rbac.authorization.k8s.io"})
 _STANDARD_FINALIZERS = frozenset({"orphan", "foregroundDeletion", "kubernetes"})
 
 
-def validate_metadata(resource: Resource, metadata: Object) -> list[Cause]:
+def validate_metadata(resource: ServedResource, metadata: Object) -> list[FieldCause]:
     """Every rule that the metadata breaks."""
     causes = _name(resource, metadata["name"])
     causes += rules.labels("metadata.labels", metadata.get("labels") or {})
@@ -23,7 +23,7 @@ def validate_metadata(resource: Resource, metadata: Object) -> list[Cause]:
     return causes
 
 
-def _name(resource: Resource, name: str) -> list[Cause]:
+def _name(resource: ServedResource, name: str) -> list[FieldCause]:
     if resource.group in _PATH_NAMED:
         wrong = name in {".", ".."} or "/" in name or "%" in name
         return [rules.bad_value("metadata.name", name, "may not contain '/' or '%'")] if wrong else []
@@ -36,8 +36,8 @@ def _annotation_key(key: str) -> list[tuple[str, str]]:
     return [("metadata.annotations", why) for why in rules.wrong_with_name(key.lower())]
 
 
-def _owner(reference: Object) -> list[Cause]:
-    causes: list[Cause] = []
+def _owner(reference: Object) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     for field, why in (
         ("apiVersion", "version must not be empty"),
         ("kind", "must not be empty"),
@@ -49,7 +49,7 @@ def _owner(reference: Object) -> list[Cause]:
     return causes
 
 
-def _finalizer(field: str, name: str) -> list[Cause]:
+def _finalizer(field: str, name: str) -> list[FieldCause]:
     causes = rules.qualified_name(field, name)
     if not causes and "/" not in name and name not in _STANDARD_FINALIZERS:
         why = "name is neither a standard finalizer name nor is it fully qualified"

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
@@ -14,9 +14,9 @@ _INCLUSION = ("Honor", "Ignore")
 _GREATEST_WEIGHT = 100
 
 
-def validate_affinity(affinity: Object, path: str) -> list[Cause]:
+def validate_affinity(affinity: Object, path: str) -> list[FieldCause]:
     """Node affinity, pod affinity, pod anti-affinity."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if affinity.get("nodeAffinity"):
         causes += _node_affinity(affinity["nodeAffinity"], f"{path}.nodeAffinity")
     for name in ("podAffinity", "podAntiAffinity"):
@@ -27,8 +27,8 @@ def validate_affinity(affinity: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _node_affinity(affinity: Object, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _node_affinity(affinity: Object, path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     if affinity.get(REQUIRED) is not None:
         causes += validate_node_selector(affinity[REQUIRED], f"{path}.{REQUIRED}")
     for place, weighted in enumerate(affinity.get(PREFERRED) or ()):
@@ -38,19 +38,19 @@ def _node_affinity(affinity: Object, path: str) -> list[Cause]:
     return causes
 
 
-def validate_node_selector(selector: Object, path: str) -> list[Cause]:
+def validate_node_selector(selector: Object, path: str) -> list[FieldCause]:
     """Terms of which a node must fit one; there must be some."""
     terms = selector.get("nodeSelectorTerms") or ()
     if not terms:
         return [rules.required(f"{path}.nodeSelectorTerms", "must have at least one node selector term")]
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for place, term in enumerate(terms):
         causes += _node_term(term, f"{path}.nodeSelectorTerms[{place}]")
     return causes
 
 
-def _node_term(term: Object, path: str, *, values: bool = True) -> list[Cause]:
-    causes: list[Cause] = []
+def _node_term(term: Object, path: str, *, values: bool = True) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     for place, expression in enumerate(term.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{place}]"
         causes += rules.requirement(where, expression, on_nodes=True, values=values)
@@ -59,9 +59,9 @@ def _node_term(term: Object, path: str, *, values: bool = True) -> list[Cause]:
     return causes
 
 
-def _node_field(expression: Object, path: str) -> list[Cause]:
+def _node_field(expression: Object, path: str) -> list[FieldCause]:
     operator, values = expression.get("operator") or "", expression.get("values") or []
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if operator not in {"In", "NotIn"}:
         causes.append(rules.bad_value(f"{path}.operator", operator, "not a valid selector operator"))
     elif len(values) != 1:
@@ -75,7 +75,7 @@ def _node_field(expression: Object, path: str) -> list[Cause]:
     return causes
 
 
-def _weight(weighted: Object, path: str) -> list[Cause]:
+def _weight(weighted: Object, path: str) -> list[FieldCause]:
     weight = weighted.get("weight") or 0
     if 1 <= weight <= _GREATEST_WEIGHT:
         return []
@@ -90,7 +90,7 @@ def _pod_terms(affinity: Object, path: str) -> Iterator[tuple[str, Object, Objec
         yield f"{path}.{PREFERRED}[{place}].podAffinityTerm", weighted.get("podAffinityTerm") or {}, weighted
 
 
-def _pod_term(term: Object, path: str) -> list[Cause]:
+def _pod_term(term: Object, path: str) -> list[FieldCause]:
     causes = rules.label_selector(f"{path}.labelSelector", term.get("labelSelector"))
     causes += rules.label_selector(f"{path}.namespaceSelector", term.get("namespaceSelector"))
     for namespace in term.get("namespaces") or ():
@@ -103,27 +103,27 @@ def _pod_term(term: Object, path: str) -> list[Cause]:
     return causes + rules.qualified_name(f"{path}.topologyKey", key)
 
 
-def _label_keys(holder: Object, path: str, name: str) -> list[Cause]:
+def _label_keys(holder: Object, path: str, name: str) -> list[FieldCause]:
     keys = holder.get(name)
     if not keys:
         return []
     if holder.get("labelSelector") is None:
         return [rules.forbidden_field(f"{path}.{name}", "must not be specified when labelSelector is not set")]
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for place, key in enumerate(keys):
         causes += rules.qualified_name(f"{path}.{name}[{place}]", key)
     return causes
 
 
-def validate_tolerations(tolerations: Any, path: str) -> list[Cause]:
+def validate_tolerations(tolerations: Any, path: str) -> list[FieldCause]:
     """Tolerations, in their order."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for place, toleration in enumerate(tolerations or ()):
         causes += _toleration(toleration, f"{path}[{place}]")
     return causes
 
 
-def _toleration(toleration: Object, path: str) -> list[Cause]:
+def _toleration(toleration: Object, path: str) -> list[FieldCause]:
     key, operator, value = (toleration.get(name) or "" for name in ("key", "operator", "value"))
     effect = toleration.get("effect") or ""
     causes = rules.qualified_name(f"{path}.key", key) if key else []
@@ -145,16 +145,16 @@ def _toleration(toleration: Object, path: str) -> list[Cause]:
     return causes + (rules.enumerated(f"{path}.effect", effect, EFFECTS) if effect else [])
 
 
-def validate_spread(constraints: Any, path: str) -> list[Cause]:
+def validate_spread(constraints: Any, path: str) -> list[FieldCause]:
     """Spread constraints; two may not have one key and one action."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     listed = list(constraints or ())
     for place, constraint in enumerate(listed):
         causes += _constraint(constraint, listed[place + 1 :], f"{path}[{place}]")
     return causes
 
 
-def _constraint(constraint: Object, later: list[Object], path: str) -> list[Cause]:
+def _constraint(constraint: Object, later: list[Object], path: str) -> list[FieldCause]:
     skew, key = constraint.get("maxSkew") or 0, constraint.get("topologyKey") or ""
     when = constraint.get("whenUnsatisfiable") or ""
     causes = [] if skew > 0 else [rules.bad_value(f"{path}.maxSkew", skew, "must be greater than zero")]
@@ -170,7 +170,7 @@ def _constraint(constraint: Object, later: list[Object], path: str) -> list[Caus
     return causes + rules.label_selector(f"{path}.labelSelector", constraint.get("labelSelector"))
 
 
-def _min_domains(number: int | None, when: str, path: str) -> list[Cause]:
+def _min_domains(number: int | None, when: str, path: str) -> list[FieldCause]:
     if number is None:
         return []
     causes = [] if number > 0 else [rules.bad_value(path, number, "must be greater than zero")]
@@ -180,9 +180,9 @@ def _min_domains(number: int | None, when: str, path: str) -> list[Cause]:
     return causes
 
 
-def validate_gates(gates: Any, path: str) -> list[Cause]:
+def validate_gates(gates: Any, path: str) -> list[FieldCause]:
     """Scheduling gates have names, each once."""
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     seen: set[str] = set()
     for place, gate in enumerate(gates or ()):
         name = gate.get("name") or ""

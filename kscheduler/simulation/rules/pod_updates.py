@@ -4,7 +4,7 @@ A pod with gates may narrow where it can run: nodes are selected by more labels,
 """
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.placement import REQUIRED
 
 _UPDATABLE = (
@@ -15,10 +15,10 @@ _UPDATABLE = (
 _CONTAINERS = ("containers", "initContainers")
 
 
-def validate_pod_update(old: Object, new: Object) -> list[Cause]:
+def validate_pod_update(old: Object, new: Object) -> list[FieldCause]:
     """Every rule that this change of a spec breaks."""
     before, after = old["spec"], new["spec"]
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for name in _CONTAINERS:
         if len(before.get(name) or ()) != len(after.get(name) or ()):
             why = "pod updates may not add or remove containers"
@@ -33,7 +33,7 @@ def validate_pod_update(old: Object, new: Object) -> list[Cause]:
     return causes
 
 
-def _deadline(before: Object, after: Object) -> list[Cause]:
+def _deadline(before: Object, after: Object) -> list[FieldCause]:
     field, known, wanted = "spec.activeDeadlineSeconds", *(s.get("activeDeadlineSeconds") for s in (before, after))
     if wanted is None:
         why = "must not update from a positive integer to nil value"
@@ -43,7 +43,7 @@ def _deadline(before: Object, after: Object) -> list[Cause]:
     return []
 
 
-def _tolerations(before: Object, after: Object) -> list[Cause]:
+def _tolerations(before: Object, after: Object) -> list[FieldCause]:
     kept = [_untimed(toleration) for toleration in after.get("tolerations") or ()]
     if all(_untimed(toleration) in kept for toleration in before.get("tolerations") or ()):
         return []
@@ -55,7 +55,7 @@ def _untimed(toleration: Object) -> Object:
     return {name: value for name, value in toleration.items() if name != "tolerationSeconds"}
 
 
-def _gates(before: Object, after: Object) -> list[Cause]:
+def _gates(before: Object, after: Object) -> list[FieldCause]:
     known = {gate["name"] for gate in before.get("schedulingGates") or ()}
     return [
         rules.forbidden_field(
@@ -67,7 +67,7 @@ def _gates(before: Object, after: Object) -> list[Cause]:
     ]
 
 
-def _node_selector(before: Object, after: Object) -> list[Cause]:
+def _node_selector(before: Object, after: Object) -> list[FieldCause]:
     known, wanted = before.get("nodeSelector") or {}, after.get("nodeSelector") or {}
     if all(wanted.get(key) == value for key, value in known.items()):
         return []
@@ -75,7 +75,7 @@ def _node_selector(before: Object, after: Object) -> list[Cause]:
     return [rules.bad_value("spec.nodeSelector", wanted, why)]
 
 
-def _node_affinity(before: Object, after: Object) -> list[Cause]:
+def _node_affinity(before: Object, after: Object) -> list[FieldCause]:
     known, wanted = _terms(before), _terms(after)
     path = f"spec.affinity.nodeAffinity.{REQUIRED}.nodeSelectorTerms"
     if known and len(known) != len(wanted):

@@ -1,7 +1,7 @@
 """Rules of a pod's spec, its own or a template's, in the order in which the API server reports them."""
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules import containers, placement, volumes
 
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
@@ -10,7 +10,7 @@ _PREEMPTION_POLICIES = ("PreemptLowerPriority", "Never")
 _LONGEST_DEADLINE = (1 << 31) - 1
 
 
-def validate_pod(pod: Object) -> list[Cause]:
+def validate_pod(pod: Object) -> list[FieldCause]:
     """Every rule that a new pod breaks."""
     spec = pod["spec"]
     causes = validate_spec(spec, "spec")
@@ -20,7 +20,7 @@ def validate_pod(pod: Object) -> list[Cause]:
     return causes
 
 
-def validate_spec(spec: Object, path: str) -> list[Cause]:
+def validate_spec(spec: Object, path: str) -> list[FieldCause]:
     """Every rule that a pod spec breaks, wherever it stands."""
     names, causes = volumes.validate_pod_volumes(spec.get("volumes"), f"{path}.volumes")
     causes += containers.validate_containers(spec, path, names)
@@ -43,8 +43,8 @@ def validate_spec(spec: Object, path: str) -> list[Cause]:
     return causes + rules.amounts(f"{path}.overhead", spec.get("overhead") or {})
 
 
-def _names(spec: Object, path: str) -> list[Cause]:
-    causes: list[Cause] = []
+def _names(spec: Object, path: str) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     for name in ("serviceAccountName", "nodeName"):
         if spec.get(name):
             causes += rules.subdomain(f"{path}.{name}", spec[name])

@@ -1,18 +1,18 @@
 """Rules of services: ports, types, selectors."""
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.containers import port_number
 
 _TYPES = ("ClusterIP", "ExternalName", "LoadBalancer", "NodePort")
 _PROTOCOLS = ("SCTP", "TCP", "UDP")
 
 
-def validate_service(value: Object) -> list[Cause]:
+def validate_service(value: Object) -> list[FieldCause]:
     """A Service."""
     spec = value.get("spec") or {}
     kind, ports = spec.get("type") or "ClusterIP", spec.get("ports") or ()
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if not ports and kind != "ExternalName" and spec.get("clusterIP") != "None":
         causes.append(rules.required("spec.ports"))
     if kind == "ExternalName" and not spec.get("externalName"):
@@ -24,8 +24,8 @@ def validate_service(value: Object) -> list[Cause]:
     return causes + rules.enumerated("spec.type", kind, _TYPES)
 
 
-def _ports(ports: list[Object]) -> list[Cause]:
-    causes: list[Cause] = []
+def _ports(ports: list[Object]) -> list[FieldCause]:
+    causes: list[FieldCause] = []
     names: set[str] = set()
     for place, port in enumerate(ports):
         path, name = f"spec.ports[{place}]", port.get("name")

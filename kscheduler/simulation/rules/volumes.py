@@ -4,7 +4,7 @@ from typing import Any
 
 from kscheduler.api import quantity
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.rules.placement import validate_node_selector
 
 _ACCESS_MODES = ("ReadOnlyMany", "ReadWriteMany", "ReadWriteOnce", "ReadWriteOncePod")
@@ -27,10 +27,10 @@ _NO_SOURCES = frozenset(
 """Fields of a PersistentVolume's spec that say nothing of what kind of volume it is."""
 
 
-def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[Cause]]:
+def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[FieldCause]]:
     """The names that containers may mount, and every rule that the volumes break."""
     names: set[str] = set()
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for place, volume in enumerate(volumes or ()):
         where, name = f"{path}[{place}]", volume.get("name") or ""
         wrong = _source(volume, where)
@@ -43,7 +43,7 @@ def validate_pod_volumes(volumes: Any, path: str) -> tuple[set[str], list[Cause]
     return names, causes
 
 
-def _source(volume: Object, path: str) -> list[Cause]:
+def _source(volume: Object, path: str) -> list[FieldCause]:
     """One kind per volume; the server names the later ones of its own order, `emptyDir` and `hostPath` first."""
     kinds = sorted((name for name in volume if name != "name"), key=_source_order)
     why = "may not specify more than 1 volume type"
@@ -61,16 +61,16 @@ def _source_order(name: str) -> tuple[int, str]:
     return (first.index(name) if name in first else len(first), name)
 
 
-def _access_modes(modes: Any, path: str) -> list[Cause]:
+def _access_modes(modes: Any, path: str) -> list[FieldCause]:
     return [rules.unsupported(path, mode, _ACCESS_MODES) for mode in modes or () if mode not in _ACCESS_MODES]
 
 
-def validate_claim(claim: Object) -> list[Cause]:
+def validate_claim(claim: Object) -> list[FieldCause]:
     """A PersistentVolumeClaim: modes, amount, selector."""
     return validate_claim_spec(claim.get("spec") or {}, "spec")
 
 
-def validate_claim_spec(spec: Object, path: str) -> list[Cause]:
+def validate_claim_spec(spec: Object, path: str) -> list[FieldCause]:
     """A claim's spec, its own or a template's."""
     modes = spec.get("accessModes")
     causes = [] if modes else [rules.required(f"{path}.accessModes", "at least 1 access mode is required")]
@@ -86,7 +86,7 @@ def validate_claim_spec(spec: Object, path: str) -> list[Cause]:
     return causes + rules.enumerated(f"{path}.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
 
 
-def validate_claim_update(old: Object, new: Object) -> list[Cause]:
+def validate_claim_update(old: Object, new: Object) -> list[FieldCause]:
     """A claim may get a volume and a class where it has none, and ask for more; nothing else."""
     before, after = (_frozen_claim(value.get("spec") or {}) for value in (old, new))
     for name in ("volumeName", "storageClassName"):
@@ -102,7 +102,7 @@ def _frozen_claim(spec: Object) -> Object:
     return {name: value for name, value in spec.items() if name not in {"resources", "volumeAttributesClassName"}}
 
 
-def validate_volume(volume: Object) -> list[Cause]:
+def validate_volume(volume: Object) -> list[FieldCause]:
     """A PersistentVolume: capacity, modes, exactly one kind of source."""
     spec = volume.get("spec") or {}
     modes, capacity = spec.get("accessModes"), spec.get("capacity") or {}
@@ -124,7 +124,7 @@ def validate_volume(volume: Object) -> list[Cause]:
     return causes + rules.enumerated("spec.volumeMode", spec.get("volumeMode"), _VOLUME_MODES)
 
 
-def _volume_source(spec: Object) -> list[Cause]:
+def _volume_source(spec: Object) -> list[FieldCause]:
     kinds = sorted((name for name in spec if name not in _NO_SOURCES), key=_source_order)
     if not kinds:
         return [rules.required("spec", "must specify a volume type")]
@@ -135,7 +135,7 @@ def _volume_source(spec: Object) -> list[Cause]:
     return causes
 
 
-def validate_volume_update(old: Object, new: Object) -> list[Cause]:
+def validate_volume_update(old: Object, new: Object) -> list[FieldCause]:
     """A volume's source stays what it is."""
     before, after = ({k: v for k, v in o["spec"].items() if k not in _NO_SOURCES} for o in (old, new))
     if before == after:
@@ -144,7 +144,7 @@ def validate_volume_update(old: Object, new: Object) -> list[Cause]:
     return [rules.forbidden_field("spec.persistentvolumesource", why)]
 
 
-def validate_storage_class(value: Object) -> list[Cause]:
+def validate_storage_class(value: Object) -> list[FieldCause]:
     """A StorageClass: provisioner, reclaim policy, binding mode."""
     provisioner = value.get("provisioner")
     causes = rules.qualified_name("provisioner", provisioner.lower()) if provisioner else []

@@ -6,7 +6,7 @@ from types import MappingProxyType
 from typing import Any
 
 from kscheduler.simulation.kinds import field_rules as rules
-from kscheduler.simulation.kinds.api_errors import Cause, Object
+from kscheduler.simulation.kinds.api_errors import FieldCause, Object
 from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.rules import volumes
 from kscheduler.simulation.rules.pods import validate_spec
@@ -37,21 +37,21 @@ _COMPLETION_MODES = ("NonIndexed", "Indexed")
 _GENERATED_LABELS = frozenset({"batch.kubernetes.io/controller-uid", "controller-uid"})
 
 
-def count_or_percent(field: str, value: Any) -> list[Cause]:
+def count_or_percent(field: str, value: Any) -> list[FieldCause]:
     """A number that is not negative, or a text like `25%`."""
     if isinstance(value, str):
         return [] if _PERCENT.fullmatch(value) else [rules.bad_value(field, value, _PERCENT_TEXT)]
     return rules.not_negative(field, value)
 
 
-def at_most_all(field: str, value: Any) -> list[Cause]:
+def at_most_all(field: str, value: Any) -> list[FieldCause]:
     """A percentage is at most 100."""
     if not isinstance(value, str) or not _PERCENT.fullmatch(value) or int(value[:-1]) <= 100:
         return []
     return [rules.bad_value(field, value, "must not be greater than 100%")]
 
 
-def _selector(spec: Object, kind: str) -> list[Cause]:
+def _selector(spec: Object, kind: str) -> list[FieldCause]:
     selector = spec.get("selector")
     if selector is None:
         return [rules.required("spec.selector")]
@@ -61,12 +61,12 @@ def _selector(spec: Object, kind: str) -> list[Cause]:
     return causes
 
 
-def _template(spec: Object) -> list[Cause]:
+def _template(spec: Object) -> list[FieldCause]:
     """The template's labels are selected, its spec is right, and its pods restart."""
     template = spec.get("template") or {}
     labels, selector = (template.get("metadata") or {}).get("labels"), spec.get("selector")
     selects_all = selector is not None and not (selector.get("matchLabels") or selector.get("matchExpressions"))
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     if not selects_all and (selector is None or not labels_match(selector, labels or {})):
         why = "`selector` does not match template `labels`"
         causes.append(rules.bad_value("spec.template.metadata.labels", labels, why))
@@ -78,7 +78,7 @@ def _template(spec: Object) -> list[Cause]:
     return causes
 
 
-def validate_deployment(value: Object) -> list[Cause]:
+def validate_deployment(value: Object) -> list[FieldCause]:
     """A Deployment."""
     spec = value.get("spec") or {}
     causes = rules.not_negative("spec.replicas", spec.get("replicas"))
@@ -93,7 +93,7 @@ def validate_deployment(value: Object) -> list[Cause]:
     return causes
 
 
-def _deployment_strategy(strategy: Object) -> list[Cause]:
+def _deployment_strategy(strategy: Object) -> list[FieldCause]:
     kind, rolling, path = strategy.get("type") or "RollingUpdate", strategy.get("rollingUpdate"), "spec.strategy"
     if kind not in _STRATEGIES:
         return [rules.unsupported(path, {"Type": kind, "RollingUpdate": rolling}, _STRATEGIES)]
@@ -110,7 +110,7 @@ def _deployment_strategy(strategy: Object) -> list[Cause]:
     return causes + at_most_all(f"{path}.maxUnavailable", unavailable)
 
 
-def validate_replica_set(value: Object) -> list[Cause]:
+def validate_replica_set(value: Object) -> list[FieldCause]:
     """A ReplicaSet."""
     spec = value.get("spec") or {}
     causes = rules.not_negative("spec.replicas", spec.get("replicas"))
@@ -118,7 +118,7 @@ def validate_replica_set(value: Object) -> list[Cause]:
     return causes + _selector(spec, "ReplicaSet") + _template(spec)
 
 
-def validate_replication_controller(value: Object) -> list[Cause]:
+def validate_replication_controller(value: Object) -> list[FieldCause]:
     """A ReplicationController: its selector is a plain map."""
     spec = value.get("spec") or {}
     causes = rules.not_negative("spec.replicas", spec.get("replicas"))
@@ -132,10 +132,10 @@ def validate_replication_controller(value: Object) -> list[Cause]:
     return causes + validate_spec(template.get("spec") or {}, "spec.template.spec")
 
 
-def validate_stateful_set(value: Object) -> list[Cause]:
+def validate_stateful_set(value: Object) -> list[FieldCause]:
     """A StatefulSet."""
     spec = value.get("spec") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     policy = spec.get("podManagementPolicy", "OrderedReady")
     if policy not in {"OrderedReady", "Parallel"}:
         why = "must be 'OrderedReady' or 'Parallel'"
@@ -161,17 +161,17 @@ def _with_claimed_volumes(spec: Object) -> Object:
     return {**spec, "template": {**template, "spec": {**pod, "volumes": volumes_of_pod}}}
 
 
-def validate_daemon_set(value: Object) -> list[Cause]:
+def validate_daemon_set(value: Object) -> list[FieldCause]:
     """A DaemonSet."""
     spec = value.get("spec") or {}
     causes = _selector(spec, "DaemonSet") + _template(spec)
     return causes + rules.not_negative("spec.minReadySeconds", spec.get("minReadySeconds"))
 
 
-def validate_job(value: Object) -> list[Cause]:
+def validate_job(value: Object) -> list[FieldCause]:
     """A Job: its pods end, and its selector is made for it."""
     spec = value.get("spec") or {}
-    causes: list[Cause] = []
+    causes: list[FieldCause] = []
     for name in _JOB_COUNTS:
         causes += rules.not_negative(f"spec.{name}", spec.get(name))
     causes += rules.enumerated("spec.completionMode", spec.get("completionMode"), _COMPLETION_MODES)
@@ -184,14 +184,14 @@ def validate_job(value: Object) -> list[Cause]:
     return causes + _job_template((spec.get("template") or {}).get("spec") or {}, "spec.template.spec")
 
 
-def _job_template(pod: Object, path: str) -> list[Cause]:
+def _job_template(pod: Object, path: str) -> list[FieldCause]:
     causes = validate_spec(pod, path)
     if pod.get("restartPolicy") == "Always":
         causes.append(rules.required(f"{path}.restartPolicy", 'valid values: "OnFailure", "Never"'))
     return causes
 
 
-def validate_cron_job(value: Object) -> list[Cause]:
+def validate_cron_job(value: Object) -> list[FieldCause]:
     """A CronJob."""
     spec = value.get("spec") or {}
     causes = [] if spec.get("schedule") else [rules.required("spec.schedule")]
@@ -201,12 +201,12 @@ def validate_cron_job(value: Object) -> list[Cause]:
     return causes + _job_template(pod, "spec.jobTemplate.spec.template.spec")
 
 
-def _same_selector(old: Object, new: Object) -> list[Cause]:
+def _same_selector(old: Object, new: Object) -> list[FieldCause]:
     before, after = ((value.get("spec") or {}).get("selector") for value in (old, new))
     return [] if before == after else [rules.bad_value("spec.selector", after, "field is immutable")]
 
 
-def _stateful_set_update(old: Object, new: Object) -> list[Cause]:
+def _stateful_set_update(old: Object, new: Object) -> list[FieldCause]:
     before, after = (
         {name: part for name, part in (value.get("spec") or {}).items() if name not in _STATEFUL_UPDATABLE}
         for value in (old, new)
@@ -214,7 +214,7 @@ def _stateful_set_update(old: Object, new: Object) -> list[Cause]:
     return [] if before == after else [rules.forbidden_field("spec", _STATEFUL_TEXT)]
 
 
-def _job_update(old: Object, new: Object) -> list[Cause]:
+def _job_update(old: Object, new: Object) -> list[FieldCause]:
     """A job that has not started, or is suspended, may still get other resources and another place."""
     before, after = (old.get("spec") or {}, new.get("spec") or {})
     names = ["completions", "selector", "completionMode", "podFailurePolicy", "backoffLimitPerIndex"]
@@ -229,7 +229,7 @@ def _job_update(old: Object, new: Object) -> list[Cause]:
     ]
 
 
-ON_CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
+ON_CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
     {
         "daemonsets.apps": validate_daemon_set,
         "deployments.apps": validate_deployment,
@@ -240,7 +240,7 @@ ON_CREATE: Mapping[str, Callable[[Object], list[Cause]]] = MappingProxyType(
         "cronjobs.batch": validate_cron_job,
     }
 )
-ON_UPDATE: Mapping[str, Callable[[Object, Object], list[Cause]]] = MappingProxyType(
+ON_UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
     {
         "daemonsets.apps": _same_selector,
         "deployments.apps": _same_selector,

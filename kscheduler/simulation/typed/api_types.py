@@ -20,12 +20,12 @@ from enum import Enum
 from functools import cache, lru_cache
 from pathlib import Path
 
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 
 _TABLE = Path(__file__).with_name("api_types.txt")
 
 
-class Form(Enum):
+class JsonForm(Enum):
     """How a value of a type looks in JSON."""
 
     TEXT = "string"
@@ -48,7 +48,7 @@ class Form(Enum):
 class ApiType:
     """One type. `element` is what a list or map holds; `fields` is for structs."""
 
-    form: Form
+    form: JsonForm
     go_name: str
     """As Go prints it: `v1.PodSpec`, `[]v1.Container`, `map[string]string`, `int32`."""
     key: str = ""
@@ -90,16 +90,16 @@ class ApiField:
 
 
 _SELF_DECODING = {
-    "quantity": (Form.QUANTITY, "resource.Quantity"),
-    "int-or-string": (Form.INT_OR_STRING, "intstr.IntOrString"),
-    "time": (Form.TIME, "v1.Time"),
-    "micro-time": (Form.MICRO_TIME, "v1.MicroTime"),
-    "duration": (Form.DURATION, "v1.Duration"),
-    "bytes": (Form.BYTES, "[]uint8"),
-    "any": (Form.ANY, ""),
-    "string": (Form.TEXT, "string"),
-    "bool": (Form.BOOLEAN, "bool"),
-    "float64": (Form.FLOAT, "float64"),
+    "quantity": (JsonForm.QUANTITY, "resource.Quantity"),
+    "int-or-string": (JsonForm.INT_OR_STRING, "intstr.IntOrString"),
+    "time": (JsonForm.TIME, "v1.Time"),
+    "micro-time": (JsonForm.MICRO_TIME, "v1.MicroTime"),
+    "duration": (JsonForm.DURATION, "v1.Duration"),
+    "bytes": (JsonForm.BYTES, "[]uint8"),
+    "any": (JsonForm.ANY, ""),
+    "string": (JsonForm.TEXT, "string"),
+    "bool": (JsonForm.BOOLEAN, "bool"),
+    "float64": (JsonForm.FLOAT, "float64"),
 }
 _BITS = {"int32": 32, "int64": 64, "int": 64, "uint8": 8}
 
@@ -131,13 +131,13 @@ class TypeTable:
             form, go_name = _SELF_DECODING[expression]
             made = ApiType(form, go_name)
         elif expression in _BITS:
-            made = ApiType(Form.INTEGER, expression, bits=_BITS[expression])
+            made = ApiType(JsonForm.INTEGER, expression, bits=_BITS[expression])
         elif expression.startswith("[]"):
             element = self.type_of(expression.removeprefix("[]"))
-            made = ApiType(Form.LIST, f"[]{element.go_name}", element=element)
+            made = ApiType(JsonForm.LIST, f"[]{element.go_name}", element=element)
         elif expression.startswith("map[string]"):
             element = self.type_of(expression.removeprefix("map[string]"))
-            made = ApiType(Form.MAP, f"map[string]{element.go_name}", element=element)
+            made = ApiType(JsonForm.MAP, f"map[string]{element.go_name}", element=element)
         else:
             return self._named(expression)
         self._types[expression] = made
@@ -152,7 +152,7 @@ class TypeTable:
             self._types[name] = made
             return made
         # Known before its fields are read: types may contain themselves.
-        made = self._types[name] = ApiType(Form.STRUCT, go_name, name)
+        made = self._types[name] = ApiType(JsonForm.STRUCT, go_name, name)
         for line in lines:
             self._add_field(made, line.split())
         return made
@@ -203,6 +203,6 @@ def type_of_kind(group: str, version: str, kind: str) -> ApiType | None:
     return table().type_of(name) if name in table() else None
 
 
-def type_of_resource(resource: Resource) -> ApiType | None:
+def type_of_resource(resource: ServedResource) -> ApiType | None:
     """The struct of a served kind."""
     return type_of_kind(resource.group, resource.version, resource.kind)

@@ -6,20 +6,20 @@ from typing import Any
 import msgspec
 
 from kscheduler.simulation.kinds.api_errors import ApiError, Object
-from kscheduler.simulation.typed.api_types import ApiField, ApiType, Form
+from kscheduler.simulation.typed.api_types import ApiField, ApiType, JsonForm
 
 _EXPECTED = {
-    Form.TEXT: "string",
-    Form.BYTES: "string",
-    Form.TIME: "string",
-    Form.MICRO_TIME: "string",
-    Form.DURATION: "string",
-    Form.BOOLEAN: "boolean",
-    Form.INTEGER: "numeric (int or float)",
-    Form.FLOAT: "numeric (int or float)",
-    Form.LIST: "list",
-    Form.MAP: "map",
-    Form.STRUCT: "map",
+    JsonForm.TEXT: "string",
+    JsonForm.BYTES: "string",
+    JsonForm.TIME: "string",
+    JsonForm.MICRO_TIME: "string",
+    JsonForm.DURATION: "string",
+    JsonForm.BOOLEAN: "boolean",
+    JsonForm.INTEGER: "numeric (int or float)",
+    JsonForm.FLOAT: "numeric (int or float)",
+    JsonForm.LIST: "list",
+    JsonForm.MAP: "map",
+    JsonForm.STRUCT: "map",
 }
 _JSON: dict[str, tuple[type, ...]] = {
     "string": (str,),
@@ -58,13 +58,13 @@ def _in_value(kind: ApiType, field: ApiField | None, value: Any, path: str) -> I
     fits: bool = isinstance(value, _JSON[expected]) and (expected == "boolean" or not isinstance(value, bool))
     if not fits:
         yield f"{path}: expected {expected}, got {_go_value(value)}"
-    elif kind.form is Form.STRUCT:
+    elif kind.form is JsonForm.STRUCT:
         yield from _in_struct(kind, value, path)
-    elif kind.form is Form.MAP and kind.element is not None:
+    elif kind.form is JsonForm.MAP and kind.element is not None:
         for name, part in value.items():
             if part is not None:
                 yield from _in_value(kind.element, None, part, f"{path}.{name}")
-    elif kind.form is Form.LIST and kind.element is not None:
+    elif kind.form is JsonForm.LIST and kind.element is not None:
         for place, part in enumerate(value):
             where = _element(part, field.keys if field else (), place)
             yield from _in_value(kind.element, None, part, f"{path}{where}")

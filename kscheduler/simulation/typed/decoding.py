@@ -17,14 +17,14 @@ from typing import Any
 
 from kscheduler.api import quantity
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.typed.api_types import ApiType, Form
+from kscheduler.simulation.typed.api_types import ApiType, JsonForm
 
 _QUANTITY = re.compile(r"[+-]?[0-9.]+[eEinumkKMGTP]*[-+]?[0-9]*")
 _NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 _NO_SUFFIX = "unable to parse quantity's suffix"
 _BASE64 = frozenset(f"{string.ascii_letters}{string.digits}+/=\r\n")
 _MOMENT = re.compile(r"\d{4}-\d\d-\d\d[T]\d\d:\d\d:\d\d([.,]\d+)?(Z|[+-]\d\d:\d\d)")
-_LAYOUTS = {Form.TIME: "2006-01-02T15:04:05Z07:00", Form.MICRO_TIME: "2006-01-02T15:04:05.000000Z07:00"}
+_LAYOUTS = {JsonForm.TIME: "2006-01-02T15:04:05Z07:00", JsonForm.MICRO_TIME: "2006-01-02T15:04:05.000000Z07:00"}
 _DURATION = re.compile(r"[-+]?(0|([0-9]*\.?[0-9]*(ns|us|µs|ms|s|m|h))+)")
 
 
@@ -69,18 +69,18 @@ class Decoding:
         if value is None:
             return
         form = kind.form
-        if form is Form.STRUCT:
+        if form is JsonForm.STRUCT:
             if isinstance(value, dict):
                 self._struct(kind, value, path, f"{shown}.")
             else:
                 self._mismatch(value, where, kind.go_name)
-        elif form is Form.LIST:
+        elif form is JsonForm.LIST:
             self._list(kind, value, where, path, shown)
-        elif form is Form.MAP:
+        elif form is JsonForm.MAP:
             self._map(kind, value, where, path, shown)
         elif form in _SELF_DECODING:
             _SELF_DECODING[form](value, where, form)
-        elif form is not Form.ANY:
+        elif form is not JsonForm.ANY:
             self._scalar(kind, value, where)
 
     def _list(self, kind: ApiType, value: Any, where: str, path: str, shown: str) -> None:
@@ -99,15 +99,15 @@ class Decoding:
 
     def _scalar(self, kind: ApiType, value: Any, where: str) -> None:
         form = kind.form
-        if form is Form.TEXT or form is Form.BYTES:
+        if form is JsonForm.TEXT or form is JsonForm.BYTES:
             fits = isinstance(value, str)
-            if fits and form is Form.BYTES and not _is_base64(value):
+            if fits and form is JsonForm.BYTES and not _is_base64(value):
                 self.first_mismatch = self.first_mismatch or _not_base64(value)
-        elif form is Form.BOOLEAN:
+        elif form is JsonForm.BOOLEAN:
             fits = isinstance(value, bool)
         elif isinstance(value, bool) or not isinstance(value, (int, float)):
             fits = False
-        elif form is Form.FLOAT:
+        elif form is JsonForm.FLOAT:
             fits = True
         elif isinstance(value, float) or not -(1 << (kind.bits - 1)) <= value < 1 << (kind.bits - 1):
             self._note(f"number {value}", where, kind.go_name)
@@ -171,7 +171,7 @@ def _not_base64(text: str) -> str:
     return f"illegal base64 data at input byte {place}"
 
 
-def _quantity(value: Any, where: str, form: Form) -> None:
+def _quantity(value: Any, where: str, form: JsonForm) -> None:
     del where, form
     text = str(value).strip()
     if isinstance(value, (dict, list, bool)) or not _QUANTITY.fullmatch(text):
@@ -182,7 +182,7 @@ def _quantity(value: Any, where: str, form: Form) -> None:
         raise DecodingError(_NO_SUFFIX) from None
 
 
-def _int_or_string(value: Any, where: str, form: Form) -> None:
+def _int_or_string(value: Any, where: str, form: JsonForm) -> None:
     del form
     if isinstance(value, str):
         return
@@ -192,14 +192,14 @@ def _int_or_string(value: Any, where: str, form: Form) -> None:
         raise DecodingError(_text(f"number {value}", where, "int32"))
 
 
-def _moment(value: Any, where: str, form: Form) -> None:
+def _moment(value: Any, where: str, form: JsonForm) -> None:
     if not isinstance(value, str):
         raise DecodingError(_text(json_type(value), where, "string"))
     if not _MOMENT.fullmatch(value):
         raise DecodingError(f'parsing time "{value}" as "{_LAYOUTS[form]}": cannot parse "{value}" as "2006"')
 
 
-def _duration(value: Any, where: str, form: Form) -> None:
+def _duration(value: Any, where: str, form: JsonForm) -> None:
     del form
     if not isinstance(value, str):
         raise DecodingError(_text(json_type(value), where, "string"))
@@ -207,10 +207,10 @@ def _duration(value: Any, where: str, form: Form) -> None:
         raise DecodingError(f'time: invalid duration "{value}"')
 
 
-_SELF_DECODING: dict[Form, Callable[[Any, str, Form], None]] = {
-    Form.QUANTITY: _quantity,
-    Form.INT_OR_STRING: _int_or_string,
-    Form.TIME: _moment,
-    Form.MICRO_TIME: _moment,
-    Form.DURATION: _duration,
+_SELF_DECODING: dict[JsonForm, Callable[[Any, str, JsonForm], None]] = {
+    JsonForm.QUANTITY: _quantity,
+    JsonForm.INT_OR_STRING: _int_or_string,
+    JsonForm.TIME: _moment,
+    JsonForm.MICRO_TIME: _moment,
+    JsonForm.DURATION: _duration,
 }

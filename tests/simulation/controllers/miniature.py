@@ -12,9 +12,9 @@ from kscheduler.simulation.controllers import catalogue
 from kscheduler.simulation.controllers.engine.loop import Engine
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import timestamp
-from kscheduler.simulation.kinds.resources import BY_KEY, EVENTS, NODES, PODS, Resource
+from kscheduler.simulation.kinds.resources import BY_KEY, EVENTS, NODES, PODS, ServedResource
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
+from kscheduler.simulation.objects.registry import NO_OPTIONS, ObjectRegistry
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.simulation.objects.subresources import evict
 
@@ -26,7 +26,7 @@ class Miniature:
 
     def __init__(self, controllers: str = catalogue.ALL, nodes: int = 3) -> None:
         self.time = datetime(2026, 1, 1, tzinfo=UTC)
-        self.registry = Registry(ObjectStore(), lambda: self.time, random.Random(0))
+        self.registry = ObjectRegistry(ObjectStore(), lambda: self.time, random.Random(0))
         for number in range(nodes):
             self.add_node(f"node-{number}")
         self.engine = Engine(self.registry, catalogue.make(controllers))
@@ -81,7 +81,7 @@ class Miniature:
         self.settle()
 
     def delete(self, key: str, name: str, **options: Any) -> None:
-        resource: Resource = BY_KEY[key]
+        resource: ServedResource = BY_KEY[key]
         namespace = "default" if resource.namespaced else ""
         self.registry.deletion.delete(resource, namespace, name, DeleteOptions(**options))
         self.settle()

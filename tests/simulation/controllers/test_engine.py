@@ -15,8 +15,8 @@ from kscheduler.simulation.controllers.engine.work_queue import WorkQueue
 from kscheduler.simulation.controllers.reading.owners import itself
 from kscheduler.simulation.demo.cluster import ClusterOptions, embedded_cluster
 from kscheduler.simulation.kinds.api_errors import conflict
-from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, Resource
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, ServedResource
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import Key, ObjectStore
 from tests.simulation.controllers.miniature import Miniature, template, workload
 
@@ -69,7 +69,7 @@ class Stubborn:
         self.error = error
         self.asked: list[str] = []
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         return {NODES: itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:
@@ -113,7 +113,7 @@ def test_a_stopped_engine_follows_the_store_no_longer() -> None:
 
 async def test_the_loop_works_when_something_happens_and_rests_otherwise() -> None:
     clock = VirtualClock()
-    registry = Registry(ObjectStore(), lambda: NOW)
+    registry = ObjectRegistry(ObjectStore(), lambda: NOW)
     stubborn = Stubborn(ValueError())
     async with running_controllers(registry, [stubborn], clock):
         registry.create(NODES, "", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one"}})

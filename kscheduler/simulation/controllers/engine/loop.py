@@ -11,15 +11,15 @@ from contextlib import asynccontextmanager
 from datetime import timedelta
 from functools import partial
 
-from kscheduler.aio import REAL_CLOCK, Bell, Clock, Service, running
+from kscheduler.aio import REAL_CLOCK, BackgroundService, Bell, Clock, running
 from kscheduler.logs import get_logger
 from kscheduler.simulation.controllers.engine.performer import Performer
 from kscheduler.simulation.controllers.engine.plan import Concerned, Controller
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.engine.work_queue import WorkQueue
 from kscheduler.simulation.kinds.api_errors import ApiError
-from kscheduler.simulation.kinds.resources import Resource
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.kinds.resources import ServedResource
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import Change, ChangeType, Subscriber
 
 log = get_logger(__name__)
@@ -38,7 +38,7 @@ _ENDLESS = 100_000
 class Engine:
     """Controllers over one registry, without a task."""
 
-    def __init__(self, registry: Registry, controllers: Iterable[Controller]) -> None:
+    def __init__(self, registry: ObjectRegistry, controllers: Iterable[Controller]) -> None:
         self.view = View(registry)
         self.bell: Bell | None = None
         """Rung when there is something to do."""
@@ -99,7 +99,7 @@ class Engine:
         due = self._queue.next_due()
         return _IDLE_SECONDS if due is None else max((due - self.view.now).total_seconds(), 0.0)
 
-    def _follow(self, name: str, resource: Resource, concerned: Concerned) -> None:
+    def _follow(self, name: str, resource: ServedResource, concerned: Concerned) -> None:
         subscriber = partial(self._note, name, concerned)
         self._store.subscribe(resource.collection, subscriber)
         self._subscriptions.append((resource.collection, subscriber))
@@ -143,9 +143,9 @@ class ControllerLoop:
 
 @asynccontextmanager
 async def running_controllers(
-    registry: Registry, controllers: Iterable[Controller], clock: Clock = REAL_CLOCK
+    registry: ObjectRegistry, controllers: Iterable[Controller], clock: Clock = REAL_CLOCK
 ) -> AsyncIterator[Engine]:
     """Controllers at work while the body runs, in the event loop that serves the registry."""
     engine = Engine(registry, controllers)
-    async with running(Service("controllers", ControllerLoop(engine, clock).run)):
+    async with running(BackgroundService("controllers", ControllerLoop(engine, clock).run)):
         yield engine

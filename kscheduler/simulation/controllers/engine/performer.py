@@ -10,7 +10,7 @@ from kscheduler.simulation.kinds.api_errors import ApiError, Object
 from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.resources import EVENTS
 from kscheduler.simulation.objects.deletion import DeleteOptions
-from kscheduler.simulation.objects.registry import NO_OPTIONS, Registry
+from kscheduler.simulation.objects.registry import NO_OPTIONS, ObjectRegistry
 from kscheduler.simulation.objects.store import Key
 
 _REMEMBERED_EVENTS = 4096
@@ -21,7 +21,7 @@ _GONE = 404
 class Performer:
     """Writes into one registry."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ObjectRegistry) -> None:
         self._registry = registry
         self._events: RecentlyUsed[tuple[str, ...], Key] = RecentlyUsed(_REMEMBERED_EVENTS)
         self._last_event = 0

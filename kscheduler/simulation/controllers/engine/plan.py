@@ -10,7 +10,7 @@ from typing import Protocol
 
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import Resource
+from kscheduler.simulation.kinds.resources import ServedResource
 from kscheduler.simulation.objects.store import Change, Key
 
 
@@ -29,7 +29,7 @@ class News:
 class Create:
     """Store a new object."""
 
-    resource: Resource
+    resource: ServedResource
     value: Object
     done: News | None = None
     failed: News | None = None
@@ -39,7 +39,7 @@ class Create:
 class Update:
     """Store a changed object; `subresource` is `status` or empty. The value is the whole object as it shall be."""
 
-    resource: Resource
+    resource: ServedResource
     value: Object
     subresource: str = ""
 
@@ -48,7 +48,7 @@ class Update:
 class Delete:
     """Delete an object as a client would: with its grace period, or in so many seconds."""
 
-    resource: Resource
+    resource: ServedResource
     value: Object
     grace_seconds: int | None = None
     done: News | None = None
@@ -69,7 +69,7 @@ class Plan:
         """Append actions."""
         self.actions.extend(actions)
 
-    def set_status(self, resource: Resource, value: Object, status: Object) -> None:
+    def set_status(self, resource: ServedResource, value: Object, status: Object) -> None:
         """Write a status if it differs from the present one."""
         if status != (value.get("status") or {}):
             self.add(Update(resource, {**value, "status": status}, "status"))
@@ -92,7 +92,7 @@ class Controller(Protocol):
         """As kube-controller-manager calls it."""
         ...
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """The kinds whose changes matter, each with the objects of ours that a change concerns."""
         ...
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import BY_KEY, PODS, Resource
-from kscheduler.simulation.objects.registry import Registry
+from kscheduler.simulation.kinds.resources import BY_KEY, PODS, ServedResource
+from kscheduler.simulation.objects.registry import ObjectRegistry
 from kscheduler.simulation.objects.store import Change, ChangeType, Key, ObjectStore, Record
 
 GroupOf = Callable[[Object], str]
@@ -64,7 +64,7 @@ def _node_of(pod: Object) -> str:
 class View:
     """The cluster at this moment."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: ObjectRegistry) -> None:
         self._registry = registry
         self._store = registry.store
         self._indexes: dict[tuple[str, str], Index] = {}
@@ -74,21 +74,21 @@ class View:
         """The cluster's time."""
         return self._registry.now()
 
-    def get(self, resource: Resource, key: Key) -> Object | None:
+    def get(self, resource: ServedResource, key: Key) -> Object | None:
         """An object, or None."""
         record = self._store.get(resource.collection, *key)
         return None if record is None else record.value
 
-    def all(self, resource: Resource) -> Iterator[Object]:
+    def all(self, resource: ServedResource) -> Iterator[Object]:
         """Every object of a kind."""
         for record in tuple(self._store.collection(resource.collection).records.values()):
             yield record.value
 
-    def has_any(self, resource: Resource) -> bool:
+    def has_any(self, resource: ServedResource) -> bool:
         """Whether there is an object of this kind at all."""
         return bool(self._store.collection(resource.collection).records)
 
-    def in_namespace(self, resource: Resource, namespace: str) -> list[Object]:
+    def in_namespace(self, resource: ServedResource, namespace: str) -> list[Object]:
         """The objects of a kind inside a namespace."""
         if not self.has_any(resource):
             return []
@@ -98,7 +98,7 @@ class View:
         """The pods bound to a node, whether it exists or not."""
         return self._index(PODS.collection, "node", _node_of).values(node_name)
 
-    def controlled(self, resource: Resource, owner: Object) -> list[Object]:
+    def controlled(self, resource: ServedResource, owner: Object) -> list[Object]:
         """The objects of a kind whose controller the owner is, oldest name first."""
         uid = owner["metadata"]["uid"]
         found = []

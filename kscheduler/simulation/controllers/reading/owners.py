@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from kscheduler.simulation.controllers.engine.plan import Update
 from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, Resource
+from kscheduler.simulation.kinds.resources import BY_GROUP_KIND, ServedResource
 from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.objects.store import Change, Key
 
@@ -49,7 +49,7 @@ def reference_to(owner: Object) -> Object:
     }
 
 
-def owner_key(value: Object, owner: Resource) -> Key | None:
+def owner_key(value: Object, owner: ServedResource) -> Key | None:
     """Key of the controlling owner if it is of this kind."""
     reference = controller_of(value)
     if reference is None or BY_GROUP_KIND.get((reference["apiVersion"], reference["kind"])) is not owner:
@@ -57,7 +57,7 @@ def owner_key(value: Object, owner: Resource) -> Key | None:
     return str(value["metadata"].get("namespace", "")), str(reference["name"])
 
 
-def owner_resource(reference: Object) -> Resource | None:
+def owner_resource(reference: Object) -> ServedResource | None:
     """The kind that a reference names, if it is served."""
     return BY_GROUP_KIND.get((reference["apiVersion"], reference["kind"]))
 
@@ -67,7 +67,7 @@ def itself(_: View, change: Change) -> Iterator[Key]:
     yield change.key
 
 
-def concerned_owner(owner: Resource, view: View, change: Change) -> Iterator[Key]:
+def concerned_owner(owner: ServedResource, view: View, change: Change) -> Iterator[Key]:
     """Keys of owners that a change of a dependent concerns: its controller, the one before, or who might adopt it.
 
     The way of every pod's every change: a kind of owner of which there are none costs one look into a dictionary.
@@ -103,7 +103,7 @@ class Claimed:
     updates: list[Update] = field(default_factory=list)
 
 
-def claim(view: View, owner: Object, resource: Resource) -> Claimed:
+def claim(view: View, owner: Object, resource: ServedResource) -> Claimed:
     """The owner's dependents of a kind, with orphans adopted and strangers released."""
     claimed = Claimed()
     owner_is_going = "deletionTimestamp" in owner["metadata"]
@@ -120,7 +120,7 @@ def claim(view: View, owner: Object, resource: Resource) -> Claimed:
     return claimed
 
 
-def _orphans(view: View, owner: Object, resource: Resource) -> Iterable[Object]:
+def _orphans(view: View, owner: Object, resource: ServedResource) -> Iterable[Object]:
     for value in view.in_namespace(resource, key_of(owner)[0]):
         is_free = controller_of(value) is None and "deletionTimestamp" not in value["metadata"]
         is_over = resource.key == "pods" and (value.get("status") or {}).get("phase") in {"Succeeded", "Failed"}

@@ -17,7 +17,7 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of
 from kscheduler.simulation.controllers.storage import facts
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import CLAIMS, STORAGE_CLASSES, VOLUMES, Resource
+from kscheduler.simulation.kinds.resources import CLAIMS, STORAGE_CLASSES, VOLUMES, ServedResource
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "persistentvolume-controller"
@@ -32,7 +32,7 @@ class VolumeBinder:
 
     name = "persistentvolume-binder-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Claims and volumes, each other's partners, and classes, which claims may wait for."""
         return {CLAIMS: self._by_claim, VOLUMES: self._by_volume, STORAGE_CLASSES: self._unbound}
 

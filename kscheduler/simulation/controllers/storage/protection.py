@@ -7,7 +7,7 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, key_of, reference_to
 from kscheduler.simulation.controllers.reading.pods import is_finished, node_of
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import CLAIMS, PODS, VOLUMES, Resource
+from kscheduler.simulation.kinds.resources import CLAIMS, PODS, VOLUMES, ServedResource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _CLAIM_FINALIZER = "kubernetes.io/pvc-protection"
@@ -28,7 +28,7 @@ class ClaimProtection:
 
     name = "persistentvolumeclaim-protection-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Claims, and pods that end."""
         return {CLAIMS: itself, PODS: self._released}
 
@@ -52,7 +52,7 @@ class VolumeProtection:
 
     name = "persistentvolume-protection-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Volumes."""
         return {VOLUMES: itself}
 
@@ -66,7 +66,7 @@ class VolumeProtection:
         return _held(VOLUMES, volume, _VOLUME_FINALIZER, hold=not is_going or is_bound)
 
 
-def _held(resource: Resource, value: Object, finalizer: str, *, hold: bool) -> Plan:
+def _held(resource: ServedResource, value: Object, finalizer: str, *, hold: bool) -> Plan:
     present: list[str] = value["metadata"].get("finalizers") or []
     if hold is (finalizer in present) or (hold and "deletionTimestamp" in value["metadata"]):
         return Plan()
@@ -88,7 +88,7 @@ class EphemeralVolumes:
 
     name = "ephemeral-volume-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Pods with such volumes."""
         return {PODS: self._with_ephemeral}
 

@@ -14,7 +14,7 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.owners import itself, labels_of
 from kscheduler.simulation.controllers.storage import facts
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import CLAIMS, NODES, VOLUMES, Resource
+from kscheduler.simulation.kinds.resources import CLAIMS, NODES, VOLUMES, ServedResource
 from kscheduler.simulation.objects.store import Key
 
 
@@ -23,7 +23,7 @@ class HollowProvisioner:
 
     name = "hollow-provisioner"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Claims and volumes."""
         return {CLAIMS: itself, VOLUMES: itself}
 

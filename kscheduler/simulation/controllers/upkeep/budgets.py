@@ -15,7 +15,7 @@ from kscheduler.simulation.controllers.reading.conditions import find, scaled
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_ready, is_terminating
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time, timestamp
-from kscheduler.simulation.kinds.resources import BUDGETS, DEPLOYMENTS, PODS, Resource
+from kscheduler.simulation.kinds.resources import BUDGETS, DEPLOYMENTS, PODS, ServedResource
 from kscheduler.simulation.kinds.selectors import labels_match
 from kscheduler.simulation.objects.store import Change, Key
 
@@ -37,7 +37,7 @@ class DisruptionController:
 
     name = "disruption-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Budgets, and the pods that they select or selected."""
         return {BUDGETS: owners.itself, PODS: self._concerned_by_pod}
 

@@ -29,7 +29,7 @@ from kscheduler.simulation.controllers.reading.owners import itself
 from kscheduler.simulation.controllers.reading.pods import is_ready
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time, timestamp
-from kscheduler.simulation.kinds.resources import LEASES, NODES, PODS, Resource
+from kscheduler.simulation.kinds.resources import LEASES, NODES, PODS, ServedResource
 from kscheduler.simulation.objects.store import Change, Key
 
 GRACE_SECONDS: Final = 50.0
@@ -54,7 +54,7 @@ class NodeLifecycleController:
 
     name = "node-lifecycle-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Nodes, and the first lease of each; renewals are looked at when the next one is overdue."""
         return {NODES: itself, LEASES: self._first_lease}
 

@@ -12,7 +12,7 @@ from kscheduler.simulation.controllers.engine.view import View
 from kscheduler.simulation.controllers.reading.conditions import find, with_condition
 from kscheduler.simulation.controllers.reading.pods import is_finished, is_terminating, node_of
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import NODES, PODS, Resource
+from kscheduler.simulation.kinds.resources import NODES, PODS, ServedResource
 from kscheduler.simulation.objects.store import Change, Key
 
 QUARANTINE_SECONDS: Final = 40.0
@@ -27,7 +27,7 @@ class PodGarbageController:
     def __init__(self) -> None:
         self._away_since: dict[str, datetime] = {}
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Nodes that go or fail, and pods on nodes that are not there."""
         return {NODES: self._concerned_by_node, PODS: self._concerned_by_pod}
 

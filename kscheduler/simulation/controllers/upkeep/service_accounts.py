@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from kscheduler.simulation.controllers.engine.plan import Concerned, Create, Plan
 from kscheduler.simulation.controllers.engine.view import View
-from kscheduler.simulation.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, Resource
+from kscheduler.simulation.kinds.resources import NAMESPACES, SERVICE_ACCOUNTS, ServedResource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _NAME = "default"
@@ -15,7 +15,7 @@ class ServiceAccountController:
 
     name = "serviceaccount-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Namespaces, and ServiceAccounts that go."""
         return {NAMESPACES: self._of_namespace, SERVICE_ACCOUNTS: self._gone}
 

@@ -12,7 +12,7 @@ from kscheduler.simulation.controllers.reading.conditions import with_condition
 from kscheduler.simulation.controllers.reading.pods import created, is_finished, is_terminating, node_of
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time
-from kscheduler.simulation.kinds.resources import NODES, PODS, Resource
+from kscheduler.simulation.kinds.resources import NODES, PODS, ServedResource
 from kscheduler.simulation.objects.node_match import covers
 from kscheduler.simulation.objects.store import Change, Key
 
@@ -32,7 +32,7 @@ class TaintEvictionController:
         self._since: dict[str, dict[_Seen, datetime]] = {}
         """When each node's taints were first seen, for those that do not say it themselves."""
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Nodes with NoExecute taints, and pods on them."""
         return {NODES: self._concerned_by_node, PODS: self._concerned_by_pod}
 

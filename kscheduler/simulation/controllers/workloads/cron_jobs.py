@@ -13,7 +13,7 @@ from kscheduler.simulation.controllers.workloads import schedules
 from kscheduler.simulation.controllers.workloads.jobs import finished_condition
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time, timestamp
-from kscheduler.simulation.kinds.resources import CRON_JOBS, JOBS, Resource
+from kscheduler.simulation.kinds.resources import CRON_JOBS, JOBS, ServedResource
 from kscheduler.simulation.objects.store import Key
 
 _COMPONENT = "cronjob-controller"
@@ -27,7 +27,7 @@ class CronJobController:
 
     name = "cronjob-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """CronJobs and their Jobs."""
         return {CRON_JOBS: owners.itself, JOBS: partial(owners.concerned_owner, CRON_JOBS)}
 

@@ -24,7 +24,7 @@ from kscheduler.simulation.controllers.workloads.daemon_nodes import (
 )
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, Resource
+from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, ServedResource
 from kscheduler.simulation.objects.node_match import untolerated
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 from kscheduler.simulation.objects.workload_defaults import TEMPLATE_GENERATION
@@ -45,7 +45,7 @@ class DaemonSetController:
         self._nodes = fit.NodeReader()
         self._pauses: dict[tuple[str, str], tuple[datetime, float]] = {}
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Sets, their pods, and what nodes are; a node's heartbeat concerns nobody."""
         return {
             DAEMON_SETS: owners.itself,

@@ -20,7 +20,7 @@ from kscheduler.simulation.controllers.workloads import deployment_status as sta
 from kscheduler.simulation.controllers.workloads.deployment_revisions import replicas_of
 from kscheduler.simulation.controllers.workloads.deployment_status import Rollout
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Resource
+from kscheduler.simulation.kinds.resources import DEPLOYMENTS, PODS, REPLICA_SETS, ServedResource
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
 
 _COMPONENT = "deployment-controller"
@@ -31,7 +31,7 @@ class DeploymentController:
 
     name = "deployment-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Deployments, their ReplicaSets, and pods that go: a Recreate waits for the last one of the old."""
         return {
             DEPLOYMENTS: owners.itself,
@@ -57,11 +57,11 @@ class DeploymentController:
         if deployment is not None:
             claimed = owners.claim(view, deployment, REPLICA_SETS)
             plan.add(*claimed.updates)
-            _Step(view, deployment, claimed.values, plan).take()
+            _DeploymentStep(view, deployment, claimed.values, plan).take()
         return plan
 
 
-class _Step:
+class _DeploymentStep:
     """One look at one Deployment."""
 
     def __init__(self, view: View, deployment: Object, replica_sets: list[Object], plan: Plan) -> None:

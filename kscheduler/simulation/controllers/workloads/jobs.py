@@ -21,7 +21,7 @@ from kscheduler.simulation.controllers.workloads.deletion_order import in_deleti
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.durations import parse_time, timestamp
-from kscheduler.simulation.kinds.resources import JOBS, PODS, Resource
+from kscheduler.simulation.kinds.resources import JOBS, PODS, ServedResource
 from kscheduler.simulation.objects.store import Change, Key
 
 _COMPONENT = "job-controller"
@@ -45,7 +45,7 @@ class JobController:
 
     name = "job-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Jobs, and pods that are theirs or might be."""
         return {JOBS: owners.itself, PODS: partial(owners.concerned_owner, JOBS)}
 
@@ -63,11 +63,11 @@ class JobController:
         if finished_condition(job) is not None:
             plan.add(*(Update(PODS, job_pods.untracked(pod)) for pod in claimed.values if job_pods.is_tracked(pod)))
         else:
-            _Step(view, job, claimed.values, plan).take()
+            _JobStep(view, job, claimed.values, plan).take()
         return plan
 
 
-class _Step:
+class _JobStep:
     """One look at a Job that is not finished."""
 
     def __init__(self, view: View, job: Object, pods: list[Object], plan: Plan) -> None:
@@ -254,7 +254,7 @@ class JobPodController:
 
     name = "job-pod-finalizer"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Pods that are tracked by a Job that is not there."""
         return {PODS: self._strays}
 
@@ -276,7 +276,7 @@ class FinishedJobController:
 
     name = "ttl-after-finished-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Jobs."""
         return {JOBS: owners.itself}
 

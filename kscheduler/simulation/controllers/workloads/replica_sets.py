@@ -18,20 +18,20 @@ from kscheduler.simulation.controllers.reading.templates import pod_of
 from kscheduler.simulation.controllers.workloads.deletion_order import in_deletion_order
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, has_labels
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import PODS, Resource
+from kscheduler.simulation.kinds.resources import PODS, ServedResource
 from kscheduler.simulation.objects.store import Key
 
 
 class ReplicaSetController:
     """Keeps the number of pods of each set."""
 
-    def __init__(self, resource: Resource, name: str, component: str) -> None:
+    def __init__(self, resource: ServedResource, name: str, component: str) -> None:
         """`resource` is REPLICA_SETS or REPLICATION_CONTROLLERS."""
         self.name = name
         self._resource = resource
         self._component = component
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Sets, and pods that are theirs or might be."""
         return {self._resource: owners.itself, PODS: partial(owners.concerned_owner, self._resource)}
 

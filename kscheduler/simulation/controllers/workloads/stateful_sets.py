@@ -30,7 +30,7 @@ from kscheduler.simulation.controllers.workloads.stateful_pods import (
     stateful_pod,
 )
 from kscheduler.simulation.kinds.api_errors import Object
-from kscheduler.simulation.kinds.resources import PODS, STATEFUL_SETS, Resource
+from kscheduler.simulation.kinds.resources import PODS, STATEFUL_SETS, ServedResource
 from kscheduler.simulation.objects.store import Key
 
 
@@ -39,7 +39,7 @@ class StatefulSetController:
 
     name = "statefulset-controller"
 
-    def watched(self) -> Mapping[Resource, Concerned]:
+    def watched(self) -> Mapping[ServedResource, Concerned]:
         """Sets, and pods that are theirs or might be."""
         return {STATEFUL_SETS: owners.itself, PODS: partial(owners.concerned_owner, STATEFUL_SETS)}
 
@@ -51,13 +51,13 @@ class StatefulSetController:
             return plan  # a revision made now would keep a foreground deletion waiting for ever
         claimed = owners.claim(view, stateful_set, PODS)
         plan.add(*claimed.updates)
-        step = _Step(view, stateful_set, claimed.values, plan)
+        step = _StatefulSetStep(view, stateful_set, claimed.values, plan)
         step.take()
         step.write_status()
         return plan
 
 
-class _Step:
+class _StatefulSetStep:
     """One look at one set."""
 
     def __init__(self, view: View, stateful_set: Object, pods: list[Object], plan: Plan) -> None:
