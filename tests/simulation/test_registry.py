@@ -279,8 +279,8 @@ def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_goes_at_once(regis
 
 def test_a_second_delete_can_shorten_the_grace_but_not_lengthen_it(registry: Registry) -> None:
     bound(registry)
-    for asked, expected in ((20, 20), (60, 20), (5, 5)):
-        options = DeleteOptions(grace_period_seconds=asked)
+    for requested_seconds, expected in ((20, 20), (60, 20), (5, 5)):
+        options = DeleteOptions(grace_period_seconds=requested_seconds)
         metadata = registry.deletion.delete(PODS, "default", "p", options).value["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == expected
 
