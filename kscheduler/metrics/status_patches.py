@@ -7,10 +7,10 @@ from kscheduler.scheduling.failures.status_writer import StatusStatistics
 from kscheduler.scheduling.observations import Series
 
 PENDING = Series("kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet.")
-CLASSES = Series("kscheduler_status_classes_pending", "Classes of parked pods not told their newest condition yet.")
+CLASSES = Series("kscheduler_status_classes_pending", "Classes of parked pods whose newest condition is not sent yet.")
 PATCHES = Series(
     "kscheduler_status_patches_total",
-    "Words about a pod's status: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
+    "Patches of pod statuses: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
     ("outcome",),
 )
 
