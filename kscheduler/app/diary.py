@@ -89,7 +89,7 @@ class Diary:
         _log.info(
             "scheduling",
             version=__version__,
-            server_version=self.server_version or "not told yet",
+            server_version=self.server_version or "unknown yet",
             profiles=sorted(self._parts.assembly.profiles),
             nodes=statistics.nodes,
             pods=statistics.pods,

@@ -165,7 +165,7 @@ class App:
             open_to_everybody=OPEN,
             from_this_machine_or_with_token=GUARDED,
             with_token_only=TOKEN_ONLY,
-            waiting_pods="open to a token, which is sent unencrypted: restrict access to this port"
+            waiting_pods="open to a token, which is sent in clear: restrict access to this port"
             if has_token
             else "disabled",
             advice="restrict the port with a NetworkPolicy, or use --bind-address 127.0.0.1 where no kubelet probes it",

@@ -112,7 +112,7 @@ DEPRECATED = (
 )
 
 _NO_TLS = "TLS is not built yet: plain HTTP is served"
-_NO_CALLERS = "callers are not authenticated yet: whoever reaches the port is answered"
+_NO_CALLERS = "callers are not authenticated yet: everybody who can reach the port gets an answer"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
 _OWN_LOGS = "logs are written as --log-format says, line by line"

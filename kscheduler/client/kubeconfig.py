@@ -176,8 +176,8 @@ def _select(
         known = ", ".join(sorted(entry["name"] for entry in tree["contexts"])) or "none"
         message = f"{named}: current-context is not set: name one with --context (there are: {known})"
         raise ConfigurationError(message)
-    asked = "--context" if chosen else "current-context"
-    context = _find(tree, "contexts", current, f"{named}: {asked}")["context"]
+    requested = "--context" if chosen else "current-context"
+    context = _find(tree, "contexts", current, f"{named}: {requested}")["context"]
     where = origins["contexts", current]
     cluster_name = _string(context.get("cluster"), f"{where}.context.cluster")
     cluster = _find(tree, "clusters", cluster_name, f"{where}.context.cluster")["cluster"]

@@ -10,11 +10,11 @@ PENDING = MetricSeries(
     "kscheduler_status_patches_pending", "Pods whose newest condition or nomination is not sent yet."
 )
 CLASSES = MetricSeries(
-    "kscheduler_status_classes_pending", "Classes of parked pods not told their newest condition yet."
+    "kscheduler_status_classes_pending", "Classes of parked pods whose newest condition is not sent yet."
 )
 PATCHES = MetricSeries(
     "kscheduler_status_patches_total",
-    "Words about a pod's status: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
+    "Patches of pod statuses: sent, unchanged (the pod showed it already), retried, dropped (refused for good).",
     ("outcome",),
 )
 

@@ -34,9 +34,9 @@ class Seen:
         for condition in status.get("conditions", []):
             if condition["type"] == "DisruptionTarget" and condition not in self.conditions.get(name, []):
                 self.conditions.setdefault(name, []).append(condition)
-        told = self.nominations.setdefault(name, [""])
-        if told[-1] != (status.get("nominatedNodeName") or ""):
-            told.append(status.get("nominatedNodeName") or "")
+        nominations_of_pod = self.nominations.setdefault(name, [""])
+        if nominations_of_pod[-1] != (status.get("nominatedNodeName") or ""):
+            nominations_of_pod.append(status.get("nominatedNodeName") or "")
 
 
 @contextmanager

@@ -80,8 +80,8 @@ async def test_away_for_135_seconds_and_back() -> None:
                 await until_ready(app, clock, 200)
                 put(server, "pods", pod_tree("after"))
                 await until_bound(server, "after", clock)
-                told = [line["event"] for line in lines if line["log_level"] != "debug"]
-                assert [event for event in told if event != "summary"] == [
+                events = [line["event"] for line in lines if line["log_level"] != "debug"]
+                assert [event for event in events if event != "summary"] == [
                     "api_server_unreachable",
                     "api_server_still_unreachable",
                     "api_server_still_unreachable",
@@ -165,10 +165,10 @@ async def test_without_any_rights_at_the_start_one_line_a_minute_names_all_resou
                 for _ in range(65):
                     await second(clock)
                 assert (await answer(app, "/readyz"))[0] == 500
-        told = [line["event"] for line in lines if line["log_level"] in LOUD]
-        assert told.count("list_or_watch_fails") <= 2
-        assert told.count("waiting_for_sync") <= 2
-        assert len(told) == told.count("list_or_watch_fails") + told.count("waiting_for_sync")
+        events = [line["event"] for line in lines if line["log_level"] in LOUD]
+        assert events.count("list_or_watch_fails") <= 2
+        assert events.count("waiting_for_sync") <= 2
+        assert len(events) == events.count("list_or_watch_fails") + events.count("waiting_for_sync")
         first = next(line for line in lines if line["event"] == "list_or_watch_fails")
         assert {"nodes", "pods"} <= set(first["resources"])
         assert "RBAC must grant" in first["advice"]

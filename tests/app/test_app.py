@@ -60,15 +60,15 @@ async def test_a_pod_that_fits_nowhere_is_told_why_and_bound_when_there_is_room(
         put(server, "nodes", node_tree("small", cpu="1"))
         put(server, "pods", pod_tree("big", requests={"cpu": "2"}))
 
-        def told() -> list[str]:
+        def messages() -> list[str]:
             record = server.store.get("pods", "default", "big")
             assert record is not None
             conditions = record.value["status"].get("conditions", [])
             return [one["message"] for one in conditions if one["type"] == "PodScheduled" and "message" in one]
 
         async with running(server):
-            await until(server, lambda: bool(told()))
-            assert told()[0].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+            await until(server, lambda: bool(messages()))
+            assert messages()[0].startswith("0/1 nodes are available: 1 Insufficient cpu.")
             put(server, "nodes", node_tree("large", cpu="8"))
             await until(server, lambda: node_of(server, "big") == "large")
 

@@ -35,10 +35,10 @@ def words(cell: str) -> tuple[str, ...]:
 
 
 def test_each_line_about_a_pod_is_documented_with_its_level_and_fields() -> None:
-    told = {
+    logged = {
         words(row[0])[0]: (int(row[1]), words(row[3])) for row in rows(section("Lines about pods")) if len(row) == 4
     }
-    assert told == {name: (line.level, line.fields) for name, line in LINES.items()}
+    assert logged == {name: (line.level, line.fields) for name, line in LINES.items()}
 
 
 def test_each_field_is_explained() -> None:

@@ -64,9 +64,9 @@ async def test_victims_get_condition_event_and_deletion_and_the_preemptor_their_
         assert condition["message"] == MESSAGE
     assert seen.conditions.keys() == set(seen.deleted)
     assert seen.nominations["big"][:2] == ["", "node"]
-    told = events(server, "Preempted")
-    assert {event["involvedObject"]["name"] for event in told} == set(seen.deleted)
-    for event in told:
+    preempted = events(server, "Preempted")
+    assert {event["involvedObject"]["name"] for event in preempted} == set(seen.deleted)
+    for event in preempted:
         assert (event["type"], event["action"]) == ("Normal", "Preempting")
         assert event["message"] == "Preempted by pod uid-of-big on node node"
         assert (event["related"]["name"], event["related"]["uid"]) == ("big", "uid-of-big")
@@ -257,10 +257,10 @@ async def test_a_waiting_pod_is_let_go_or_turned_down_over_http(tmp_path: Path) 
                         items = (await response.json())["items"]
                     assert [(item["name"], item["node"]) for item in items] == [("goes", "node"), ("stays", "node")]
                     assert len(app.parts.assembly.cache.nominator) == 0, "who counts on a node is expected nowhere"
-                    said = {"plugin": "Holds", "message": "not today"}
+                    verdict = {"plugin": "Holds", "message": "not today"}
                     async with client.post("/waiting-pods/default/goes/allow", json={"plugin": "Holds"}) as response:
                         assert response.status == 200
-                    async with client.post("/waiting-pods/uid-of-stays/reject", json=said) as response:
+                    async with client.post("/waiting-pods/uid-of-stays/reject", json=verdict) as response:
                         assert response.status == 200
                 await until(server, lambda: node_of(server, "goes") == "node")
                 await until(server, lambda: seen.nominations["stays"][-1] == "")

@@ -56,10 +56,10 @@ async def test_sigusr2_dumps_cache_and_queue_and_compares_them(monkeypatch: pyte
             os.kill(os.getpid(), signal.SIGTERM)
             async with asyncio.timeout(SECONDS):
                 await serving
-    told = {str(line["event"]): line for line in lines}
-    assert told["Cached NodeInfo"]["node"] == "node"
-    assert told["Pod in scheduling queue"]["pod"] == "default/big"
-    assert not any(event.startswith("cache_drift") for event in told)
+    by_event = {str(line["event"]): line for line in lines}
+    assert by_event["Cached NodeInfo"]["node"] == "node"
+    assert by_event["Pod in scheduling queue"]["pod"] == "default/big"
+    assert not any(event.startswith("cache_drift") for event in by_event)
 
 
 async def test_a_corrupted_cache_is_mended_and_counted() -> None:

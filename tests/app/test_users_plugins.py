@@ -70,8 +70,8 @@ async def test_an_answer_of_the_wrong_type_is_told_to_the_pod_and_costs_the_othe
                 put(server, "pods", pod_tree("bad"))
                 put(server, "pods", pod_tree("good"))
                 await until(server, lambda: node_of(server, "good") == "node" and bool(message_of(server, "bad")))
-        said = message_of(server, "bad")
-        assert said.startswith('running "Mine" filter plugin: for node node it returned True: return the reason')
+        message = message_of(server, "bad")
+        assert message.startswith('running "Mine" filter plugin: for node node it returned True: return the reason')
         assert [(one["plugin"], one["extension_point"]) for one in lines if one["event"] == "plugin_failed"] == [
             ("Mine", "Filter")
         ]
@@ -85,9 +85,9 @@ async def test_points_out_of_range_fail_the_pod_as_in_kube_scheduler() -> None:
             put(server, "pods", pod_tree("bad"))
             put(server, "pods", pod_tree("good"))
             await until(server, lambda: bool(node_of(server, "good")) and bool(message_of(server, "bad")))
-        said = message_of(server, "bad")
-        assert "it returns an invalid score 700 for node node-" in said
-        assert "it should be in the range of [0, 100]" in said
+        message = message_of(server, "bad")
+        assert "it returns an invalid score 700 for node node-" in message
+        assert "it should be in the range of [0, 100]" in message
         assert not node_of(server, "bad")
 
 

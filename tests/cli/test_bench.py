@@ -19,8 +19,8 @@ def test_scenarios_are_listed_with_size_goal_and_source(capsys: Captured) -> Non
 def test_what_is_asked_for_comes_out_as_json(capsys: Captured) -> None:
     flags = ["--scenario", "SchedulingBasic", "--scenario", "IndexedJobs", "--nodes", "10", "--pods", "20", "--json"]
     assert main(["bench", *flags]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [(one["scenario"], one["nodes"], one["bound"]) for one in told] == [
+    result = json.loads(capsys.readouterr().out)
+    assert [(one["scenario"], one["nodes"], one["bound"]) for one in result] == [
         ("SchedulingBasic", 10, 20),
         ("IndexedJobs", 10, 20),
     ]

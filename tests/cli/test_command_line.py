@@ -24,10 +24,10 @@ def refused(capsys: Captured, *argv: str) -> str:
     except SystemExit as end:
         code = int(str(end.code))
     assert code == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.count("\n") == 1, told.err
-    return told.err.rstrip("\n")
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    return captured.err.rstrip("\n")
 
 
 @pytest.mark.parametrize("flag", ["--version", "--help"])
@@ -54,9 +54,9 @@ def test_help_lists_each_verb_as_its_own_parser_describes_it(capsys: Captured) -
 
 def test_no_command_at_all_shows_what_there_is(capsys: Captured) -> None:
     assert main([]) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert all(verb in told.err for verb in VERBS)
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert all(verb in captured.err for verb in VERBS)
 
 
 @pytest.mark.parametrize(
@@ -129,9 +129,9 @@ def test_a_configuration_can_come_from_standard_input(capsys: Captured, monkeypa
     printed = capsys.readouterr().out
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(printed.encode())))
     assert main(["config", "check", "-"]) == 0
-    told = capsys.readouterr()
-    assert told.out == "standard input: can be used; it schedules for kscheduler, 1 warning\n"
-    (line,) = told.err.splitlines()
+    captured = capsys.readouterr()
+    assert captured.out == "standard input: can be used; it schedules for kscheduler, 1 warning\n"
+    (line,) = captured.err.splitlines()
     assert line.startswith("kscheduler: warning: standard input: leaderElection.leaderElect: has no effect")
 
 
@@ -177,6 +177,6 @@ def test_a_port_that_is_taken_is_told_in_words(capsys: Captured) -> None:
         port = str(taken.getsockname()[1])
         argv = ["run", "--master", "http://127.0.0.1:1", "--bind-address", "127.0.0.1", "--port", port]
         assert main([*argv, "--log-format", "json"]) == 2
-    said = capsys.readouterr().err
-    assert "Errno" not in said
-    assert '"reason":"address already in use"' in said
+    errors = capsys.readouterr().err
+    assert "Errno" not in errors
+    assert '"reason":"address already in use"' in errors

@@ -33,36 +33,36 @@ def check(file: Path, text: str, *flags: str) -> int:
 def test_a_file_that_is_right_says_for_whom_it_schedules(file: Path, capsys: Captured) -> None:
     text = "profiles: [{schedulerName: one}, {schedulerName: two}]\nleaderElection: {leaderElect: false}"
     assert check(file, text) == 0
-    told = capsys.readouterr()
-    assert told.out == f"{file}: can be used; it schedules for one, two\n"
-    assert told.err == ""
+    captured = capsys.readouterr()
+    assert captured.out == f"{file}: can be used; it schedules for one, two\n"
+    assert captured.err == ""
 
 
 def test_a_name_with_white_space_is_shown_in_quotes_and_doubted(file: Path, capsys: Captured) -> None:
     assert check(file, "profiles: [{schedulerName: ' '}]\nleaderElection: {leaderElect: false}") == 0
-    told = capsys.readouterr()
-    assert told.out == f'{file}: can be used; it schedules for " ", 1 warning\n'
-    assert 'profiles[0].schedulerName: only pods that name exactly " " are scheduled' in told.err
+    captured = capsys.readouterr()
+    assert captured.out == f'{file}: can be used; it schedules for " ", 1 warning\n'
+    assert 'profiles[0].schedulerName: only pods that name exactly " " are scheduled' in captured.err
 
 
 def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, capsys: Captured) -> None:
     text = "extenders: [{urlPrefix: x, filterVerb: f}]\nleaderElection: {leaderElect: true}"
     assert check(file, text, "--feature-gates=VolumeLimitScaling=true") == 0
-    told = capsys.readouterr()
-    assert told.err.splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.err.splitlines() == [
         "kscheduler: warning: feature gate VolumeLimitScaling=true is known but has no effect yet",
         f"kscheduler: warning: {file}: extenders[0]: extenders are not called yet: all pods are held (x)",
         f"kscheduler: warning: {file}: leaderElection.leaderElect: {NO_ELECTION}",
     ]
-    assert told.out.endswith("schedules for default-scheduler, 3 warnings\n")
+    assert captured.out.endswith("schedules for default-scheduler, 3 warnings\n")
 
 
 def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
     text = "parallelism: -1\nfoo: 1\npercentageOfNodesToScore: 101\nprofiles: [{schedulerNam: x}, {schedulerName: 3}]"
     assert check(file, text) == 2
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert told.err.splitlines() == [
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines() == [
         f"kscheduler: {file}: foo: unknown field",
         f"kscheduler: {file}: profiles[0].schedulerNam: unknown field",
         f"kscheduler: {file}: profiles[1].schedulerName: {NO_TEXT}, got 3",
@@ -87,7 +87,7 @@ profiles:
 
 
 @pytest.mark.parametrize(
-    ("text", "told"),
+    ("document", "text"),
     [
         ("a: &x 1\nb: *x", "alias"),
         ("parallelism: 1\nparallelism: 2", "parallelism"),
@@ -95,9 +95,9 @@ profiles:
     ],
     ids=["alias", "duplicate key", "second document"],
 )
-def test_a_file_that_means_two_things_is_refused(file: Path, capsys: Captured, text: str, told: str) -> None:
-    assert check(file, text) == 2
-    assert told in capsys.readouterr().err
+def test_a_file_that_means_two_things_is_refused(file: Path, capsys: Captured, document: str, text: str) -> None:
+    assert check(file, document) == 2
+    assert text in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("flags", [["check", "no-such-file"], ["check", "f", "--feature-gates=Nope=1"]], ids=" ".join)
@@ -121,11 +121,11 @@ def test_the_defaults_name_no_rate_because_unset_it_adapts(capsys: Captured) -> 
 
 def test_the_defaults_under_gates(capsys: Captured) -> None:
     assert main(["config", "default", "--feature-gates=StorageCapacityScoring=true"]) == 0
-    told = capsys.readouterr()
-    configured = yaml.safe_load(told.out)["profiles"][0]["pluginConfig"]
+    captured = capsys.readouterr()
+    configured = yaml.safe_load(captured.out)["profiles"][0]["pluginConfig"]
     (binding,) = [one["args"] for one in configured if one["name"] == "VolumeBinding"]
     assert binding["shape"]
-    assert told.err == "", "it is built"
+    assert captured.err == "", "it is built"
 
 
 def run(*flags: str) -> "subprocess.CompletedProcess[str]":

@@ -26,12 +26,12 @@ class ScriptedServer:
 
     url: str = ""
     answers: list[Answer] = field(default_factory=list)
-    asked: list[Asked] = field(default_factory=list)
+    requests: list[Asked] = field(default_factory=list)
     arrived: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         body = await request.read()
-        self.asked.append(Asked(request.method, request.path, dict(request.query), dict(request.headers), body))
+        self.requests.append(Asked(request.method, request.path, dict(request.query), dict(request.headers), body))
         self.arrived.set()
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         return await answer(request)

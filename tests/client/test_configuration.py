@@ -307,7 +307,7 @@ async def test_an_exec_plugin_is_run_again_when_the_server_refuses_its_token(tmp
         async with APIClient(connection) as client:
             await client.get("/1")
             assert await client.get("/2") == b"ok"
-        tokens = [asked.headers["Authorization"] for asked in server.asked]
+        tokens = [request.headers["Authorization"] for request in server.requests]
     assert tokens == ["Bearer run-1", "Bearer run-1", "Bearer run-2"]
 
 
@@ -333,17 +333,17 @@ async def test_an_exec_plugin_whose_certificate_is_broken_fails_requests_and_not
 
 
 async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_distances() -> None:
-    told: list[tuple[str, float]] = []
+    calls: list[tuple[str, float]] = []
     enough = asyncio.Event()
 
     def say(command: str, seconds: float) -> None:
-        told.append((command, seconds))
-        if len(told) == 3:
+        calls.append((command, seconds))
+        if len(calls) == 3:
             enough.set()
 
     with SlowPlugin("sleep", say, first_seconds=0.001).timed():
         await asyncio.wait_for(enough.wait(), 20)
-    assert told == [("sleep", 0.001), ("sleep", 0.002), ("sleep", 0.004)]
+    assert calls == [("sleep", 0.001), ("sleep", 0.002), ("sleep", 0.004)]
 
 
 async def test_who_loads_a_slow_exec_plugin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -352,15 +352,15 @@ async def test_who_loads_a_slow_exec_plugin_is_told(tmp_path: Path, monkeypatch:
     os.mkfifo(go)
     script.write_text(script.read_text().replace("#!/bin/sh\n", f"#!/bin/sh\nread line < {go}\n"))
     monkeypatch.setattr(SlowPlugin.__init__, "__defaults__", (0.001,))
-    told: list[str] = []
+    calls: list[str] = []
 
     def say(command: str, _seconds: float) -> None:
-        told.append(command)
-        if len(told) == 1:
+        calls.append(command)
+        if len(calls) == 1:
             go.write_text("go\n")
 
     connection = await asyncio.wait_for(load(write(tmp_path, text), say_slow=say), 20)
-    assert told[0] == str(script)
+    assert calls[0] == str(script)
     assert await connection.headers() == {"Authorization": "Bearer run-1"}
 
 

@@ -64,8 +64,8 @@ async def test_an_event_has_every_field_that_kubectl_shows() -> None:
     async with recording(reply(b"{}", 201)) as (recorder, server, _):
         failed(recorder, pod())
         await sent(recorder)
-        assert server.asked[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
-        event = json.loads(server.asked[0].body)
+        assert server.requests[0].path == "/apis/events.k8s.io/v1/namespaces/ns/events"
+        event = json.loads(server.requests[0].body)
     assert event.pop("metadata")["name"].startswith("a.")
     assert event == {
         "apiVersion": "events.k8s.io/v1",
@@ -95,16 +95,16 @@ async def test_repetitions_become_one_series_that_is_patched_once_and_at_its_end
             await sent(recorder)
         failed(recorder, pod("b"))
         await sent(recorder)
-        assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]
-        assert json.loads(server.asked[1].body)["series"]["count"] == 2
-        assert server.asked[1].path.endswith(json.loads(server.asked[0].body)["metadata"]["name"])
+        assert [request.method for request in server.requests] == ["POST", "PATCH", "POST"]
+        assert json.loads(server.requests[1].body)["series"]["count"] == 2
+        assert server.requests[1].path.endswith(json.loads(server.requests[0].body)["metadata"]["name"])
         await clock.advance(430.0)
         await sent(recorder)
-        assert json.loads(server.asked[3].body)["series"]["count"] == 5
+        assert json.loads(server.requests[3].body)["series"]["count"] == 5
         assert recorder.statistics().series == 0
         failed(recorder, pod())
         await sent(recorder)
-        assert server.asked[4].method == "POST"
+        assert server.requests[4].method == "POST"
 
 
 async def test_a_full_queue_drops_and_counts() -> None:
@@ -131,8 +131,8 @@ async def test_what_happened_again_before_the_server_had_it_is_patched_right_aft
         for _number in range(3):
             failed(recorder, pod())
         await sent(recorder)
-        assert [asked.method for asked in server.asked] == ["POST", "PATCH"]
-        assert json.loads(server.asked[1].body)["series"]["count"] == 3
+        assert [request.method for request in server.requests] == ["POST", "PATCH"]
+        assert json.loads(server.requests[1].body)["series"]["count"] == 3
 
 
 async def test_other_words_are_another_event() -> None:
@@ -141,8 +141,8 @@ async def test_other_words_are_another_event() -> None:
         failed(recorder, pod(), "0/1 nodes are available: 1 Insufficient cpu.")
         failed(recorder, pod(), "0/2 nodes are available: 2 Insufficient cpu.")
         await sent(recorder)
-        assert [asked.method for asked in server.asked] == ["POST", "POST"]
-        names = [json.loads(asked.body)["metadata"]["name"] for asked in server.asked]
+        assert [request.method for request in server.requests] == ["POST", "POST"]
+        names = [json.loads(request.body)["metadata"]["name"] for request in server.requests]
         assert names[0] != names[1], "though both were at the same moment"
 
 
@@ -154,7 +154,7 @@ async def test_what_went_well_is_told_before_warnings_whose_rate_is_bounded() ->
         flushing = asyncio.create_task(recorder.flush(3600.0))
         assert await clock.next_sleep(within_seconds=1.0) > 0
         await clock.advance(0.0)
-        at_first = [json.loads(asked.body)["reason"] for asked in server.asked[:8]]
+        at_first = [json.loads(request.body)["reason"] for request in server.requests[:8]]
         assert "Scheduled" in at_first, "of eight that are sent at once, any may arrive first"
         began, most = clock.monotonic(), 0.0
         while not flushing.done():
@@ -260,7 +260,7 @@ async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -
         failed(recorder, pod("b"))
         await sent(recorder)
         assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 @pytest.mark.parametrize("code", [500, 503, 429])
@@ -278,7 +278,7 @@ async def test_an_event_that_has_expired_on_the_server_begins_anew() -> None:
         for _number in range(3):
             failed(recorder, pod())
             await sent(recorder)
-        assert [asked.method for asked in server.asked] == ["POST", "PATCH", "POST"]
+        assert [request.method for request in server.requests] == ["POST", "PATCH", "POST"]
 
 
 @given(st.text())

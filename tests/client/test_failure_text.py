@@ -71,5 +71,5 @@ def test_a_failure_is_told_in_words(error: BaseException, expected: str) -> None
 
 
 def test_the_clients_errors_say_it_so_too() -> None:
-    told = str(network_error(aiohttp.ClientConnectorError(KEY, REFUSED), "GET", "/api/v1/pods?watch=1"))
-    assert told == "GET /api/v1/pods: no connection to 10.0.0.1:6443: connection refused"
+    text = str(network_error(aiohttp.ClientConnectorError(KEY, REFUSED), "GET", "/api/v1/pods?watch=1"))
+    assert text == "GET /api/v1/pods: no connection to 10.0.0.1:6443: connection refused"

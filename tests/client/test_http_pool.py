@@ -105,20 +105,20 @@ async def test_a_connection_that_the_server_closed_meanwhile_is_not_used() -> No
 
 
 async def test_what_nobody_asked_for_ends_the_connection() -> None:
-    told = asyncio.Event()
+    answered = asyncio.Event()
 
     async def play(peer: Peer) -> None:
         await peer.request()
         peer.say(OK)
-        await told.wait()
+        await answered.wait()
         peer.say(b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n")
         await peer.request()
 
     async with raw_server(play) as server, pool_of(server) as pool:
         await pool.send(POST, NOBODY, SECONDS)
-        told.set()
+        answered.set()
         await server.ended.get()
-        told.clear()
+        answered.clear()
         assert (await pool.send(POST, NOBODY, SECONDS)).status == 200
 
 
@@ -423,8 +423,8 @@ async def test_a_path_in_the_servers_url_comes_first() -> None:
         APIClient(plain_connection(f"{server.url}/k8s/clusters/c-1")) as client,
     ):
         await client.get("/api/v1/x", {"a": "b c"})
-        assert server.asked[0].path == "/k8s/clusters/c-1/api/v1/x"
-        assert server.asked[0].headers["Host"] == server.url.removeprefix("http://")
+        assert server.requests[0].path == "/k8s/clusters/c-1/api/v1/x"
+        assert server.requests[0].headers["Host"] == server.url.removeprefix("http://")
 
 
 async def test_a_host_name_is_resolved() -> None:
@@ -443,8 +443,8 @@ async def test_behind_a_proxy_requests_go_through_it() -> None:
             with pytest.raises(Exception, match="409") as caught:
                 await client.post("/x", b"{}")
         assert getattr(caught.value, "retry_after_seconds") == 3  # noqa: B009  # pytest.raises knows no more of it
-        assert proxy.asked[0].headers["Host"] == "server.invalid:8080"
-        assert proxy.asked[0].headers["Authorization"] == "Bearer t"
+        assert proxy.requests[0].headers["Host"] == "server.invalid:8080"
+        assert proxy.requests[0].headers["Authorization"] == "Bearer t"
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ def api_server() -> APIServerReachability:
     return APIServerReachability(HOST, 0.0)
 
 
-def said(
+def messages_at(
     api_server: APIServerReachability, until: float, since: float = 0.0, step: float = 1.0
 ) -> list[tuple[float, str]]:
     """What is logged by whom asks each second, with the moment."""
@@ -58,19 +58,19 @@ def test_an_outage_of_135_seconds_is_four_lines(api_server: APIServerReachabilit
 def test_a_failure_that_is_soon_followed_by_a_success_is_not_worth_a_line(api_server: APIServerReachability) -> None:
     api_server.failed(ConnectionResetError("reset"), 1.0)
     api_server.succeeded(2.5)
-    assert said(api_server, 100.0) == []
+    assert messages_at(api_server, 100.0) == []
     assert not any(api_server.statistics(3.0).outages.values())
 
 
 def test_a_second_outage_is_told_as_soon_as_the_first(api_server: APIServerReachability) -> None:
-    told: list[tuple[int, str]] = []
+    lines: list[tuple[int, str]] = []
     for second in range(100):
         if 10 <= second < 52 or second >= 53:
             api_server.failed(ConnectionRefusedError("refused"), second)
         else:
             api_server.succeeded(second)
-        told += [(second, line.message) for line in api_server.lines(second)]
-    assert told == [
+        lines += [(second, line.message) for line in api_server.lines(second)]
+    assert lines == [
         (12, "api_server_unreachable"),
         (52, "api_server_reachable_again"),
         (55, "api_server_unreachable"),
@@ -153,7 +153,7 @@ def test_refused_credentials_are_a_trouble_of_their_own_that_old_watches_do_not_
 def test_an_expired_token_that_is_renewed_at_once_is_no_news(api_server: APIServerReachability) -> None:
     api_server.refused(refusal(401), 1.0)
     api_server.succeeded(1.1)
-    assert said(api_server, 70.0) == []
+    assert messages_at(api_server, 70.0) == []
 
 
 def test_everything_answered_with_429_is_no_outage_but_makes_unready(api_server: APIServerReachability) -> None:

@@ -37,16 +37,16 @@ async def test_a_request_carries_body_type_and_user_agent_and_little_else() -> N
         APIClient(plain_connection(server.url)) as client,
     ):
         assert await client.post("/api/v1/x?dryRun=All", b'{"a":1}') == b'{"ok":1}'
-        asked = server.asked[0]
-        assert (asked.method, asked.path, asked.query, asked.body) == (
+        request = server.requests[0]
+        assert (request.method, request.path, request.query, request.body) == (
             "POST",
             "/api/v1/x",
             {"dryRun": "All"},
             b'{"a":1}',
         )
-        assert asked.headers["Content-Type"] == "application/json"
-        assert asked.headers["User-Agent"].startswith("kscheduler/")
-        assert set(asked.headers) == {"Host", "User-Agent", "Accept", "Content-Type", "Content-Length"}
+        assert request.headers["Content-Type"] == "application/json"
+        assert request.headers["User-Agent"].startswith("kscheduler/")
+        assert set(request.headers) == {"Host", "User-Agent", "Accept", "Content-Type", "Content-Length"}
 
 
 async def test_a_refusal_tells_code_reason_message_causes() -> None:
@@ -78,7 +78,7 @@ async def test_a_refusal_without_retry_after_is_not_retried(code: int, reason: s
         async with APIClient(plain_connection(server.url)) as client:
             with pytest.raises(APIError) as caught:
                 await client.post("/x", b"{}")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
     assert getattr(caught.value, predicate)
 
 
@@ -122,7 +122,7 @@ async def test_after_ten_retries_the_refusal_comes_out() -> None:
             with pytest.raises(APIError) as caught:
                 await posting
         assert caught.value.is_too_many_requests
-        assert len(server.asked) == 11
+        assert len(server.requests) == 11
 
 
 async def test_a_wait_of_more_than_a_minute_is_the_callers() -> None:
@@ -147,7 +147,7 @@ async def test_a_write_whose_answer_is_lost_has_an_unknown_outcome_and_is_not_re
     async with scripted_server(vanish) as server, APIClient(plain_connection(server.url)) as client:
         with pytest.raises(UnknownOutcomeError):
             await client.post("/x", b"{}")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 async def test_a_write_that_times_out_has_an_unknown_outcome() -> None:
@@ -176,7 +176,7 @@ async def test_a_read_is_repeated_when_the_connection_breaks() -> None:
             reading = asyncio.create_task(client.get("/x", {"a": "b c"}, retries=1))
             assert await clock.run_to_next() == 1.0
             assert await reading == b"here"
-        assert server.asked[-1].query == {"a": "b c"}
+        assert server.requests[-1].query == {"a": "b c"}
 
 
 async def test_a_rotated_token_is_read_at_once_when_the_server_refuses_the_old_one(tmp_path: Path) -> None:
@@ -188,7 +188,11 @@ async def test_a_rotated_token_is_read_at_once_when_the_server_refuses_the_old_o
             await client.get("/a")
             token.write_text("new\n")
             assert await client.post("/b", b"{}") == b"ok"
-        assert [asked.headers["Authorization"] for asked in server.asked] == ["Bearer old", "Bearer old", "Bearer new"]
+        assert [request.headers["Authorization"] for request in server.requests] == [
+            "Bearer old",
+            "Bearer old",
+            "Bearer new",
+        ]
 
 
 async def test_a_token_is_read_again_each_minute_less_ten_seconds(tmp_path: Path) -> None:
@@ -211,7 +215,7 @@ async def test_credentials_that_stay_refused_come_out_as_401_after_one_retry_at_
             with pytest.raises(APIError) as caught:
                 await client.get("/x")
         assert caught.value.is_unauthorized
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 async def test_the_bucket_spaces_requests() -> None:
@@ -221,7 +225,7 @@ async def test_the_bucket_spaces_requests() -> None:
         await client.get("/1")
         second = asyncio.create_task(client.get("/2"))
         assert await clock.next_sleep() == pytest.approx(0.5)
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
         await clock.advance(0.5)
         await second
 

@@ -34,7 +34,7 @@ async def test_the_servers_certificate_is_checked_against_the_authority_and_noth
             async with APIClient(connection_to(server.url, TLSContexts(files))) as client:
                 with pytest.raises(NotSentError):
                     await client.post("/x", b"{}")
-        assert len(server.asked) == 1
+        assert len(server.requests) == 1
 
 
 async def test_verification_can_be_switched_off() -> None:

@@ -133,8 +133,8 @@ async def test_a_status_patch_is_tried_again_where_that_can_help(code: int, trie
             await clock.run_to_next()
         with pytest.raises(APIError):
             await patching
-        assert len(server.asked) == tries
-        assert server.asked[0].headers["Content-Type"] == "application/strategic-merge-patch+json"
+        assert len(server.requests) == tries
+        assert server.requests[0].headers["Content-Type"] == "application/strategic-merge-patch+json"
 
 
 async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
@@ -144,12 +144,12 @@ async def test_bind_read_and_delete_ask_for_the_right_things() -> None:
         await writer.bind("ns", "a", "u", "n1")
         assert (await writer.get_pod("ns", "a")).key == "ns/a"
         await writer.delete_pod("ns", "a", "u", grace_period_seconds=0)
-        assert [(asked.method, asked.path) for asked in server.asked] == [
+        assert [(request.method, request.path) for request in server.requests] == [
             ("POST", "/api/v1/namespaces/ns/pods/a/binding"),
             ("GET", "/api/v1/namespaces/ns/pods/a"),
             ("DELETE", "/api/v1/namespaces/ns/pods/a"),
         ]
-        options = json.loads(server.asked[2].body)
+        options = json.loads(server.requests[2].body)
         assert (options["preconditions"], options["gracePeriodSeconds"]) == ({"uid": "u"}, 0)
 
 
@@ -171,17 +171,17 @@ async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
             await asyncio.wait({evicting, waking}, return_when=asyncio.FIRST_COMPLETED)
             waking.cancel()
             await asyncio.wait({waking})
-        asked = [f"{one.method} {one.path.removeprefix('/api/v1/namespaces/ns/pods/')}" for one in server.asked]
-        for one in server.asked:
+        requests = [f"{one.method} {one.path.removeprefix('/api/v1/namespaces/ns/pods/')}" for one in server.requests]
+        for one in server.requests:
             if one.method == "DELETE":
                 assert json.loads(one.body)["preconditions"] == {"uid": "u"}
         failure = evicting.exception()
         assert failure is None or isinstance(failure, APIError)
-        return (evicting.result() if failure is None else failure.code), asked
+        return (evicting.result() if failure is None else failure.code), requests
 
 
 @pytest.mark.parametrize(
-    ("answers", "outcome", "asked"),
+    ("answers", "outcome", "requests"),
     [
         pytest.param([reply(OURS)], True, ["PATCH a/status", "DELETE a"], id="condition-then-deletion"),
         pytest.param([reply(REFUSED, 404)], False, ["PATCH a/status"], id="gone-before"),
@@ -230,7 +230,7 @@ async def evicted(*answers: Answer) -> tuple[bool | int, list[str]]:
     ],
 )
 async def test_an_eviction_tells_the_pod_and_deletes_it(
-    answers: list[Answer], outcome: bool | int, asked: list[str]
+    answers: list[Answer], outcome: bool | int, requests: list[str]
 ) -> None:
     """`True`: it was deleted; `False`: it was gone already, or another pod has its name."""
-    assert await evicted(*answers) == (outcome, asked)
+    assert await evicted(*answers) == (outcome, requests)

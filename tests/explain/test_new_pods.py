@@ -35,7 +35,7 @@ def workload(kind: str, name: str = "web", api_version: str = "apps/v1", **spec:
 POD: Tree = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "new"}, "spec": {"containers": [CONTAINER]}}
 
 
-async def asked(server: EmbeddedAPIServer, path: str, *flags: str) -> int:
+async def explain_file(server: EmbeddedAPIServer, path: str, *flags: str) -> int:
     command = ("-f", path, "--master", server.url, "-o", "json", *flags)
     return await asyncio.to_thread(run, *command)
 
@@ -51,7 +51,7 @@ async def test_the_api_server_fills_in_the_defaults(tmp_path: Path, capsys: pyte
         priority = {"metadata": {"name": "high"}, "value": 9}
         server.registry.create(BY_KEY["priorityclasses.scheduling.k8s.io"], "", priority)
         pod = {**POD, "spec": {**POD["spec"], "priorityClassName": "high"}}
-        assert await asked(server, manifest(tmp_path, pod), *OURS) == 0
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     (tree,) = [json.loads(line) for line in captured.out.splitlines()]
@@ -63,7 +63,7 @@ async def test_the_api_server_fills_in_the_defaults(tmp_path: Path, capsys: pyte
 async def test_nothing_is_written(tmp_path: Path) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a"))
-        assert await asked(server, manifest(tmp_path, POD, workload("Deployment")), *OURS) == 0
+        assert await explain_file(server, manifest(tmp_path, POD, workload("Deployment")), *OURS) == 0
         assert not server.registry.store.collection(PODS.collection).records
 
 
@@ -73,7 +73,7 @@ async def test_a_manifest_that_the_server_would_not_create_is_refused(
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a"))
         pod = {**POD, "spec": {"containers": [CONTAINER], "nodeSelectr": {"a": "b"}}}
-        assert await asked(server, manifest(tmp_path, pod), *OURS) == 2
+        assert await explain_file(server, manifest(tmp_path, pod), *OURS) == 2
     err = capsys.readouterr().err
     assert "the API server would not create it" in err
     assert 'unknown field "spec.nodeSelectr"' in err
@@ -86,7 +86,7 @@ async def test_without_the_right_to_create_local_defaults_stand_in_and_are_noted
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("large", cpu="4"))
         server.faults.add(InjectedFault("answer", method="POST", path="*/pods", code=403))
-        assert await asked(server, manifest(tmp_path, POD), *OURS) == 0
+        assert await explain_file(server, manifest(tmp_path, POD), *OURS) == 0
     captured = capsys.readouterr()
     assert "the dry run at the API server failed (403 Forbidden" in captured.err
     tree = json.loads(captured.out)
@@ -100,7 +100,7 @@ async def test_a_pod_of_that_name_that_exists_is_no_obstacle(
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a", cpu="2"))
         server.registry.create(PODS, "default", pod_tree("new", cpu="2", nodeName="a"))
-        assert await asked(server, manifest(tmp_path, POD), *OURS) == 0
+        assert await explain_file(server, manifest(tmp_path, POD), *OURS) == 0
     captured = capsys.readouterr()
     assert json.loads(captured.out)["node"] == "a"
     assert "a pod default/new exists already" in captured.err
@@ -111,7 +111,7 @@ async def test_a_new_pod_of_another_scheduler_is_a_hypothesis(
 ) -> None:
     async with EmbeddedAPIServer(seed=1) as server:
         server.registry.create(NODES, "", node_tree("a"))
-        assert await asked(server, manifest(tmp_path, POD)) == 0
+        assert await explain_file(server, manifest(tmp_path, POD)) == 0
     (tree,) = trees(capsys)
     assert (tree["outcome"], tree["cycleOutcome"]) == ("NotServed", "Placed")
 

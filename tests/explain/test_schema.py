@@ -63,11 +63,11 @@ def untold(tree: Tree) -> list[str]:
     """Nodes that a plugin turned down and that no detail of it speaks of, and details that could not be made."""
     missing = []
     for one in tree["rejections"] or ():
-        told = {node for detail in one["details"] for node in detail["nodes"]}
+        detailed_nodes = {node for detail in one["details"] for node in detail["nodes"]}
         turned_down = {node for status in one["statuses"] for node in status["nodes"]}
-        missing += sorted(turned_down - told) if one["plugin"] else []
+        missing += sorted(turned_down - detailed_nodes) if one["plugin"] else []
         missing += [detail["text"] for detail in one["details"] if detail["kind"] == "detailsFailed"]
-        assert told <= turned_down
+        assert detailed_nodes <= turned_down
     return missing
 
 

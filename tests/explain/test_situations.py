@@ -69,14 +69,14 @@ def store(server: EmbeddedAPIServer, pod: Tree) -> None:
 
 
 async def test_a_pod_that_nobody_serves_is_explained_as_a_hypothesis(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = await explained(capsys, pod_tree(schedulerName="volcano"))
-    first, second, *rest = asked.text.splitlines()
+    explanation = await explained(capsys, pod_tree(schedulerName="volcano"))
+    first, second, *rest = explanation.text.splitlines()
     assert first == "default/web: nobody here serves it: spec.schedulerName is volcano"
     assert second.startswith("  served here: kscheduler (")
     assert "HYPOTHETICAL, as if a profile named volcano served it here: goes to node-1" in rest
-    assert (asked.tree["outcome"], asked.tree["cycleOutcome"]) == ("NotServed", "Placed")
-    assert (asked.tree["isHypothetical"], asked.tree["best"]) == (True, ["node-1"])
-    assert asked.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
+    assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"]) == ("NotServed", "Placed")
+    assert (explanation.tree["isHypothetical"], explanation.tree["best"]) == (True, ["node-1"])
+    assert explanation.tree["situation"]["servedSchedulerNames"] == ["kscheduler"]
 
 
 async def test_a_configuration_says_who_is_served(
@@ -95,52 +95,60 @@ async def test_a_configuration_says_who_is_served(
 
 async def test_a_bound_pod_says_so_before_anything_else(capsys: pytest.CaptureFixture[str]) -> None:
     pod = with_status(pod_tree(nodeName="node-0"), phase="Running", conditions=condition("True"))
-    asked = await explained(capsys, pod, *OURS)
-    assert asked.text.splitlines()[:4] == [
+    explanation = await explained(capsys, pod, *OURS)
+    assert explanation.text.splitlines()[:4] == [
         "default/web: is on node node-0 already (bound, phase Running)",
         "  condition PodScheduled=True since 2026-11-22T10:00:00Z",
         "",
         "HYPOTHETICAL, as if it were pending now: goes to node-1",
     ]
-    assert (asked.tree["outcome"], asked.tree["situation"]["nodeName"]) == ("Bound", "node-0")
+    assert (explanation.tree["outcome"], explanation.tree["situation"]["nodeName"]) == ("Bound", "node-0")
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 async def test_a_finished_pod_is_not_decided_about(capsys: pytest.CaptureFixture[str], phase: str) -> None:
-    asked = await explained(capsys, with_status(pod_tree(nodeName="node-0"), phase=phase), *OURS)
-    assert asked.text == (f"default/web: has finished ({phase}); nobody schedules it any more\n  it ran on node-0\n")
-    assert (asked.tree["outcome"], asked.tree["cycleOutcome"], asked.tree["best"]) == ("Finished", None, None)
+    explanation = await explained(capsys, with_status(pod_tree(nodeName="node-0"), phase=phase), *OURS)
+    assert explanation.text == (
+        f"default/web: has finished ({phase}); nobody schedules it any more\n  it ran on node-0\n"
+    )
+    assert (explanation.tree["outcome"], explanation.tree["cycleOutcome"], explanation.tree["best"]) == (
+        "Finished",
+        None,
+        None,
+    )
 
 
 async def test_a_terminating_pod_is_not_decided_about(capsys: pytest.CaptureFixture[str]) -> None:
     pod = pod_tree()
     pod["metadata"]["deletionTimestamp"] = "2026-11-22T10:00:00Z"
-    asked = await explained(capsys, pod, *OURS)
-    assert asked.text == ("default/web: is being deleted since 2026-11-22T10:00:00Z; nobody schedules it any more\n")
-    assert asked.tree["outcome"] == "Terminating"
+    explanation = await explained(capsys, pod, *OURS)
+    assert explanation.text == (
+        "default/web: is being deleted since 2026-11-22T10:00:00Z; nobody schedules it any more\n"
+    )
+    assert explanation.tree["outcome"] == "Terminating"
 
 
 async def test_a_gated_pod_names_its_gates(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = await explained(capsys, pod_tree(schedulingGates=[{"name": "quota"}]), *OURS)
-    assert asked.text.startswith("default/web: held before the queue\n")
-    assert "  SchedulingGates: waiting for scheduling gates: [quota]\n" in asked.text
-    assert asked.tree["outcome"] == "Gated"
+    explanation = await explained(capsys, pod_tree(schedulingGates=[{"name": "quota"}]), *OURS)
+    assert explanation.text.startswith("default/web: held before the queue\n")
+    assert "  SchedulingGates: waiting for scheduling gates: [quota]\n" in explanation.text
+    assert explanation.tree["outcome"] == "Gated"
 
 
 async def test_a_held_pod_names_the_rule(capsys: pytest.CaptureFixture[str]) -> None:
     claims = [{"name": "gpu", "resourceClaimName": "gpu"}]
-    asked = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
-    assert asked.text.startswith("default/web: held: it needs a rule that kscheduler has not built\n")
-    assert "DynamicResources" in asked.text
-    assert asked.tree["outcome"] == "Held"
+    explanation = await explained(capsys, pod_tree(resourceClaims=claims), *OURS)
+    assert explanation.text.startswith("default/web: held: it needs a rule that kscheduler has not built\n")
+    assert "DynamicResources" in explanation.text
+    assert explanation.tree["outcome"] == "Held"
 
 
 async def test_a_pod_that_fits_and_of_which_nobody_spoke_says_where_to_ask(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    asked = await explained(capsys, pod_tree(), *OURS)
-    assert asked.text.startswith("default/web: goes to node-1\n")
-    words = " ".join(asked.text.split())
+    explanation = await explained(capsys, pod_tree(), *OURS)
+    assert explanation.text.startswith("default/web: goes to node-1\n")
+    words = " ".join(explanation.text.split())
     assert "no scheduler has said anything about it yet (no PodScheduled condition)" in words
     assert "waits for Permit only the running service knows: its log, and GET /waiting-pods" in words
 
@@ -149,15 +157,15 @@ async def test_a_condition_that_no_longer_holds_is_told_as_an_earlier_try(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pod = with_status(pod_tree(), conditions=condition("False", "Unschedulable", "0/1 nodes are available"))
-    asked = await explained(capsys, pod, *OURS)
-    words = " ".join(asked.text.split())
+    explanation = await explained(capsys, pod, *OURS)
+    words = " ".join(explanation.text.split())
     assert "condition PodScheduled=False (Unschedulable) since 2026-11-22T10:00:00Z: 0/1 nodes are" in words
     assert "it fits now, so the condition is of an earlier try" in words
 
 
 async def test_a_pod_that_is_expected_on_a_node_may_wait_for_permit(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = await explained(capsys, with_status(pod_tree(), nominatedNodeName="node-0"), *OURS)
-    words = " ".join(asked.text.split())
+    explanation = await explained(capsys, with_status(pod_tree(), nominatedNodeName="node-0"), *OURS)
+    words = " ".join(explanation.text.split())
     assert "nominated to node-0 (status.nominatedNodeName) a scheduler expects it on that node; whether it" in words
     assert "waits for Permit or is just being bound only the running service knows" in words
     assert "no scheduler has said anything" not in words
@@ -187,49 +195,53 @@ VOLUMES = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
 async def test_a_pod_that_waits_for_its_volume_says_which_and_where(capsys: pytest.CaptureFixture[str]) -> None:
     selected = claim(**{"volume.kubernetes.io/selected-node": "node-0"})
     others = ((CLASSES, "", CLASS), (CLAIMS, "default", selected))
-    asked = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS, others=others)
-    words = " ".join(asked.text.split())
+    explanation = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS, others=others)
+    words = " ".join(explanation.text.split())
     assert "claim data waits for its volume: a scheduler has selected node node-0, and csi.example.com has" in words
     assert "no scheduler has said anything" not in words
-    assert asked.tree["situation"]["waitsForVolumes"] == ["data"]
-    (rejection,) = [one for one in asked.tree["rejections"] if one["plugin"] == "VolumeBinding"]
+    assert explanation.tree["situation"]["waitsForVolumes"] == ["data"]
+    (rejection,) = [one for one in explanation.tree["rejections"] if one["plugin"] == "VolumeBinding"]
     assert rejection["details"][0]["facts"]["selectedNode"] == "node-0"
 
 
 async def test_a_claim_that_does_not_exist_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    asked = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS)
-    assert "  claim data does not exist\n" in asked.text
-    assert asked.tree["outcome"] == "Unschedulable"
+    explanation = await explained(capsys, pod_tree(volumes=VOLUMES), *OURS)
+    assert "  claim data does not exist\n" in explanation.text
+    assert explanation.tree["outcome"] == "Unschedulable"
 
 
 async def test_only_the_nominated_node_was_tried_and_what_holds_without_it(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     pod = with_status(pod_tree(), nominatedNodeName="node-0")
-    asked = await explained(capsys, pod, *OURS, nodes=3)
-    lines = [line.strip() for line in asked.text.splitlines()]
+    explanation = await explained(capsys, pod, *OURS, nodes=3)
+    lines = [line.strip() for line in explanation.text.splitlines()]
     assert lines[0] == "default/web: goes to node-0"
     assert "only its nominated node node-0 was tried, and it fits there; the other 2 nodes were not looked at" in lines
     assert "without the nomination it would go to node-2" in lines
     assert "3 of 3 nodes fit" in lines
-    assert "1 of 3 nodes fit" not in asked.text
-    nomination = asked.tree["nomination"]
+    assert "1 of 3 nodes fit" not in explanation.text
+    nomination = explanation.tree["nomination"]
     assert (nomination["onlyNodeTried"], nomination["passes"]) == (True, True)
     assert nomination["withoutIt"]["best"] == ["node-2"]
-    assert (asked.tree["evaluatedCount"], asked.tree["feasibleCount"], asked.tree["nodeCount"]) == (1, 1, 3)
+    assert (explanation.tree["evaluatedCount"], explanation.tree["feasibleCount"], explanation.tree["nodeCount"]) == (
+        1,
+        1,
+        3,
+    )
 
 
 @pytest.mark.parametrize(
-    ("node", "told"),
+    ("node", "text"),
     [("gone", "which does not exist"), ("node-0", "where it does not fit (any more)")],
     ids=["gone", "full"],
 )
 async def test_a_nomination_that_does_not_hold_is_told(
-    capsys: pytest.CaptureFixture[str], node: str, told: str
+    capsys: pytest.CaptureFixture[str], node: str, text: str
 ) -> None:
-    asked = await explained(capsys, with_status(pod_tree(cpu="2"), nominatedNodeName=node), *OURS)
-    assert f"  nominated to {node}, {told}: all nodes were judged\n" in asked.text
-    assert asked.tree["nomination"]["withoutIt"] is None
+    explanation = await explained(capsys, with_status(pod_tree(cpu="2"), nominatedNodeName=node), *OURS)
+    assert f"  nominated to {node}, {text}: all nodes were judged\n" in explanation.text
+    assert explanation.tree["nomination"]["withoutIt"] is None
 
 
 async def test_a_preemptor_waits_for_its_victims_to_be_gone(capsys: pytest.CaptureFixture[str]) -> None:
@@ -243,8 +255,8 @@ async def test_a_preemptor_waits_for_its_victims_to_be_gone(capsys: pytest.Captu
         assert await asyncio.to_thread(run, *command) == 0
         text = capsys.readouterr().out
         assert await asyncio.to_thread(run, *command, "-o", "json") == 0
-    told = "nominated to node-0, where it does not fit yet: default/victim is being deleted there"
-    assert told in [line.strip() for line in text.splitlines()]
+    line = "nominated to node-0, where it does not fit yet: default/victim is being deleted there"
+    assert line in map(str.strip, text.splitlines())
     nomination = json.loads(capsys.readouterr().out)["nomination"]
     assert (nomination["passes"], nomination["podsBeingDeleted"]) == (False, ["default/victim"])
 

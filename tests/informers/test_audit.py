@@ -68,107 +68,107 @@ async def stack() -> AsyncIterator[Stack]:
         EmbeddedAPIServer(seed=1, bookmark_seconds=0.05) as server,
         APIClient(plain_connection(server.url)) as client,
     ):
-        it = Stack(server, client)
+        harness = Stack(server, client)
         for name in ("a", "b"):
-            await it.create(name)
-        async with running(BackgroundService("informers", it.factory.run)):
-            assert await it.factory.wait_for_sync(1_000) == ()
-            yield it
+            await harness.create(name)
+        async with running(BackgroundService("informers", harness.factory.run)):
+            assert await harness.factory.wait_for_sync(1_000) == ()
+            yield harness
 
 
-def told(differences: list[Difference]) -> list[tuple[str, str]]:
+def keys_and_kinds(differences: list[Difference]) -> list[tuple[str, str]]:
     return [(difference.key, difference.kind) for difference in differences]
 
 
 async def test_a_deletion_that_the_watch_has_lost_is_found_and_repaired() -> None:
-    async with stack() as it:
-        it.lose_next_event()
-        await it.delete("a")
-        await it.create("c")
-        await it.until(lambda: "c" in it.names())
-        assert it.names() == {"a", "b", "c"}, "the watch is alive and has lost an event"
-        assert told(await it.audit.audit()) == [("default/a", "redundant")]
-        await it.until(lambda: it.names() == {"b", "c"})
-        assert it.audit.statistics().drift == {"redundant": 1}
-        assert it.informer.statistics().relists == {"start": 1, "drift": 1}
-        assert it.informer.statistics().restarts == {"drift": 1}
-        assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"different": 1, "equal": 1}
+    async with stack() as harness:
+        harness.lose_next_event()
+        await harness.delete("a")
+        await harness.create("c")
+        await harness.until(lambda: "c" in harness.names())
+        assert harness.names() == {"a", "b", "c"}, "the watch is alive and has lost an event"
+        assert keys_and_kinds(await harness.audit.audit()) == [("default/a", "redundant")]
+        await harness.until(lambda: harness.names() == {"b", "c"})
+        assert harness.audit.statistics().drift == {"redundant": 1}
+        assert harness.informer.statistics().relists == {"start": 1, "drift": 1}
+        assert harness.informer.statistics().restarts == {"drift": 1}
+        assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"different": 1, "equal": 1}
 
 
 async def test_a_change_and_a_creation_that_the_watch_has_lost_are_found_and_repaired() -> None:
-    async with stack() as it:
-        it.lose_next_event()
-        await it.label("a", "new")
-        it.lose_next_event()
-        await it.create("c")
-        assert sorted(told(await it.audit.audit())) == [("default/a", "stale"), ("default/c", "missing")]
-        await it.until(lambda: it.names() == {"a", "b", "c"})
-        stored = it.informer.store.get("default/a")
+    async with stack() as harness:
+        harness.lose_next_event()
+        await harness.label("a", "new")
+        harness.lose_next_event()
+        await harness.create("c")
+        assert sorted(keys_and_kinds(await harness.audit.audit())) == [("default/a", "stale"), ("default/c", "missing")]
+        await harness.until(lambda: harness.names() == {"a", "b", "c"})
+        stored = harness.informer.store.get("default/a")
         assert stored is not None
         assert stored.metadata.labels == {"app": "new"}
 
 
 async def test_pods_that_have_ended_are_not_missed() -> None:
     """The audit asks with the informer's own field selector."""
-    async with stack() as it:
+    async with stack() as harness:
         body = json.dumps({"status": {"phase": "Succeeded"}}).encode()
-        await it.client.patch("/api/v1/namespaces/default/pods/a/status", body)
-        await it.until(lambda: it.names() == {"b"})
-        assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"equal": 1}
+        await harness.client.patch("/api/v1/namespaces/default/pods/a/status", body)
+        await harness.until(lambda: harness.names() == {"b"})
+        assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"equal": 1}
 
 
 async def test_what_changes_while_it_is_listed_is_no_difference() -> None:
-    async with stack() as it:
-        it.server.faults.add(InjectedFault("delay", method="GET", path="/api/v1/pods", seconds=0.05, count=1))
-        auditing = asyncio.ensure_future(it.audit.audit())
+    async with stack() as harness:
+        harness.server.faults.add(InjectedFault("delay", method="GET", path="/api/v1/pods", seconds=0.05, count=1))
+        auditing = asyncio.ensure_future(harness.audit.audit())
         for number in range(20):
-            await it.create(f"new-{number}")
-            await it.label("b", str(number))
-            await it.delete(f"new-{number}")
+            await harness.create(f"new-{number}")
+            await harness.label("b", str(number))
+            await harness.delete(f"new-{number}")
         assert await auditing == []
 
 
 async def test_a_list_of_many_pages_is_compared_whole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("kscheduler.informers.audit.PAGE_SIZE", 2)
-    async with stack() as it:
+    async with stack() as harness:
         for number in range(5):
-            await it.create(f"p{number}")
-        await it.until(lambda: len(it.names()) == 7)
-        assert await it.audit.audit() == []
-        it.lose_next_event()
-        await it.delete("p3")
-        assert told(await it.audit.audit()) == [("default/p3", "redundant")]
+            await harness.create(f"p{number}")
+        await harness.until(lambda: len(harness.names()) == 7)
+        assert await harness.audit.audit() == []
+        harness.lose_next_event()
+        await harness.delete("p3")
+        assert keys_and_kinds(await harness.audit.audit()) == [("default/p3", "redundant")]
 
 
 async def test_a_watch_that_does_not_get_as_far_as_the_list_is_told_and_not_judged() -> None:
-    async with stack() as it:
-        it.server.faults.stall_watches()
-        await it.delete("a")
-        assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"behind": 1}
-        assert it.informer.statistics().relists == {"start": 1}
-        it.server.faults.resume_watches()
+    async with stack() as harness:
+        harness.server.faults.stall_watches()
+        await harness.delete("a")
+        assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"behind": 1}
+        assert harness.informer.statistics().relists == {"start": 1}
+        harness.server.faults.resume_watches()
 
 
 async def test_an_audit_that_the_server_refuses_has_no_consequences() -> None:
-    async with stack() as it:
-        it.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=403, count=1))
-        assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"failed": 1}
-        assert it.names() == {"a", "b"}
+    async with stack() as harness:
+        harness.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=403, count=1))
+        assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"failed": 1}
+        assert harness.names() == {"a", "b"}
 
 
 @pytest.mark.parametrize(("code", "levels"), [(401, []), (403, ["warning"]), (429, ["warning"]), (500, ["warning"])])
 async def test_what_fails_every_request_alike_is_not_told_by_audits_too(code: int, levels: list[str]) -> None:
-    async with stack() as it:
-        it.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=code))
+    async with stack() as harness:
+        harness.server.faults.add(InjectedFault("answer", method="GET", path="/api/v1/pods", code=code))
         with structlog.testing.capture_logs() as lines:
-            assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"failed": 1}
-    told_at = [line["log_level"] for line in lines if line["event"] == "store_audit_failed"]
-    assert [level for level in told_at if level != "debug"] == levels
+            assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"failed": 1}
+    levels_logged = [line["log_level"] for line in lines if line["event"] == "store_audit_failed"]
+    assert [level for level in levels_logged if level != "debug"] == levels
 
 
 async def test_an_informer_that_has_not_synced_is_passed_over() -> None:
@@ -176,9 +176,9 @@ async def test_an_informer_that_has_not_synced_is_passed_over() -> None:
         EmbeddedAPIServer(seed=1) as server,
         APIClient(plain_connection(server.url)) as client,
     ):
-        it = Stack(server, client)
-        assert await it.audit.audit() == []
-        assert it.audit.statistics().audits == {"not synced": 1}
+        harness = Stack(server, client)
+        assert await harness.audit.audit() == []
+        assert harness.audit.statistics().audits == {"not synced": 1}
 
 
 class Counting(StoreAudit):

@@ -234,20 +234,20 @@ def test_stored_pods_carry_no_luggage(informer: Informer[Pod]) -> None:
 )
 def test_store_index_and_handlers_always_agree_with_a_naive_model(events: list[tuple[str, str, str, str]]) -> None:
     informer: Informer[Pod] = Informer(PODS)
-    told: dict[str, Pod] = {}
+    stored: dict[str, Pod] = {}
 
     class Model:
         def on_add(self, obj: Pod, initial: bool) -> None:
-            assert obj.key not in told
-            told[obj.key] = obj
+            assert obj.key not in stored
+            stored[obj.key] = obj
 
         def on_update(self, old: Pod, new: Pod) -> None:
-            assert told[new.key] is old
+            assert stored[new.key] is old
             assert old.metadata.uid == new.metadata.uid
-            told[new.key] = new
+            stored[new.key] = new
 
         def on_delete(self, obj: Pod) -> None:
-            assert told.pop(obj.key) is obj
+            assert stored.pop(obj.key) is obj
 
     informer.add_handler(Model())
     informer.store.add_index("node", lambda obj: [obj.spec.node_name] if obj.spec.node_name else [])
@@ -258,7 +258,7 @@ def test_store_index_and_handlers_always_agree_with_a_naive_model(events: list[t
         if event != "DELETED":
             truth[name] = (uid, node)
     assert {one.metadata.name: (one.metadata.uid, one.spec.node_name) for one in informer.store.list()} == truth
-    assert {key: id(one) for key, one in told.items()} == {one.key: id(one) for one in informer.store.list()}
+    assert {key: id(one) for key, one in stored.items()} == {one.key: id(one) for one in informer.store.list()}
     for node in ("n1", "n2"):
         filed = {one.metadata.name for one in informer.store.by_index("node", node)}
         assert filed == {name for name, (_, on) in truth.items() if on == node}

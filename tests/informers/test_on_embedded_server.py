@@ -73,33 +73,33 @@ class Stack:
 @asynccontextmanager
 async def stack(*, watch_list: bool = True) -> AsyncIterator[Stack]:
     async with EmbeddedAPIServer(seed=1) as server, APIClient(plain_connection(server.url)) as client:
-        it = Stack(server, client, watch_list=watch_list)
-        await it.create_node("n1")
-        await it.create_pod("first")
-        async with running(BackgroundService("informers", it.factory.run)):
-            assert await it.factory.wait_for_sync(10) == ()
-            yield it
+        harness = Stack(server, client, watch_list=watch_list)
+        await harness.create_node("n1")
+        await harness.create_pod("first")
+        async with running(BackgroundService("informers", harness.factory.run)):
+            assert await harness.factory.wait_for_sync(10) == ()
+            yield harness
 
 
 @pytest.mark.parametrize("watch_list", [pytest.param(True, id="WatchList"), pytest.param(False, id="list and watch")])
 async def test_objects_arrive_are_bound_and_go(watch_list: bool) -> None:
-    async with stack(watch_list=watch_list) as it:
-        writer = PodWriter(it.client)
-        node: Node | None = it.factory[NODES].store.get("n1")
+    async with stack(watch_list=watch_list) as harness:
+        writer = PodWriter(harness.client)
+        node: Node | None = harness.factory[NODES].store.get("n1")
         assert node is not None
-        second = await it.create_pod("second")
-        await it.seen.until(it.factory, {"first": "", "second": ""})
+        second = await harness.create_pod("second")
+        await harness.seen.until(harness.factory, {"first": "", "second": ""})
         await writer.bind("default", "second", second.metadata.uid, "n1")
-        await it.seen.until(it.factory, {"first": "", "second": "n1"})
+        await harness.seen.until(harness.factory, {"first": "", "second": "n1"})
         first = await writer.get_pod("default", "first")
         await writer.delete_pod("default", "first", first.metadata.uid, grace_period_seconds=0)
-        await it.seen.until(it.factory, {"second": "n1"})
-        assert it.factory[PODS].statistics().relists == {"start": 1}
+        await harness.seen.until(harness.factory, {"second": "n1"})
+        assert harness.factory[PODS].statistics().relists == {"start": 1}
 
 
 async def test_a_binding_for_another_uid_and_a_second_binding_are_conflicts() -> None:
-    async with stack() as it:
-        writer, pod = PodWriter(it.client), await it.create_pod("a")
+    async with stack() as harness:
+        writer, pod = PodWriter(harness.client), await harness.create_pod("a")
         with pytest.raises(APIError) as wrong:
             await writer.bind("default", "a", "00000000-0000-4000-8000-000000000000", "n1")
         assert wrong.value.is_conflict
@@ -110,8 +110,8 @@ async def test_a_binding_for_another_uid_and_a_second_binding_are_conflicts() ->
 
 
 async def test_a_condition_is_merged_by_type_and_its_time_is_kept() -> None:
-    async with stack() as it:
-        writer, pod = PodWriter(it.client), await it.create_pod("a")
+    async with stack() as harness:
+        writer, pod = PodWriter(harness.client), await harness.create_pod("a")
         rejected = Condition(type="PodScheduled", status="False", reason="Unschedulable", message="0/1 nodes")
         assert await writer.patch_pod_status(pod, rejected, "n1")
         after = await writer.get_pod("default", "a")
@@ -124,39 +124,39 @@ async def test_a_condition_is_merged_by_type_and_its_time_is_kept() -> None:
 
 
 async def test_dropped_watches_are_resumed_without_a_list() -> None:
-    async with stack() as it:
-        it.server.faults.drop_watches()
-        await it.create_pod("second")
-        await it.seen.until(it.factory, {"first": "", "second": ""})
-        assert it.factory[PODS].statistics().relists == {"start": 1}
+    async with stack() as harness:
+        harness.server.faults.drop_watches()
+        await harness.create_pod("second")
+        await harness.seen.until(harness.factory, {"first": "", "second": ""})
+        assert harness.factory[PODS].statistics().relists == {"start": 1}
 
 
 async def test_expired_history_is_repaired_by_a_list() -> None:
-    async with stack() as it:
-        outage = it.server.faults.add(InjectedFault("reset", method="GET", path="/api/v1/pods"))
-        it.server.faults.drop_watches()
-        first = await PodWriter(it.client).get_pod("default", "first")
-        await PodWriter(it.client).delete_pod("default", "first", first.metadata.uid, grace_period_seconds=0)
-        await it.create_pod("second")
-        it.server.faults.expire_history()
+    async with stack() as harness:
+        outage = harness.server.faults.add(InjectedFault("reset", method="GET", path="/api/v1/pods"))
+        harness.server.faults.drop_watches()
+        first = await PodWriter(harness.client).get_pod("default", "first")
+        await PodWriter(harness.client).delete_pod("default", "first", first.metadata.uid, grace_period_seconds=0)
+        await harness.create_pod("second")
+        harness.server.faults.expire_history()
         outage.count = 0
-        await it.seen.until(it.factory, {"second": ""})
-        assert it.factory[PODS].statistics().relists == {"start": 1, "expired": 1}
+        await harness.seen.until(harness.factory, {"second": ""})
+        assert harness.factory[PODS].statistics().relists == {"start": 1, "expired": 1}
 
 
 async def test_a_binding_whose_answer_is_lost_is_settled_by_reading_the_pod() -> None:
-    async with stack() as it:
-        writer, pod = PodWriter(it.client), await it.create_pod("a")
-        it.server.faults.add(InjectedFault("apply_then_reset", method="POST", path="*/binding", count=1))
+    async with stack() as harness:
+        writer, pod = PodWriter(harness.client), await harness.create_pod("a")
+        harness.server.faults.add(InjectedFault("apply_then_reset", method="POST", path="*/binding", count=1))
         with pytest.raises(UnknownOutcomeError):
             await writer.bind("default", "a", pod.metadata.uid, "n1")
         assert (await writer.get_pod("default", "a")).spec.node_name == "n1"
 
 
 async def test_events_reach_the_server_and_repetitions_are_a_series() -> None:
-    async with stack() as it:
-        pod = await it.create_pod("a")
-        recorder = EventRecorder(it.client, reporting_instance="kscheduler-test")
+    async with stack() as harness:
+        pod = await harness.create_pod("a")
+        recorder = EventRecorder(harness.client, reporting_instance="kscheduler-test")
         async with running(BackgroundService("events", recorder.run)):
             for _ in range(3):
                 recorder.record(
@@ -168,7 +168,7 @@ async def test_events_reach_the_server_and_repetitions_are_a_series() -> None:
                     reporting_controller="kscheduler",
                 )
                 assert await recorder.flush(5)
-        events = json.loads(await it.client.get("/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
+        events = json.loads(await harness.client.get("/apis/events.k8s.io/v1/namespaces/default/events"))["items"]
         (event,) = [one for one in events if one["regarding"]["name"] == "a"]
         assert (event["note"], event["series"]["count"]) == ("0/1 nodes are available", 2)
         assert recorder.statistics().failed == 0

@@ -65,7 +65,7 @@ class Bench:
         return {one.metadata.name for one in self.informer.store.list()}
 
     def versions_asked(self) -> list[str | None]:
-        return [asked.query.get("resourceVersion") for asked in self.server.asked]
+        return [request.query.get("resourceVersion") for request in self.server.requests]
 
 
 @asynccontextmanager
@@ -84,14 +84,14 @@ async def test_lists_all_pages_and_then_watches_from_the_lists_version() -> None
         lines(event("ADDED", pod("c", "11")), event("DELETED", pod("a", "12")), bookmark("20")),
         lines(),
     )
-    async with bench(*answers) as it:
-        assert await it.reasons(3) == ["listed", "ended", "very short watch"]
-        assert it.names() == {"b", "c"}
-        assert it.informer.has_synced
-        assert it.server.asked[0].query["fieldSelector"] == PODS.field_selector
-        assert it.server.asked[1].query["continue"] == "t"
-        assert it.versions_asked() == [None, None, "10", "20"]
-        assert it.informer.statistics().relists == {"start": 1}
+    async with bench(*answers) as harness:
+        assert await harness.reasons(3) == ["listed", "ended", "very short watch"]
+        assert harness.names() == {"b", "c"}
+        assert harness.informer.has_synced
+        assert harness.server.requests[0].query["fieldSelector"] == PODS.field_selector
+        assert harness.server.requests[1].query["continue"] == "t"
+        assert harness.versions_asked() == [None, None, "10", "20"]
+        assert harness.informer.statistics().relists == {"start": 1}
 
 
 async def test_history_expired_lists_again_and_deletes_what_was_missed() -> None:
@@ -101,25 +101,25 @@ async def test_history_expired_lists_again_and_deletes_what_was_missed() -> None
         refusal(410, "Expired"),
         pod_list(pod("b"), version="30"),
     )
-    async with bench(*answers) as it:
-        assert await it.reasons(4) == ["listed", "expired", "expired", "listed"]
-        assert it.names() == {"b"}
-        assert it.versions_asked() == [None, "10", "11", None]
-        assert it.informer.statistics().relists == {"start": 1, "expired": 1}
+    async with bench(*answers) as harness:
+        assert await harness.reasons(4) == ["listed", "expired", "expired", "listed"]
+        assert harness.names() == {"b"}
+        assert harness.versions_asked() == [None, "10", "11", None]
+        assert harness.informer.statistics().relists == {"start": 1, "expired": 1}
 
 
 async def test_a_cut_connection_is_resumed_without_a_list() -> None:
     answers = (pod_list(version="10"), lines(event("ADDED", pod("a", "11")), '{"type":"ADD', cut=True), lines())
-    async with bench(*answers) as it:
-        assert await it.reasons(3) == ["listed", "broken", "very short watch"]
-        assert it.versions_asked() == [None, "10", "11"]
+    async with bench(*answers) as harness:
+        assert await harness.reasons(3) == ["listed", "broken", "very short watch"]
+        assert harness.versions_asked() == [None, "10", "11"]
 
 
 async def test_a_silent_watch_is_opened_again_where_it_stopped() -> None:
     silent = lines(bookmark("15"), then=asyncio.Event().wait)
-    async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as it:
-        assert await it.reasons(3) == ["listed", "stalled", "very short watch"]
-        assert it.versions_asked() == [None, "10", "15"]
+    async with bench(pod_list(version="10"), silent, lines(), inactivity=0.05) as harness:
+        assert await harness.reasons(3) == ["listed", "stalled", "very short watch"]
+        assert harness.versions_asked() == [None, "10", "15"]
 
 
 async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the_watch() -> None:
@@ -142,24 +142,24 @@ async def test_a_watch_list_is_invisible_until_it_is_complete_and_goes_on_as_the
     initial = [event("ADDED", pod("a", "5")), event("ADDED", pod("b", "3")), event("DELETED", pod("b", "6"))]
 
     first = lines(*initial, bookmark("9", ends_initial=True), event("ADDED", pod("c", "10")), then=until_checked)
-    async with bench(first, lines(), watch_list=True) as it:
-        it.informer.add_handler(Handler())
-        stepping = asyncio.create_task(it.reasons(2))
-        await it.informer.wait_until_synced()
+    async with bench(first, lines(), watch_list=True) as harness:
+        harness.informer.add_handler(Handler())
+        stepping = asyncio.create_task(harness.reasons(2))
+        await harness.informer.wait_until_synced()
         complete.set()
         assert await stepping == ["ended", "very short watch"]
         assert seen == [("a", True), ("c", False)]
-        assert it.versions_asked() == ["", "10"]
-        assert it.server.asked[0].query["sendInitialEvents"] == "true"
+        assert harness.versions_asked() == ["", "10"]
+        assert harness.server.requests[0].query["sendInitialEvents"] == "true"
 
 
 async def test_a_watch_list_that_is_cut_leaves_the_store_alone_and_lists() -> None:
     answers = (lines(event("ADDED", pod("a", "5")), cut=True), pod_list(pod("b"), version="10"))
-    async with bench(*answers, watch_list=True) as it:
-        assert (await it.reflector.step()).back_off
-        assert it.names() == set()
-        assert await it.reasons(1) == ["listed"]
-        assert it.names() == {"b"}
+    async with bench(*answers, watch_list=True) as harness:
+        assert (await harness.reflector.step()).back_off
+        assert harness.names() == set()
+        assert await harness.reasons(1) == ["listed"]
+        assert harness.names() == {"b"}
 
 
 @pytest.mark.parametrize(
@@ -170,9 +170,9 @@ async def test_a_watch_list_that_is_cut_leaves_the_store_alone_and_lists() -> No
     ],
 )
 async def test_a_server_without_watch_list_is_listed(answer: Answer) -> None:
-    async with bench(answer, pod_list(pod("b"), version="10"), watch_list=True) as it:
-        assert await it.reasons(2) == ["watch-list unsupported", "listed"]
-        assert it.names() == {"b"}
+    async with bench(answer, pod_list(pod("b"), version="10"), watch_list=True) as harness:
+        assert await harness.reasons(2) == ["watch-list unsupported", "listed"]
+        assert harness.names() == {"b"}
 
 
 async def test_an_unreadable_object_stops_neither_the_list_nor_the_watch() -> None:
@@ -181,34 +181,34 @@ async def test_an_unreadable_object_stops_neither_the_list_nor_the_watch() -> No
         lines(event("ADDED", pod("worse", "11", containers=7)), event("ADDED", pod("c", "12")), bookmark("13")),
         lines(),
     )
-    async with bench(*answers) as it:
-        await it.reasons(3)
-        assert it.names() == {"a", "c"}
-        assert set(it.informer.statistics().undecodable) == {"ns/bad", "ns/worse"}
-        assert it.versions_asked()[-1] == "13"
+    async with bench(*answers) as harness:
+        await harness.reasons(3)
+        assert harness.names() == {"a", "c"}
+        assert set(harness.informer.statistics().undecodable) == {"ns/bad", "ns/worse"}
+        assert harness.versions_asked()[-1] == "13"
 
 
 async def test_a_line_that_is_no_event_leads_to_a_new_list() -> None:
     answers = (pod_list(version="10"), lines("<html>\n"), pod_list(pod("a"), version="12"))
-    async with bench(*answers) as it:
-        assert await it.reasons(3) == ["listed", "garbled", "listed"]
-        assert it.informer.statistics().relists == {"start": 1, "garbled": 1}
+    async with bench(*answers) as harness:
+        assert await harness.reasons(3) == ["listed", "garbled", "listed"]
+        assert harness.informer.statistics().relists == {"start": 1, "garbled": 1}
 
 
 async def test_a_large_page_is_read_in_slices_to_the_same_end() -> None:
     pods = [pod(f"p{number}", schedulerName="x" * 2500) for number in range(1000)]
-    async with bench(pod_list(*pods, pod("bad", priority="high"), version="10")) as it:
-        assert await it.reasons(1) == ["listed"]
-        assert len(it.informer.store) == 1000
-        assert set(it.informer.statistics().undecodable) == {"ns/bad"}
+    async with bench(pod_list(*pods, pod("bad", priority="high"), version="10")) as harness:
+        assert await harness.reasons(1) == ["listed"]
+        assert len(harness.informer.store) == 1000
+        assert set(harness.informer.statistics().undecodable) == {"ns/bad"}
 
 
 async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_asked() -> None:
     answers = (refusal(500), refusal(500), refusal(429, Retry_After="20"), refusal(500), pod_list(pod("a")), stall)
-    async with bench(*answers) as it:
-        running = asyncio.create_task(it.reflector.run())
-        waits = [await it.clock.run_to_next() for _ in range(4)]
-        await it.informer.wait_until_synced()
+    async with bench(*answers) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(4)]
+        await harness.informer.wait_until_synced()
         running.cancel()
     assert 0.8 <= waits[0] < 1.6 <= waits[1] < 3.2
     assert waits[2] == 20.0
@@ -216,23 +216,23 @@ async def test_failures_are_waited_out_longer_each_time_and_at_least_as_long_as_
 
 
 async def test_forbidden_is_told_with_the_rule_that_is_missing_and_backs_off_to_a_minute() -> None:
-    async with bench(refusal(403, "Forbidden")) as it:
-        running = asyncio.create_task(it.reflector.run())
-        waits = [await it.clock.run_to_next() for _ in range(9)]
+    async with bench(refusal(403, "Forbidden")) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        waits = [await harness.clock.run_to_next() for _ in range(9)]
         running.cancel()
-        assert "forbidden" in it.informer.statistics().problem
+        assert "forbidden" in harness.informer.statistics().problem
     assert max(waits) <= 72.0
     assert waits[-1] >= 60.0
 
 
 async def test_a_server_that_comes_back_is_noticed_long_before_the_delay_is_over() -> None:
-    async with bench(pod_list(pod("a"))) as it:
+    async with bench(pod_list(pod("a"))) as harness:
         for _ in range(6):
-            it.reflector._backoff.next()
+            harness.reflector._backoff.next()
         waiting = asyncio.create_task(
-            it.reflector._wait(it.reflector.progress.watch_broke(NotSentError("refused"), 0.0, 0))
+            harness.reflector._wait(harness.reflector.progress.watch_broke(NotSentError("refused"), 0.0, 0))
         )
-        waited = await it.clock.run_to_next()
+        waited = await harness.clock.run_to_next()
         await waiting
     assert waited <= 1.0
 
@@ -328,21 +328,21 @@ async def test_a_resource_that_does_not_exist_rests_and_starts_when_it_appears()
 
 async def test_a_lost_request_does_not_end_the_informer() -> None:
     answers = (vanish, pod_list(pod("a")), stall)
-    async with bench(*answers) as it:
-        running = asyncio.create_task(it.reflector.run())
-        await it.clock.run_to_next()
-        await it.informer.wait_until_synced()
+    async with bench(*answers) as harness:
+        running = asyncio.create_task(harness.reflector.run())
+        await harness.clock.run_to_next()
+        await harness.informer.wait_until_synced()
         assert not running.done()
         running.cancel()
 
 
 async def test_a_404_that_discovery_contradicts_empties_nothing() -> None:
     gadgets = Kind("example.io", "v1", "gadgets", "Gadget", NAMESPACES.type)
-    said: list[str] = []
+    answers_sent: list[str] = []
 
     async def listing(request: object) -> object:
-        said.append("asked")
-        found = refusal(404, "NotFound") if len(said) == 1 else list_or_watch(pod_list(pod("a")))
+        answers_sent.append("asked")
+        found = refusal(404, "NotFound") if len(answers_sent) == 1 else list_or_watch(pod_list(pod("a")))
         return await found(request)  # type: ignore[arg-type]
 
     discovery = reply(json.dumps({"resources": [{"name": "gadgets"}]}))

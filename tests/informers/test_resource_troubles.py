@@ -25,8 +25,8 @@ def test_all_resources_that_fail_for_one_reason_are_one_line() -> None:
 
 def test_a_line_is_repeated_once_a_minute_and_the_end_is_told() -> None:
     troubles, problems = ResourceTroubles(), {"pods": FORBIDDEN}
-    told = {second: messages(troubles, problems if second < 130 else {}, second) for second in range(140)}
-    assert {second: lines for second, lines in told.items() if lines} == {
+    lines_by_second = {second: messages(troubles, problems if second < 130 else {}, second) for second in range(140)}
+    assert {second: lines for second, lines in lines_by_second.items() if lines} == {
         2: ["list_or_watch_fails"],
         62: ["list_or_watch_fails"],
         122: ["list_or_watch_fails"],

@@ -112,10 +112,10 @@ def call(seconds: float) -> SlowCall:
 
 async def test_a_loop_that_was_held_is_told_with_the_plugin_that_held_it() -> None:
     clock = LateClock()
-    asked: list[float] = []
+    seconds_asked: list[float] = []
 
     def slowest(seconds: float) -> SlowCall | None:
-        asked.append(seconds)
+        seconds_asked.append(seconds)
         return call(17.5)
 
     lag = LoopLag(interval_seconds=0.5, clock=clock, slowest_call=slowest)
@@ -127,7 +127,7 @@ async def test_a_loop_that_was_held_is_told_with_the_plugin_that_held_it() -> No
     assert (line["event"], line["log_level"], line["seconds"]) == ("event_loop_held", "warning", 18.0)
     assert (line["plugin"], line["extension_point"], line["pod"]) == ("Mine", "Filter", "default/p")
     assert line["plugin_seconds"] == 17.5
-    assert asked == pytest.approx([18.5])
+    assert seconds_asked == pytest.approx([18.5])
 
 
 async def test_a_loop_that_is_held_again_and_again_is_told_once_a_minute() -> None:

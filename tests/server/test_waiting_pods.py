@@ -77,7 +77,7 @@ async def client(
         yield client
 
 
-async def asked(
+async def ask(
     client: aiohttp.ClientSession, path: str, body: Any = None, headers: dict[str, str] = AUTHORIZED
 ) -> tuple[int, Any]:
     """GET without a body, POST with one; status and answer."""
@@ -88,7 +88,7 @@ async def asked(
 
 
 async def test_the_list_names_pods_nodes_plugins_and_deadlines(client: aiohttp.ClientSession) -> None:
-    status, answer = await asked(client, "/waiting-pods")
+    status, answer = await ask(client, "/waiting-pods")
     assert status == 200
     assert answer["items"][0] == {
         "namespace": "default",
@@ -107,7 +107,7 @@ async def test_the_list_names_pods_nodes_plugins_and_deadlines(client: aiohttp.C
 async def test_the_last_permission_lets_a_pod_go(
     client: aiohttp.ClientSession, waiting: WaitingPodTable, pod: str
 ) -> None:
-    status, answer = await asked(client, f"/waiting-pods/{pod}/allow", BODY)
+    status, answer = await ask(client, f"/waiting-pods/{pod}/allow", BODY)
     assert (status, answer["pending"]) == (200, [])
     held = waiting.get("uid-of-b")
     assert held is not None
@@ -118,7 +118,7 @@ async def test_the_last_permission_lets_a_pod_go(
 async def test_a_permission_leaves_the_other_plugins_to_be_asked(
     client: aiohttp.ClientSession, waiting: WaitingPodTable
 ) -> None:
-    status, answer = await asked(client, "/waiting-pods/uid-of-a/allow", BODY)
+    status, answer = await ask(client, "/waiting-pods/uid-of-a/allow", BODY)
     assert (status, answer["pending"]) == (200, ["Quota"])
     held = waiting.get("uid-of-a")
     assert held is not None
@@ -135,7 +135,7 @@ async def test_a_permission_leaves_the_other_plugins_to_be_asked(
 async def test_a_rejection_is_one_by_the_plugin(
     client: aiohttp.ClientSession, waiting: WaitingPodTable, body: dict[str, str], message: str
 ) -> None:
-    assert (await asked(client, "/waiting-pods/default/a/reject", body))[0] == 200
+    assert (await ask(client, "/waiting-pods/default/a/reject", body))[0] == 200
     held = waiting.get("uid-of-a")
     assert held is not None
     assert held.verdict is not None
@@ -159,7 +159,7 @@ async def test_a_rejection_is_one_by_the_plugin(
 async def test_what_is_not_done_is_told_why(
     client: aiohttp.ClientSession, waiting: WaitingPodTable, path: str, body: Any, code: int
 ) -> None:
-    status, answer = await asked(client, path, body)
+    status, answer = await ask(client, path, body)
     assert (status, answer["code"]) == (code, code)
     assert answer["reason"]
     assert answer["message"]
@@ -170,7 +170,7 @@ async def test_a_pod_with_a_verdict_gets_no_other(client: aiohttp.ClientSession,
     held = waiting.get("uid-of-b")
     assert held is not None
     held.reject("Gang", "too late")
-    assert (await asked(client, "/waiting-pods/uid-of-b/allow", BODY))[0] == 409
+    assert (await ask(client, "/waiting-pods/uid-of-b/allow", BODY))[0] == 409
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ async def test_without_the_token_nothing_is_told_or_done(
         ("/waiting-pods/uid-of-b/allow", BODY),
         ("/waiting-pods/x/allow", BODY),
     ):
-        status, answer = await asked(client, path, body, headers)
+        status, answer = await ask(client, path, body, headers)
         assert (status, answer["reason"]) == (401, "Unauthorized"), "even whether there is such a pod"
     assert all(held.verdict is None for held in waiting.all())
 
@@ -201,7 +201,7 @@ async def test_by_default_the_paths_are_shut_and_say_what_opens_them(
 ) -> None:
     async with served(waiting, None, clock) as client:
         for path, body in (("/waiting-pods", None), ("/waiting-pods/uid-of-b/allow", BODY)):
-            status, answer = await asked(client, path, body)
+            status, answer = await ask(client, path, body)
             assert status == 403
             assert "--permit-token-file" in answer["message"]
         async with client.get("/") as response:
@@ -229,13 +229,13 @@ async def test_a_changed_token_counts_at_once_and_one_that_cannot_be_read_opens_
     path = tmp_path / "changing"
     path.write_text("the first long token")
     async with served(waiting, PermitTokenFile(path), clock) as client:
-        assert (await asked(client, "/waiting-pods"))[0] == 401
+        assert (await ask(client, "/waiting-pods"))[0] == 401
         path.write_text(TOKEN)
-        assert (await asked(client, "/waiting-pods"))[0] == 200
+        assert (await ask(client, "/waiting-pods"))[0] == 200
         for spoil in (lambda: path.write_text(""), path.unlink):
             spoil()
-            assert (await asked(client, "/waiting-pods", headers={"Authorization": "Bearer "}))[0] == 503
-            assert (await asked(client, "/waiting-pods"))[0] == 503
+            assert (await ask(client, "/waiting-pods", headers={"Authorization": "Bearer "}))[0] == 503
+            assert (await ask(client, "/waiting-pods"))[0] == 503
 
 
 @pytest.mark.parametrize(

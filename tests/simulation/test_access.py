@@ -35,7 +35,7 @@ def shop(registry: ObjectRegistry) -> ObjectRegistry:
 
 
 @pytest.mark.parametrize(
-    ("asked", "allowed"),
+    ("attributes", "allowed"),
     [
         (Attributes("get", "", "pods", "shop"), True),
         (Attributes("get", "", "pods/log", "shop"), True),
@@ -51,10 +51,10 @@ def shop(registry: ObjectRegistry) -> ObjectRegistry:
     ],
     ids=lambda value: f"{value.verb} {value.resource} {value.namespace}" if isinstance(value, Attributes) else "",
 )
-def test_rules_cover_what_they_name(shop: ObjectRegistry, asked: Attributes, allowed: bool) -> None:
-    assert allows(shop.store, ROBOT, asked) is allowed
-    assert allows(shop.store, ADMIN, asked)
-    assert not allows(shop.store, User("bob"), asked)
+def test_rules_cover_what_they_name(shop: ObjectRegistry, attributes: Attributes, allowed: bool) -> None:
+    assert allows(shop.store, ROBOT, attributes) is allowed
+    assert allows(shop.store, ADMIN, attributes)
+    assert not allows(shop.store, User("bob"), attributes)
 
 
 def test_urls_are_covered_by_patterns(registry: ObjectRegistry) -> None:
@@ -71,12 +71,14 @@ async def review(client: Client, kind: str, spec: dict[str, Any], **headers: str
 
 
 async def test_reviews_are_answered_and_not_stored(client: Client) -> None:
-    asked = {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}
-    status, own = await review(client, "selfsubjectaccessreviews", asked)
+    attributes = {"resourceAttributes": {"verb": "create", "resource": "pods", "namespace": "default"}}
+    status, own = await review(client, "selfsubjectaccessreviews", attributes)
     assert (status, own["kind"], own["status"]) == (201, "SelfSubjectAccessReview", {"allowed": True})
     impersonated = {"Impersonate-User": "bob"}
-    assert (await review(client, "selfsubjectaccessreviews", asked, **impersonated))[1]["status"]["allowed"] is False
-    other = await review(client, "subjectaccessreviews", {**asked, "user": "bob"})
+    assert (await review(client, "selfsubjectaccessreviews", attributes, **impersonated))[1]["status"][
+        "allowed"
+    ] is False
+    other = await review(client, "subjectaccessreviews", {**attributes, "user": "bob"})
     assert other[1]["status"]["allowed"] is False
     assert (await client.request("GET", f"{REVIEWS}/subjectaccessreviews"))[0] == 405
 

@@ -45,20 +45,20 @@ def test_on_a_slower_cpu_the_same_work_may_take_longer() -> None:
 
 
 @pytest.mark.parametrize(
-    ("cpu", "code", "said"),
+    ("cpu", "code", "text"),
     [
         pytest.param(101.0, 0, "nothing got worse", id="as before"),
         pytest.param(200.0, 1, "worse: Basic", id="twice as slow"),
     ],
 )
 def test_a_run_that_was_kept_is_compared_with_the_baseline(
-    cpu: float, code: int, said: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    cpu: float, code: int, text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     before, now = tmp_path / "before.json", tmp_path / "now.json"
     runs.write(before, runs.Run(MACHINE, (figures(100.0),)))
     runs.write(now, runs.Run(MACHINE, (figures(cpu),)))
     assert compare.main(["--baseline", str(before), "--result", str(now)]) == code
-    assert said in capsys.readouterr().out
+    assert text in capsys.readouterr().out
 
 
 def test_another_size_is_not_compared() -> None:

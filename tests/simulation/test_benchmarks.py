@@ -62,8 +62,8 @@ def overcommitted(player: Player) -> list[str]:
     used: dict[str, Counter[str]] = defaultdict(Counter)
     for pod in pods_of(player):
         if pod.spec.node_name:
-            asked = PodInfo(pod).requests
-            used[pod.spec.node_name].update({CPU: asked.get(CPU, 0), MEMORY: asked.get(MEMORY, 0), "pods": 1})
+            requests = PodInfo(pod).requests
+            used[pod.spec.node_name].update({CPU: requests.get(CPU, 0), MEMORY: requests.get(MEMORY, 0), "pods": 1})
     gives = {
         node.metadata.name: (4_000, 32 * 2**30, int(node.status.allocatable["pods"]))
         for node in player.cluster.informers[NODES].store.list()
@@ -217,7 +217,7 @@ async def test_pods_that_were_to_be_there_before_must_have_room() -> None:
 
 async def test_json_has_all_that_was_promised() -> None:
     _, figures = await played("SchedulingBasic")
-    (told,) = msgspec.json.decode(as_json([figures]))
+    (row,) = msgspec.json.decode(as_json([figures]))
     assert {
         "scenario",
         "nodes",
@@ -228,8 +228,8 @@ async def test_json_has_all_that_was_promised() -> None:
         "p99_us",
         "rss_mib",
         "scored_nodes_per_decision",
-    } <= set(told)
-    assert (told["scenario"], told["nodes"], told["pods"], told["goal"]) == ("SchedulingBasic", NODES_20, PODS_30, 0)
+    } <= set(row)
+    assert (row["scenario"], row["nodes"], row["pods"], row["goal"]) == ("SchedulingBasic", NODES_20, PODS_30, 0)
 
 
 # --- scenarios as data ------------------------------------------------------------------------------------------------

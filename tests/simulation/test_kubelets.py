@@ -99,8 +99,10 @@ amounts = st.dictionaries(
     st.sampled_from(["0", "1", "100m", "2500m", "1Gi", "3", "17"]),
     max_size=3,
 )
-containers = st.builds(lambda asked: container(**asked), amounts)
-inits = st.builds(lambda asked, restart: container(restart=restart, **asked), amounts, st.sampled_from(["", "Always"]))
+containers = st.builds(lambda requests: container(**requests), amounts)
+inits = st.builds(
+    lambda requests, restart: container(restart=restart, **requests), amounts, st.sampled_from(["", "Always"])
+)
 
 
 @given(
@@ -147,9 +149,9 @@ REFUSALS: list[Any] = [
 ]
 
 
-@pytest.mark.parametrize(("there", "asked", "reason"), REFUSALS)
-def test_a_kubelet_rejects_what_does_not_fit(there: list[Pod], asked: dict[str, str], reason: str) -> None:
-    refused = refusal(pod_of("late", containers=[container_of(asked or {"cpu": "1"})]), room_of(*there))
+@pytest.mark.parametrize(("there", "requests", "reason"), REFUSALS)
+def test_a_kubelet_rejects_what_does_not_fit(there: list[Pod], requests: dict[str, str], reason: str) -> None:
+    refused = refusal(pod_of("late", containers=[container_of(requests or {"cpu": "1"})]), room_of(*there))
     assert refused is not None
     assert refused.reason == reason
     assert "Node didn't have enough resource: " + reason.removeprefix("OutOf") in refused.message

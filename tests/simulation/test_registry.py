@@ -281,8 +281,8 @@ def test_a_bound_pod_waits_for_its_kubelet_and_an_unbound_one_goes_at_once(
 
 def test_a_second_delete_can_shorten_the_grace_but_not_lengthen_it(registry: ObjectRegistry) -> None:
     bound(registry)
-    for asked, expected in ((20, 20), (60, 20), (5, 5)):
-        options = DeleteOptions(grace_period_seconds=asked)
+    for requested_seconds, expected in ((20, 20), (60, 20), (5, 5)):
+        options = DeleteOptions(grace_period_seconds=requested_seconds)
         metadata = registry.deletion.delete(PODS, "default", "p", options).value["metadata"]
         assert metadata["deletionGracePeriodSeconds"] == expected
 

@@ -126,9 +126,9 @@ def _aggregated_resource(resource: ServedResource) -> Object:
 
 
 def _aggregated_subresource(resource: ServedResource, name: str) -> Object:
-    own = {"group": resource.group, "version": resource.version, "kind": resource.kind}
+    subresource_kind = {"group": resource.group, "version": resource.version, "kind": resource.kind}
     verbs = _SUBRESOURCE_VERBS.get(name, ["get", "patch", "update"])
-    return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, own), "verbs": verbs}
+    return {"subresource": name, "responseKind": _SUBRESOURCE_KINDS.get(name, subresource_kind), "verbs": verbs}
 
 
 def _group_documents() -> dict[str, Callable[[], Object]]:

@@ -39,13 +39,14 @@ def _decode_envelope(body: bytes) -> Object:
     meta = {number: value.decode() for number, _, value in _fields(parts.get(1, b"")) if isinstance(value, bytes)}
     group_version, kind = meta.get(1, ""), meta.get(2, "")
     group, _, version = group_version.rpartition("/")
-    meant = table().type_of("meta/v1.DeleteOptions") if kind == "DeleteOptions" else type_of_kind(group, version, kind)
-    if meant is None:
+    is_options = kind == "DeleteOptions"
+    body_type = table().type_of("meta/v1.DeleteOptions") if is_options else type_of_kind(group, version, kind)
+    if body_type is None:
         raise _refusal(f"{kind} objects are not read from protobuf here")
     return {
         "apiVersion": group_version,
         "kind": kind,
-        **_decode_struct(_as_bytes(parts.get(2, b""), kind), meant, kind),
+        **_decode_struct(_as_bytes(parts.get(2, b""), kind), body_type, kind),
     }
 
 

@@ -89,7 +89,7 @@ class Player:
                 for number, operation in enumerate(self.scenario.operations, start=1):
                     await self._perform(operation, f"namespace-{number}")
             except TemplateError as found:
-                problem = found  # raised below: told alone, not as one of a group
+                problem = found  # raised below, by itself rather than in an exception group
             finally:
                 await self._waiting.cancel_all()
         if problem is not None:

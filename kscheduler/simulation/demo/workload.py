@@ -214,8 +214,8 @@ def _training(rng: Random) -> Object:
 
 
 def _tolerate(key: str, value: str = "") -> Object:
-    how = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
-    return {"key": key, **how, "effect": "NoSchedule"}
+    operator = {"operator": "Equal", "value": value} if value else {"operator": "Exists"}
+    return {"key": key, **operator, "effect": "NoSchedule"}
 
 
 def _spread() -> Object:

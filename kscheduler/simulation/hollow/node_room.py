@@ -43,10 +43,10 @@ def needs_of(pod: Pod) -> Amounts:
     running: Amounts = {}
     peak: Amounts = {}
     for container in spec.init_containers:
-        own = _request_of(container)
-        _take_larger(peak, _together(running, own))
+        request = _request_of(container)
+        _take_larger(peak, _together(running, request))
         if container.restart_policy == "Always":
-            running = _together(running, own)
+            running = _together(running, request)
     for container in spec.containers:
         running = _together(running, _request_of(container))
     _take_larger(peak, running)

@@ -99,11 +99,11 @@ def stale_resource_version(resource: str, group: str, name: str) -> ApiError:
     return conflict(resource, group, name, reason)
 
 
-def precondition_failed(resource: str, group: str, metadata: Object, what: str, wanted: str, found: str) -> ApiError:
+def precondition_failed(resource: str, group: str, metadata: Object, field: str, wanted: str, found: str) -> ApiError:
     """409 for a write or delete whose precondition (UID or version) does not match the stored object."""
     key = "/".join(("/registry", resource, *filter(None, (metadata.get("namespace"), metadata["name"]))))
     reason = f"StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: "
-    reason += f"Precondition failed: {what} in precondition: {wanted}, {what} in object meta: {found}"
+    reason += f"Precondition failed: {field} in precondition: {wanted}, {field} in object meta: {found}"
     return conflict(resource, group, metadata["name"], reason)
 
 

@@ -189,7 +189,7 @@ class Deletion:
         """Delete the objects whose last owner was removed."""
         for key, record in self._dependents_of(uid):
             others = [r["uid"] for r in record.value["metadata"].get("ownerReferences") or () if r["uid"] != uid]
-            if not any(other in self._dependents for other in others):
+            if not any(other_uid in self._dependents for other_uid in others):
                 resource = BY_KEY[key]
                 self._delete(resource, record, _grace_seconds(resource, record.value, NO_DELETE_OPTIONS))
         self._dependents.pop(uid, None)

@@ -147,8 +147,8 @@ class TypeTable:
         lines = self._sections[name]
         go_name = name.rpartition("/")[2]
         if lines and not lines[0].startswith(" "):
-            meant = self.type_of(lines[0])
-            made = ApiType(meant.form, go_name, name, meant.bits, meant.element)
+            named_type = self.type_of(lines[0])
+            made = ApiType(named_type.form, go_name, name, named_type.bits, named_type.element)
             self._types[name] = made
             return made
         # Stored before its fields are read, since types may contain themselves.
@@ -160,16 +160,16 @@ class TypeTable:
     def _add_field(self, struct: ApiType, words: list[str]) -> None:
         name, expression, *marks = words
         number = next((int(mark[1:]) for mark in marks if mark.startswith("#")), 0)
-        meant = self.type_of(expression.removeprefix("*"))
+        named_type = self.type_of(expression.removeprefix("*"))
         if name == "~":
-            for inner in meant.fields.values():
-                struct.fields[inner.name] = replace(inner, path=f"{meant.struct_name}.{inner.path}")
-            made = ApiField("", meant, number=number)
+            for inner in named_type.fields.values():
+                struct.fields[inner.name] = replace(inner, path=f"{named_type.struct_name}.{inner.path}")
+            made = ApiField("", named_type, number=number)
         else:
             values = dict(mark.split("=", 1) for mark in marks if "=" in mark)
             made = ApiField(
                 name,
-                meant,
+                named_type,
                 name,
                 number,
                 is_required="!" in marks,

@@ -67,13 +67,13 @@ class Stubborn:
 
     def __init__(self, error: Exception) -> None:
         self.error = error
-        self.asked: list[str] = []
+        self.reconciled: list[str] = []
 
     def watched(self) -> Mapping[ServedResource, Concerned]:
         return {NODES: itself}
 
     def reconcile(self, view: View, key: Key) -> Plan:
-        self.asked.append(key[1])
+        self.reconciled.append(key[1])
         if key[1] == "bad":
             raise self.error
         return Plan()
@@ -88,10 +88,10 @@ def test_an_object_that_fails_does_not_keep_the_others_waiting(error: Exception)
     mini.add_node("bad")
     mini.add_node("good")
     engine.settle()
-    assert stubborn.asked == ["node-0", "node-1", "node-2", "bad", "good"]
+    assert stubborn.reconciled == ["node-0", "node-1", "node-2", "bad", "good"]
     mini.time += timedelta(seconds=1)
     engine.settle()
-    assert stubborn.asked[-1] == "bad"
+    assert stubborn.reconciled[-1] == "bad"
 
 
 def test_controllers_that_undo_each_other_are_found_out() -> None:
@@ -118,9 +118,9 @@ async def test_the_loop_works_when_something_happens_and_rests_otherwise() -> No
     async with running_controllers(registry, [stubborn], clock):
         registry.create(NODES, "", {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "one"}})
         await clock.advance(0.1)
-        assert stubborn.asked == ["one"]
+        assert stubborn.reconciled == ["one"]
         await clock.advance(10)
-        assert stubborn.asked == ["one"]
+        assert stubborn.reconciled == ["one"]
     assert registry.store.statistics().watchers == 0
 
 
