@@ -98,6 +98,12 @@ def refusal(text: str) -> str:
     return str(caught.value)
 
 
+def test_a_null_in_a_list_of_names_is_an_empty_name() -> None:
+    arguments = "{name: NodeResourcesFit, args: {ignoredResources: [null]}}"
+    with pytest.raises(ConfigError, match=r"ignoredResources\[0\]"):
+        load(f"{HEAD}profiles: [{{pluginConfig: [{arguments}]}}]\n")
+
+
 def test_an_almost_empty_file_means_kube_schedulers_defaults() -> None:
     configuration = load(HEAD).configuration
     assert configuration.parallelism == 16

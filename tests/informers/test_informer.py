@@ -58,6 +58,11 @@ def recorder(informer: Informer[Pod]) -> Recorder:
     return recorder
 
 
+def test_before_the_first_list_nothing_is_known(informer: Informer[Pod]) -> None:
+    now = informer.statistics()
+    assert (now.synced, now.objects, now.resource_version, now.problem) == (False, 0, "", "")
+
+
 async def test_the_first_list_is_handed_over_before_it_counts_as_synced(informer: Informer[Pod]) -> None:
     seen: list[bool] = []
 

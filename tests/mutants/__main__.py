@@ -55,7 +55,7 @@ def main() -> int:
     test_files = _test_files()
     _measure(kept, test_files if arguments.fresh else kept.stale(test_files))
     covered = kept.load(test_files)
-    choice = Chooser(sources, covered)
+    choice = Chooser(sources, covered, {path: (ROOT / path).read_bytes() for path in test_files})
     jobs = [Job(mutant, tuple(map(tuple, choice.batches(choice.tests_of(mutant))))) for mutant in drawn]
     preload()
     trials = Trials(ROOT, {name: facts.seconds for name, facts in covered.tests.items()}, at_once=arguments.jobs)

@@ -7,6 +7,7 @@ the rest of the sample as it was, so that two figures of one seed can be compare
 
 import hashlib
 import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from fnmatch import fnmatch
@@ -22,6 +23,7 @@ _FIRST_FILES: Final = 3
 BUDGET_SECONDS: Final = 30.0
 """Of tests per mutant, as the map measured them. Who lives longer has lived."""
 _QUICK_SECONDS: Final = 0.02
+_WORD: Final = re.compile(r"\w+")
 
 
 def all_mutants(sources: Mapping[str, bytes], packages: Iterable[str], only: str = "*") -> list[Mutant]:
@@ -51,11 +53,12 @@ def _lot(seed: int, *content: str) -> str:
 class Chooser:
     """Tests by mutant."""
 
-    def __init__(self, sources: Mapping[str, bytes], covered: CoverageMap) -> None:
-        """`sources`: the whole package, for names that are used elsewhere."""
+    def __init__(self, sources: Mapping[str, bytes], covered: CoverageMap, tests: Mapping[str, bytes]) -> None:
+        """`sources`: the whole package, for names that are used elsewhere; `tests`: the test files, for the same."""
         self._covered = covered
         self._uses = NameUses(sources)
         self._sources = sources
+        self._words = {path: frozenset(_WORD.findall(source.decode())) for path, source in tests.items()}
 
     def tests_of(self, mutant: Mutant) -> list[str]:
         """Those that run the changed statement, the quickest and most specific first."""
@@ -87,6 +90,9 @@ class Chooser:
         for path, line in self._uses.lines(mutant.names):
             lines[path].add(line)
         tests = {name for path, numbers in lines.items() for name in self._covered.tests_of(path, numbers)}
+        constants = {name for name in mutant.names if name.isupper()}
+        files = {path for path, words in self._words.items() if not words.isdisjoint(constants)}
+        tests |= {name for name in self._covered.tests if name.partition("::")[0] in files}
         return tests or self._covered.tests_of(mutant.path, range(1, self._sources[mutant.path].count(b"\n") + 2))
 
     def _in_order(self, names: Iterable[str]) -> list[str]:

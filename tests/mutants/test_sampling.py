@@ -17,16 +17,19 @@ COVERED = CoverageMap(
                 "t.py::test_slow": RunFacts(2.0, {"p/a.py": [5]}),
                 "t.py::test_many[1]": RunFacts(0.01, {"p/a.py": [5, 9]}),
                 "t.py::test_many[2]": RunFacts(0.01, {"p/a.py": [5]}),
+                "u.py::test_u": RunFacts(0.01, {}),
             },
         )
     ]
 )
 
+TESTS = {"t.py": b"", "u.py": b"from p.a import LIMIT"}
+
 
 def chosen_for(line: str) -> list[str]:
     """Of the first mutant of a line."""
     mutant = next(mutant for mutant in all_mutants(SOURCES, ["p"]) if mutant.before == line)
-    return [name.removeprefix("t.py::test_") for name in Chooser(SOURCES, COVERED).tests_of(mutant)]
+    return [name.removeprefix("t.py::test_") for name in Chooser(SOURCES, COVERED, TESTS).tests_of(mutant)]
 
 
 def test_the_same_seed_draws_the_same_wherever_the_code_has_gone() -> None:
@@ -53,12 +56,12 @@ def test_a_changed_line_is_tried_by_the_tests_that_run_it_the_quick_and_small_fi
 
 
 def test_a_constant_is_tried_by_the_tests_that_use_it_by_whatever_name() -> None:
-    assert set(chosen_for("LIMIT = 5")) == {"g", "k"}
+    assert set(chosen_for("LIMIT = 5")) == {"g", "k", "u.py::test_u"}
 
 
 def test_the_first_batch_is_small_and_the_budget_ends_the_last() -> None:
     tests = {f"{file}.py::test_{number}": RunFacts(1.0, {}) for file in "abcde" for number in range(10)}
-    batches = list(Chooser(SOURCES, CoverageMap([Part({}, tests)])).batches(sorted(tests)))
+    batches = list(Chooser(SOURCES, CoverageMap([Part({}, tests)]), TESTS).batches(sorted(tests)))
     assert batches[0] == ["a.py::test_0", "a.py::test_1"]
     assert len(batches[1]) == 30
     assert not set(batches[0]) & set(batches[1])

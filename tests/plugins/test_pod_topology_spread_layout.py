@@ -6,8 +6,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kscheduler.framework.moved_pods import MovedPods
 from kscheduler.framework.node_table import NodeTable
 from kscheduler.framework.pod_info import PodInfo
+from kscheduler.plugins.pod_topology_spread import layout
+from kscheduler.plugins.pod_topology_spread.filtering import hard_spread
 from kscheduler.plugins.pod_topology_spread.key_columns import Feasible
 from kscheduler.plugins.pod_topology_spread.layout import Layout, Layouts
 from kscheduler.state.cache import Cache
@@ -137,3 +140,108 @@ def test_layouts_of_nodes_of_before_are_forgotten_and_those_of_now_are_bounded(c
     cache.add_node(make_node("node-9", labels={"zone": "c"}))
     layout_of(layouts, pods[-1], cache.nodes)
     assert len(layouts._layouts) == 1
+
+
+def lists(count: int) -> list[PodInfo]:
+    """Pods with lists of their own, each like another pod."""
+    pods = []
+    for number in range(count):
+        one = pod_info("first", topologySpreadConstraints=[{**SPREAD, "maxSkew": number + 1}])
+        _ = one.spread_by_action
+        pods.append(like(one))
+    return pods
+
+
+def test_layouts_have_a_budget_in_bytes_and_those_not_asked_for_longest_go(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    layouts = Layouts()
+    a, b, c = lists(3)
+    first = layout_of(layouts, a, cache.nodes)
+    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * first.bytes)
+    second = layout_of(layouts, b, cache.nodes)
+    for _ in range(5):  # to be asked for again takes no more room
+        assert layout_of(layouts, b, cache.nodes) is second
+        assert layout_of(layouts, a, cache.nodes) is first
+    layout_of(layouts, c, cache.nodes)
+    assert layout_of(layouts, a, cache.nodes) is first
+    assert layout_of(layouts, b, cache.nodes) is not second
+    assert len(layouts._layouts) == 2
+
+
+def test_a_layout_beyond_the_budget_is_kept_while_it_is_the_last(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = Layouts()
+    a, b = lists(2)
+    monkeypatch.setattr(layout, "_BUDGET_BYTES", 1)
+    large = layout_of(layouts, a, cache.nodes)
+    assert layout_of(layouts, a, cache.nodes) is large
+    layout_of(layouts, b, cache.nodes)
+    assert len(layouts._layouts) == 1
+
+
+def test_nodes_of_before_take_no_room(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    layouts = Layouts()
+    a, b = lists(2)
+    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * layout_of(layouts, a, cache.nodes).bytes)
+    for _ in range(5):
+        cache.add_node(make_node("node-0", labels={"zone": "b", "change": str(cache.generation)}))
+        first, second = (layout_of(layouts, pod, cache.nodes) for pod in (a, b))
+        assert [layout_of(layouts, pod, cache.nodes) for pod in (a, b)] == [first, second]
+
+
+def test_a_layout_knows_about_what_its_arrays_take() -> None:
+    cache = Cache()
+    for number in range(200):
+        cache.add_node(make_node(f"node-{number}", labels={"zone": str(number)}))
+    known = layout_of(Layouts(), lists(1)[0], cache.nodes)
+    (domains,) = known.domains
+    arrays = sum(one.nbytes for one in (domains.counting, domains.of_counting, domains.exists, domains.existing))
+    assert arrays <= known.bytes <= arrays + 3000
+
+
+NEVER_TAINTS, ALWAYS_TAINTS = {"nodeTaintsPolicy": "Ignore"}, {"nodeTaintsPolicy": "Honor"}
+
+
+def counting(cache: Cache, constraints: list[dict[str, Any]], *pods: dict[str, Any]) -> list[list[int]]:
+    """Per pod, all with the very same list, on how many rows pods count, by constraint."""
+    layouts = Layouts()
+    first = pod_info("first", topologySpreadConstraints=constraints)
+    shared = first.spread_by_action["DoNotSchedule"]
+    found = []
+    for fields in pods:
+        known = layouts.of(shared, pod_info(**fields), cache.nodes, needs_all_keys=True, is_shared=True)
+        found.append([len(one.counting) for one in known.domains])
+    return found
+
+
+def test_one_constraint_that_honours_affinity_is_enough_to_tell_pods_apart(cache: Cache) -> None:
+    cache.add_node(make_node("node-0", labels={"zone": "a", "disk": "ssd"}))
+    constraints = [SPREAD, {**SPREAD, "maxSkew": 2, "nodeAffinityPolicy": "Ignore"}]
+    choosy = {"name": "choosy", "nodeSelector": {"disk": "ssd"}}
+    assert counting(cache, constraints, {"name": "plain"}, choosy, {"name": "plain"}) == [[3, 3], [1, 3], [3, 3]]
+
+
+def test_one_constraint_that_honours_taints_is_enough_to_tell_pods_apart(cache: Cache) -> None:
+    taint = {"key": "gpu", "value": "yes", "effect": "NoSchedule"}
+    cache.add_node(make_node("node-0", labels={"zone": "a"}, spec={"taints": [taint]}))
+    constraints = [{**SPREAD, **ALWAYS_TAINTS}, {**SPREAD, **NEVER_TAINTS, "maxSkew": 2}]
+    tolerant = {"name": "tolerant", "tolerations": [{"key": "gpu", "operator": "Exists"}]}
+    assert counting(cache, constraints, {"name": "plain"}, tolerant, {"name": "plain"}) == [[2, 3], [3, 3], [2, 3]]
+
+
+@pytest.mark.parametrize("compares", [True, False], ids=["may", "may not"])
+def test_where_tolerations_may_compare_numbers_pods_count_on_the_nodes_that_they_open(
+    cache: Cache, compares: bool
+) -> None:
+    taint = {"key": "level", "value": "5", "effect": "NoSchedule"}
+    cache.add_node(make_node("node-0", labels={"zone": "a"}, spec={"taints": [taint]}))
+    toleration = {"key": "level", "operator": "Gt", "value": "3", "effect": "NoSchedule"}
+    constraint = {**SPREAD, **ALWAYS_TAINTS}
+    pod = pod_info("p", labels={"app": "web"}, topologySpreadConstraints=[constraint], tolerations=[toleration])
+    known = layout_of(Layouts(compares=compares), pod, cache.nodes)
+    assert len(known.domains[0].counting) == (3 if compares else 2)
+    spread, other, row = hard_spread(known, pod, cache.counters), pod_info("other", labels={"app": "web"}), 0
+    one = MovedPods(np.array([row]), (other,), np.array([0]), 1)
+    for after in (spread.moved(pod, other, cache.nodes, row, 1), spread.moved_by_row(pod, one, cache.nodes)):
+        codes = after.codes(np.array([row]))
+        assert (codes is not None and bool(codes.any())) is compares, "one more in zone a is one too many, if it counts"

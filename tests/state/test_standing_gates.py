@@ -183,9 +183,8 @@ TestStandingGate = Machine.TestCase
 TestStandingGate.settings = settings(max_examples=150, stateful_step_count=40)
 
 
-@pytest.mark.parametrize("pods", [1, 100])
-def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
-    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], pods: int) -> SchedulingQueue:
+    """So many red pods that Room has turned down once, behind a gate that is shut."""
     standing = {("kscheduler", "Gate"): around.may_let_in}
     queue = SchedulingQueue(replace(around.policy(arrivals), standing_gates=standing, hints_alike=alike))
     for number in range(pods):
@@ -199,7 +198,27 @@ def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
     around.asked.clear()
     around.hinted.clear()
     arrivals.clear()
+    return queue
+
+
+@pytest.mark.parametrize("pods", [1, 100])
+def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
+    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    queue = shut_out(around, arrivals, pods)
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
     assert around.asked == []
     assert len(around.hinted) == 1
     assert arrivals == {("unschedulable", "AssignedPodDelete"): pods}
+
+
+def test_a_pod_that_changes_behind_the_gate_hears_events_as_what_it_is_now() -> None:
+    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    queue = shut_out(around, arrivals, 3)
+    old, new = (make_pod("p1", labels={"colour": colour}) for colour in ("red", "blue"))
+    new.metadata.resource_version = "2"
+    queue.update(old, PodInfo(new), 1001.0)
+    arrivals.clear()
+    queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "blue"}), None, 1001.0)
+    queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
+    assert arrivals == {("unschedulable", "AssignedPodDelete"): 1 + 2}
+    assert queue.statistics().gated == 3
