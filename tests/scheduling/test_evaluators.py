@@ -13,9 +13,9 @@ from kscheduler.framework.plugin import Plugin, PreFilterResult, Signature, Sour
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, unresolvable, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle import fallback
 from kscheduler.scheduling.cycle.by_class import ClassEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Filtered
-from kscheduler.scheduling.cycle.fallback import FallbackEvaluator, evaluator_for
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
@@ -90,7 +90,7 @@ def plain(judges: Profile, view: Cache) -> PlainEvaluator:
 def filtered(evaluator: Evaluator, view: Cache) -> tuple[Filtered, CycleState]:
     state = CycleState()
     found = evaluator.pre_filter(state)
-    assert found.lets_all_through
+    assert (found.status, found.node_names) == (SUCCESS, None)
     return evaluator.filter(state, view.nodes.rows()), state
 
 
@@ -158,9 +158,15 @@ class Unsigned(TurnsDown):
 def test_who_gets_which_evaluator() -> None:
     view = cluster("a")
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
-    assert isinstance(evaluator_for(inputs(kept, view), ClassEngine(kept, view)), FallbackEvaluator)
-    assert isinstance(evaluator_for(inputs(kept, view), None), PlainEvaluator), "there is no engine"
-    assert isinstance(evaluator_for(inputs(unsigned, view), ClassEngine(unsigned, view)), PlainEvaluator)
+
+    def given_to(judges: Profile, engine: ClassEngine | None) -> type[Evaluator]:
+        evaluator, found = fallback.pre_filter(inputs(judges, view), CycleState(), engine)
+        assert found.status.is_success
+        return type(evaluator)
+
+    assert given_to(kept, ClassEngine(kept, view)) is ClassEvaluator
+    assert given_to(kept, None) is PlainEvaluator
+    assert given_to(unsigned, ClassEngine(unsigned, view)) is PlainEvaluator
 
 
 @pytest.mark.parametrize(
@@ -178,12 +184,10 @@ def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_othe
     view = cluster("a", "b")
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
     judges = profile(prepares, live, turns_down)
-    engine = ClassEngine(judges, view)
-    evaluator = evaluator_for(inputs(judges, view), engine)
     state, alone = CycleState(), CycleState()
-    live.looked, looked = 0, prepares.looked
-    found = evaluator.pre_filter(state)
-    assert (live.looked, prepares.looked) == (2, looked + 1)
+    evaluator, found = fallback.pre_filter(inputs(judges, view), state, ClassEngine(judges, view))
+    assert (live.looked, prepares.looked) == (2, 2)
+    assert type(evaluator) is PlainEvaluator
     assert found == plain(judges, view).pre_filter(alone)
     assert not state.holds_the_same(alone)
     assert state.find(Prepared) is not None
