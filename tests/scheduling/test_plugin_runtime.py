@@ -78,7 +78,7 @@ BROAD_HANDLERS = {
     "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
     "scheduling/attempt/workers.py": "one pod must never end a worker",
     "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
-    "scheduling/runtime/guard.py": "the two guards, for methods and for coroutines",
+    "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
     "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
     "scheduling/truth/truth_check.py": "an event handler, at one object",
     "state/heap.py": "an order that raises leaves the heap as it was, and it is raised again",

@@ -36,7 +36,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_score
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_FILTER, PRE_SCORE, SIGNATURES
-from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
+from kscheduler.scheduling.runtime.signing import Signer, signatures_of, signer_of
 from kscheduler.scheduling.runtime.timing import UNTIMED, CallTimer
 from kscheduler.state.cache import Cache
 
@@ -103,7 +103,11 @@ class ClassEngine:
         """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
         if self._shape != self._shape_of(self._nodes):
             self.forget_all()
-        found = or_judged_alone(self._taken_out, pod)
+        found: tuple[tuple[Hashable, ...], KnownClass | None] | None
+        try:
+            found = SIGNATURES.ask("", self._taken_out, pod)
+        except PluginFailure:
+            found = None  # who fails to sign has been told of: the pod is judged by itself
         if self._times_signing or found is None:
             tally.asks()  # a slow signature was told of; else the next plugin would be blamed for it
         if found is None:
@@ -137,7 +141,7 @@ class ClassEngine:
     def _taken_out(self, pod: PodInfo) -> tuple[tuple[Hashable, ...], KnownClass | None] | None:
         """What the pod's class is called, and the class, taken out of those that are kept, if it is known.
 
-        `None` for a pod that is not signed. Called inside `or_judged_alone`.
+        `None` for a pod that is not signed. Raises what plugins raise: called inside a guard.
         """
         name = self._signatures(pod)
         return None if UNSIGNABLE in name else (name, self._classes.pop(name, None))

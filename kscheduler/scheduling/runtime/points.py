@@ -165,7 +165,7 @@ def _where_it_raised(failure: BaseException) -> str:
 
 
 def _or_cancelled(failure: BaseException) -> str:
-    # the runtime awaits PreBind beside others, so a cancellation is an outcome and no exception of the plugin's
+    # PreBind may be cancelled from outside, when a neighbour has failed: nothing that the plugin has raised
     return "it was cancelled" if isinstance(failure, asyncio.CancelledError) else words_of(failure)
 
 
@@ -223,6 +223,7 @@ PERMIT: Final = PluginCall(Point.PERMIT.label, _permit_result, Fate.ATTEMPT_FAIL
 PRE_BIND_PRE_FLIGHT: Final = PluginCall(
     "PreBindPreFlight", _pre_flight_result, Fate.ATTEMPT_FAILS, text='running {point} "{plugin}": {words}'
 )
+# What awaits an API server may fail for a reason that is gone a second later: no failure of these is called a bug.
 PRE_BIND: Final = PluginCall(
     Point.PRE_BIND.label, _status, Fate.ATTEMPT_FAILS, words=_or_cancelled, usual=SUCCESS, fault=Fault.PASSING
 )
