@@ -1,5 +1,7 @@
 """Plain and by class give the same answers, and where judging by class does not do, judging plainly takes over."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -127,6 +129,41 @@ def test_both_tell_what_went_before_a_filters_failure(make: Callable[[Profile, C
     assert found.failure is not None
     assert (found.failure.plugin, len(found.rows)) == ("Bug", 0)
     assert words(found.rejections) == [("KeptNo", [0], [1])]
+
+
+class _OopsError(Exception):
+    """What a plugin raises."""
+
+
+class _Breaks(TurnsDown):
+    """Raises something new each time."""
+
+    def __init__(self) -> None:
+        super().__init__("Bug")
+        self.raised: list[weakref.ref[_OopsError]] = []
+
+    def filter(self, *_: Any) -> Any:
+        raise self._failure()
+
+    def _failure(self) -> Exception:
+        failure = _OopsError()
+        self.raised.append(weakref.ref(failure))
+        return failure
+
+
+@pytest.mark.parametrize("has_engine", [False, True], ids=["plain", "by class"])
+def test_a_failure_leaves_nothing_for_the_garbage_collector(has_engine: bool) -> None:
+    """A plugin may fail for each of a hundred thousand pods: what is left of a cycle goes at once, frames and all."""
+    view, breaks = cluster("a", "b"), _Breaks()
+    judges = profile(KeptTurnsDown("KeptNo", "a"), breaks)
+    engine = ClassEngine(judges, view) if has_engine else None
+    gc.disable()
+    try:
+        record = schedule(judges, pod_info(), view, engine=engine)
+        assert record.status.code is Code.ERROR
+        assert [one() for one in breaks.raised] == [None]
+    finally:
+        gc.enable()
 
 
 def test_a_class_that_need_not_tell_all_tells_why_a_pod_fits_nowhere_and_nothing_else() -> None:

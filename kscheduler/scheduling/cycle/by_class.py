@@ -4,7 +4,7 @@ A live plugin (spread, affinity, volumes) is asked at its place in the profile, 
 it would be without columns. Rows that carry nominated pods are judged by the plugins themselves, on forks.
 """
 
-from collections.abc import Collection, Hashable
+from collections.abc import Collection, Hashable, Iterable
 from functools import partial
 from typing import Final
 
@@ -56,18 +56,17 @@ class ClassEvaluator:
         known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []
         judged: list[Judged] = []
-        passing, failed = NO_ROWS, None
         try:
             if self._inputs.expected is not None:
                 filters = Filters(self._inputs, self._skipped)
                 rows = filters.beside_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
             passing = known.passing(nodes, rows, partial(self._ask_live, state), judged)
         except PluginFailure as failure:
-            failed = failure
+            _tell(judged, state, rejections)
+            return Filtered(NO_ROWS, rejections, failure)
         if known.tells_all or not len(passing):
-            for one in judged:  # now: the columns of the next pod are others
-                one.tell(state, rejections)
-        return Filtered(passing, rejections, failed)
+            _tell(judged, state, rejections)
+        return Filtered(passing, rejections)
 
     def _ask_live(self, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
         if plugin.name in self._skipped:
@@ -120,3 +119,9 @@ class ClassEvaluator:
     def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
         found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
         return tuple(found[one.plugin.name] for one in self._inputs.profile.score if one.plugin.name in found)
+
+
+def _tell(judged: Iterable[Judged], state: CycleState, rejections: list[Rejection]) -> None:
+    """Add who turned which rows down. At once: the next pod's columns say something else."""
+    for one in judged:
+        one.tell(state, rejections)
