@@ -16,7 +16,7 @@ from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry
-from kscheduler.scheduling.cycle.schedule import prioritize, schedule
+from kscheduler.scheduling.cycle.schedule import schedule, score_feasible
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -161,6 +161,6 @@ def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | No
 
 def _score_the_only_one(profile: Profile, record: SchedulingRecord, view: Cache) -> None:
     try:
-        prioritize(profile, record, view.nodes)
+        score_feasible(profile, record, view.nodes)
     except PluginFailure:
         return  # the service would not have asked for these points, so a plugin that cannot give them changes nothing

@@ -1,5 +1,7 @@
 """Plain and by class give the same answers, and where judging by class does not do, judging plainly takes over."""
 
+import gc
+import weakref
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
@@ -13,9 +15,9 @@ from kscheduler.framework.plugin import Plugin, PreFilterResult, Signature, Sour
 from kscheduler.framework.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, unresolvable, unschedulable
 from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle import fallback
 from kscheduler.scheduling.cycle.by_class import ClassEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Filtered
-from kscheduler.scheduling.cycle.fallback import FallbackEvaluator, evaluator_for
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.profile import Profile
@@ -90,7 +92,7 @@ def plain(judges: Profile, view: Cache) -> PlainEvaluator:
 def filtered(evaluator: Evaluator, view: Cache) -> tuple[Filtered, CycleState]:
     state = CycleState()
     found = evaluator.pre_filter(state)
-    assert found.lets_all_through
+    assert (found.status, found.node_names) == (SUCCESS, None)
     return evaluator.filter(state, view.nodes.rows()), state
 
 
@@ -129,6 +131,41 @@ def test_both_tell_what_went_before_a_filters_failure(make: Callable[[Profile, C
     assert words(found.rejections) == [("KeptNo", [0], [1])]
 
 
+class _OopsError(Exception):
+    """What a plugin raises."""
+
+
+class _Breaks(TurnsDown):
+    """Raises something new each time."""
+
+    def __init__(self) -> None:
+        super().__init__("Bug")
+        self.raised: list[weakref.ref[_OopsError]] = []
+
+    def filter(self, *_: Any) -> Any:
+        raise self._failure()
+
+    def _failure(self) -> Exception:
+        failure = _OopsError()
+        self.raised.append(weakref.ref(failure))
+        return failure
+
+
+@pytest.mark.parametrize("has_engine", [False, True], ids=["plain", "by class"])
+def test_a_failure_leaves_nothing_for_the_garbage_collector(has_engine: bool) -> None:
+    """A plugin may fail for each of a hundred thousand pods: what is left of a cycle goes at once, frames and all."""
+    view, breaks = cluster("a", "b"), _Breaks()
+    judges = profile(KeptTurnsDown("KeptNo", "a"), breaks)
+    engine = ClassEngine(judges, view) if has_engine else None
+    gc.disable()
+    try:
+        record = schedule(judges, pod_info(), view, engine=engine)
+        assert record.status.code is Code.ERROR
+        assert [one() for one in breaks.raised] == [None]
+    finally:
+        gc.enable()
+
+
 def test_a_class_that_need_not_tell_all_tells_why_a_pod_fits_nowhere_and_nothing_else() -> None:
     view = cluster("a", "b")
     turns_down = KeptTurnsDown("KeptNo", "a")
@@ -158,9 +195,15 @@ class Unsigned(TurnsDown):
 def test_who_gets_which_evaluator() -> None:
     view = cluster("a")
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
-    assert isinstance(evaluator_for(inputs(kept, view), ClassEngine(kept, view)), FallbackEvaluator)
-    assert isinstance(evaluator_for(inputs(kept, view), None), PlainEvaluator), "there is no engine"
-    assert isinstance(evaluator_for(inputs(unsigned, view), ClassEngine(unsigned, view)), PlainEvaluator)
+
+    def given_to(judges: Profile, engine: ClassEngine | None) -> type[Evaluator]:
+        evaluator, found = fallback.pre_filter(inputs(judges, view), CycleState(), engine)
+        assert found.status.is_success
+        return type(evaluator)
+
+    assert given_to(kept, ClassEngine(kept, view)) is ClassEvaluator
+    assert given_to(kept, None) is PlainEvaluator
+    assert given_to(unsigned, ClassEngine(unsigned, view)) is PlainEvaluator
 
 
 @pytest.mark.parametrize(
@@ -178,12 +221,10 @@ def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_othe
     view = cluster("a", "b")
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
     judges = profile(prepares, live, turns_down)
-    engine = ClassEngine(judges, view)
-    evaluator = evaluator_for(inputs(judges, view), engine)
     state, alone = CycleState(), CycleState()
-    live.looked, looked = 0, prepares.looked
-    found = evaluator.pre_filter(state)
-    assert (live.looked, prepares.looked) == (2, looked + 1)
+    evaluator, found = fallback.pre_filter(inputs(judges, view), state, ClassEngine(judges, view))
+    assert (live.looked, prepares.looked) == (2, 2)
+    assert type(evaluator) is PlainEvaluator
     assert found == plain(judges, view).pre_filter(alone)
     assert not state.holds_the_same(alone)
     assert state.find(Prepared) is not None

@@ -4,7 +4,7 @@ A live plugin (spread, affinity, volumes) is asked at its place in the profile, 
 it would be without columns. Rows that carry nominated pods are judged by the plugins themselves, on forks.
 """
 
-from collections.abc import Hashable
+from collections.abc import Collection, Hashable, Iterable
 from functools import partial
 from typing import Final
 
@@ -23,6 +23,7 @@ from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered
 from kscheduler.scheduling.cycle.filters import Filters
 from kscheduler.scheduling.cycle.passes import pre_filter_pass, pre_score_pass, score_pass
 from kscheduler.scheduling.record import PluginScores
+from kscheduler.scheduling.runtime.cycle_calls import call_filter
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
 from kscheduler.scheduling.runtime.signing import or_judged_alone, signatures_of, signer_of
@@ -36,47 +37,50 @@ class ClassEvaluator:
     `pre_filter` must let all nodes through, or the rest is to be asked of a `PlainEvaluator`: columns are about all.
     """
 
-    __slots__ = ("_filters", "_inputs", "_known")
+    __slots__ = ("_inputs", "_known", "_skipped")
 
     def __init__(self, inputs: CycleInputs, known: KnownClass) -> None:
         self._inputs = inputs
         self._known = known
-        self._filters = Filters(inputs)
+        self._skipped: Collection[str] = ()
 
     def pre_filter(self, state: CycleState) -> PreFiltered:
         """Ask the live plugins; the others have let pods of this class through, and prepared what they need."""
         self._known.prepare(state)
         found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
-        self._filters.skipped = found.skipped
+        self._skipped = found.skipped
         return found
 
     def filter(self, state: CycleState, rows: Rows) -> Filtered:
         """Take the rows that pass out of the columns, and ask the live plugins about what is left of them."""
-        known, nodes, filters = self._known, self._inputs.nodes, self._filters
+        known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []
         judged: list[Judged] = []
-        passing, failed = NO_ROWS, None
         try:
             if self._inputs.expected is not None:
+                filters = Filters(self._inputs, self._skipped)
                 rows = filters.beside_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
             passing = known.passing(nodes, rows, partial(self._ask_live, state), judged)
         except PluginFailure as failure:
-            failed = failure
+            _tell(judged, state, rejections)
+            return Filtered(NO_ROWS, rejections, failure)
         if known.tells_all or not len(passing):
-            for one in judged:  # now: the columns of the next pod are others
-                one.tell(state, rejections)
-        return Filtered(passing, rejections, failed)
+            _tell(judged, state, rejections)
+        return Filtered(passing, rejections)
 
     def _ask_live(self, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
-        return self._filters.ask(plugin, self._inputs.nodes, state, rows)
+        if plugin.name in self._skipped:
+            return None
+        inputs = self._inputs
+        return call_filter(plugin, state, inputs.pod, inputs.nodes, rows, inputs.stopwatch)
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """Plugins are asked: rows are not as they are in the columns."""
-        return dry_run(self._filters, self._row_class, expected_changes)
+        return dry_run(Filters(self._inputs, self._skipped), self._row_class, expected_changes)
 
     def _row_class(self) -> Hashable | None:
         """What the filters sign, where all of them look at nothing but the row."""
-        inputs, skipped = self._inputs, self._filters.skipped
+        inputs, skipped = self._inputs, self._skipped
         traits, listener = inputs.profile.traits, inputs.profile.listener
         plugins = [plugin for plugin in inputs.profile.filter if plugin.name not in skipped]
         if not all(traits[plugin.name].is_matter_of_row for plugin in plugins):
@@ -115,3 +119,9 @@ class ClassEvaluator:
     def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
         found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
         return tuple(found[one.plugin.name] for one in self._inputs.profile.score if one.plugin.name in found)
+
+
+def _tell(judged: Iterable[Judged], state: CycleState, rejections: list[Rejection]) -> None:
+    """Add who turned which rows down. At once: the next pod's columns say something else."""
+    for one in judged:
+        one.tell(state, rejections)

@@ -1,18 +1,17 @@
 """What a cycle asks of its rows, and what it is told: the same questions to plugins one by one, and to columns.
 
-    evaluator          how it finds out
-    PlainEvaluator     asks each plugin about the rows that are still alive (`plain`)
-    ClassEvaluator     reads what is kept of the pod's class, and asks only plugins of which nothing can be (`by_class`)
-    FallbackEvaluator  by class, and plainly where that does not do (`fallback`: the cycle gets its evaluator there)
+    evaluator        how it finds out
+    PlainEvaluator   asks each plugin about the rows that are still alive (`plain`)
+    ClassEvaluator   reads what is kept of the pod's class, and asks only plugins of which nothing can be (`by_class`)
 
-All three give the same answers, so a cycle does not know which of them it has. An evaluator is made for one decision
-and asked in the order of the methods. None of them writes to the record: each returns a value, and the cycle takes it
-down.
+Both give the same answers, so a cycle does not know which of them it has; `fallback` says which it gets. An evaluator
+is made for one decision and asked in the order of the methods. Neither of them writes to the record: each returns a
+value, and the cycle takes it down. Nobody writes to these values; they are not frozen: that costs time for each.
 """
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -35,7 +34,7 @@ NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 @dataclass(slots=True)
 class CycleInputs:
-    """What one decision is about. Nothing writes to it."""
+    """What one decision is about."""
 
     profile: Profile
     pod: PodInfo
@@ -45,7 +44,8 @@ class CycleInputs:
     stopwatch: Stopwatch
 
 
-class PreFiltered(NamedTuple):
+@dataclass(slots=True)
+class PreFiltered:
     """What PreFilter says of the pod."""
 
     status: Status
@@ -57,13 +57,9 @@ class PreFiltered(NamedTuple):
     narrowed_by: tuple[str, ...]
     """The plugins that named them."""
 
-    @property
-    def lets_all_through(self) -> bool:
-        """Whether each node is to be judged."""
-        return self.status.is_success and self.node_names is None
 
-
-class Filtered(NamedTuple):
+@dataclass(slots=True)
+class Filtered:
     """What the filters say of some rows."""
 
     rows: Rows
@@ -74,7 +70,8 @@ class Filtered(NamedTuple):
     """A plugin has failed, and nobody has reported it."""
 
 
-class Priorities(NamedTuple):
+@dataclass(slots=True)
+class Priorities:
     """What the feasible rows have earned."""
 
     totals: Scores

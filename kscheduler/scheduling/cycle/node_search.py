@@ -96,6 +96,9 @@ class NodeSearch:
     def _passing(self, rows: Rows) -> Rows:
         filtered = self.evaluator.filter(self.record.state, rows)
         self.record.diagnosis.rejections += filtered.rejections
-        if filtered.failure is not None:
+        if filtered.failure is None:
+            return filtered.rows
+        try:
             raise filtered.failure
-        return filtered.rows
+        finally:
+            del filtered  # the traceback holds this frame: they would hold each other until a collection

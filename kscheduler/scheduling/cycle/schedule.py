@@ -4,10 +4,10 @@
                  |           '--> no node: PostFilter (preemption)
                  '--> turned down: likewise
 
-How rows are judged is a matter of the `evaluator`: plugin by plugin, or by class. Filter is `node_search`, PostFilter
-`post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set: then the caller keeps a
-`NodeSampler`, which says where the search begins. Among equals the winner is the one with the highest stable mix of pod
-UID and node name, so any decision can be made again from the same objects.
+How rows are judged is a matter of the `evaluator`: plugin by plugin, or by class (`fallback` tells which). Filter is
+`node_search`, PostFilter `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
+then the caller keeps a `NodeSampler`, which says where the search begins. Among equals the winner is the one with the
+highest stable mix of pod UID and node name, so any decision can be made again from the same objects.
 """
 
 import numpy as np
@@ -20,8 +20,8 @@ from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
+from kscheduler.scheduling.cycle import fallback
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, Priorities
-from kscheduler.scheduling.cycle.fallback import evaluator_for
 from kscheduler.scheduling.cycle.node_search import NodeSearch
 from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.cycle.post_filter import run_post_filter
@@ -53,10 +53,10 @@ def schedule(
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, view.nodes, view.nominated.before(pod), stopwatch)
         try:
-            evaluator = evaluator_for(inputs, engine)
-            _find_feasible(evaluator, inputs, record, view, sampler)
+            evaluator = _find_feasible(inputs, record, view, sampler, engine)
             if record.status.is_success:
-                record.node_name = view.nodes.name_of(_chosen_row(evaluator, record, view.nodes))
+                row = record.feasible.item() if len(record.feasible) == 1 else _best_row(evaluator, inputs, record)
+                record.node_name = view.nodes.name_of(row)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     if not record.status.is_success:
@@ -72,13 +72,13 @@ def find_feasible(
     if record.status.is_success:
         inputs = CycleInputs(profile, pod, view.nodes, view.nominated.before(pod), stopwatch)
         try:
-            _find_feasible(PlainEvaluator(inputs), inputs, record, view, sampler)
+            _find_feasible(inputs, record, view, sampler, engine=None)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     return record
 
 
-def prioritize(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> None:
+def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> None:
     """Give the feasible rows of a record their points, where the cycle had no need of them. Raises `PluginFailure`."""
     evaluator = PlainEvaluator(CycleInputs(profile, record.pod, nodes, None, UNTIMED))
     _take_down(evaluator.prioritize(record.state, record.feasible), record)
@@ -101,33 +101,30 @@ def _begun(profile: Profile, pod: PodInfo, view: Cache) -> SchedulingRecord:
 
 
 def _find_feasible(
-    evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord, view: Cache, sampler: NodeSampler | None
-) -> None:
-    """Raises `PluginFailure`."""
-    _pre_filter(evaluator, inputs, record)
-    if record.status.is_success:
-        _filter(evaluator, inputs, record, sampler or NodeSampler())
-    if not record.status.is_success:
-        record.state.write(evaluator.dry_run(view.nominated.row_changes))
-        record.state.write(HearsOfPod(inputs.profile.listener, inputs.pod))
-
-
-def _pre_filter(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord) -> None:
-    found = evaluator.pre_filter(record.state)
+    inputs: CycleInputs,
+    record: SchedulingRecord,
+    view: Cache,
+    sampler: NodeSampler | None,
+    engine: ClassEngine | None,
+) -> Evaluator:
+    """PreFilter and Filter; returns who has judged. Raises `PluginFailure`."""
+    evaluator, found = fallback.pre_filter(inputs, record.state, engine)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
         record.node_names, record.narrowed_by = found.node_names, found.narrowed_by
         record.diagnosis.narrowed_by = frozenset(found.narrowed_by)
-    if not found.status.is_success:
-        record.diagnosis.pre_filter = found.status
     inputs.stopwatch.lap(PRE_FILTER.label, found.status)
-
-
-def _filter(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord, sampler: NodeSampler) -> None:
-    record.feasible = NodeSearch(evaluator, inputs, record).run(sampler)
-    if not len(record.feasible):
-        record.status = Status(Code.UNSCHEDULABLE)
-    inputs.stopwatch.lap(FILTER.label, SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
+    if found.status.is_success:
+        record.feasible = NodeSearch(evaluator, inputs, record).run(sampler or NodeSampler())
+        if not len(record.feasible):
+            record.status = Status(Code.UNSCHEDULABLE)
+        inputs.stopwatch.lap(FILTER.label, SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
+    else:
+        record.diagnosis.pre_filter = found.status
+    if not record.status.is_success:
+        record.state.write(evaluator.dry_run(view.nominated.row_changes))
+        record.state.write(HearsOfPod(inputs.profile.listener, inputs.pod))
+    return evaluator
 
 
 def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> None:
@@ -141,13 +138,11 @@ def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, 
 # --- Score and choosing -----------------------------------------------------------------------------------------------
 
 
-def _chosen_row(evaluator: Evaluator, record: SchedulingRecord, nodes: NodeTable) -> int:
-    """The best of the feasible rows; of one alone nobody asks how good it is. Raises `PluginFailure`."""
-    if len(record.feasible) == 1:
-        return record.feasible.item()
-    priorities = evaluator.prioritize(record.state, record.feasible)
+def _best_row(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord) -> int:
+    """PreScore, Score, choose. Raises `PluginFailure`."""
+    priorities = fallback.prioritize(evaluator, inputs, record.state, record.feasible)
     _take_down(priorities, record)
-    return _choose(record, nodes, priorities.leaders)
+    return _choose(record, inputs.nodes, priorities.leaders)
 
 
 def _take_down(priorities: Priorities, record: SchedulingRecord) -> None:

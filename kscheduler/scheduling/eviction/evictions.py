@@ -1,6 +1,7 @@
 """Making room as preemption has decided, beside the decisions.
 
-The cycle that chose the victims goes on at once, and a task of its own talks to the API server:
+The cycle has chosen the victims, and said so in its record. The attempt begins their preemption and goes on at once; a
+task of its own talks to the API server:
 
     begin -> the nomination is written -> the outbid lose theirs -> all victims but the last -> the last one -> end
                       |  a failure                                        |  a failure              |  a failure
