@@ -12,10 +12,11 @@ NODES  ?= 100
 PODS   ?= 1000
 ROUNDS ?= 10
 SEED   ?= 0
-DECISIONS := tests/specification/test_decisions_equal_specification.py
+DECISIONS := tests/specification/decisions/test_decisions_equal_specification.py
 COUNT  ?= 300
 JOBS   ?= 1
-MACHINES := $(addprefix tests/scheduling/test_,never_stuck.py never_stuck_cases.py evictions_never_stuck.py truth.py)
+MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
+	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
 .PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
@@ -59,16 +60,16 @@ bench-plots: $(DEV) ## Draw what a decision costs by nodes and by running pods (
 
 bench-scale: $(DEV) ## Fill one process with 100,000 nodes and 1,000,000 pods; then the event loop's lag at full speed
 	$(BIN)/python -m benchmarks.scale
-	$(BIN)/python -m benchmarks.loop_lag
+	$(BIN)/python -m benchmarks.real.loop_lag
 
 bench-churn: $(DEV) ## A week of an autoscaled cluster in minutes: memory, tables, loop lag, CPU (MINUTES=60: in real time)
-	$(BIN)/python -m benchmarks.churn --census $(if $(MINUTES),--minutes $(MINUTES))
+	$(BIN)/python -m benchmarks.churn.week --census $(if $(MINUTES),--minutes $(MINUTES))
 
 bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a client that decides nothing (15 min)
-	$(BIN)/python -m benchmarks.real --markdown
+	$(BIN)/python -m benchmarks.real.throughput --markdown
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
-	$(BIN)/python -m benchmarks.latency
+	$(BIN)/python -m benchmarks.real.latency
 
 mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that should notice; 80 % must die (SEED=, COUNT=, ONLY=path-glob, JOBS=)
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks import runs
-from kscheduler.simulation.benchmarks import figures
-from kscheduler.simulation.benchmarks.catalogue import SCENARIOS
-from kscheduler.simulation.benchmarks.figures import Figures
-from kscheduler.simulation.benchmarks.scenario import BenchmarkScenario
+from kscheduler.simulation.scenarios import figures
+from kscheduler.simulation.scenarios.catalogue import SCENARIOS
+from kscheduler.simulation.scenarios.figures import Figures
+from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
 
 BASELINE = Path(__file__).parent / "baseline.json"
 TOLERANCE = 0.10

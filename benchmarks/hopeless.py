@@ -37,7 +37,7 @@ from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.event_handlers import PodHandler
 from kscheduler.scheduling.observations import Observations
-from kscheduler.simulation.benchmarks.service import CountedEvents
+from kscheduler.simulation.scenarios.service import CountedEvents
 
 NAME = "kscheduler"
 CONFIG = default_configuration(NAME)

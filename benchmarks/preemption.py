@@ -22,8 +22,8 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.assembly import profiles_over
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import PreemptionSearch
+from kscheduler.framework.cluster.preemption import PreemptionSearch
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.in_tree import registry
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.state.cache import Cache

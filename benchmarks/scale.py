@@ -35,9 +35,9 @@ from kscheduler.api.kinds import NODES, PODS, Kind
 from kscheduler.client.rest import APIClient
 from kscheduler.client.watch import WatchDecoder, WatchEvent
 from kscheduler.informers.reflector import Reflector
-from kscheduler.simulation.benchmarks.cluster import StandIn
-from kscheduler.simulation.benchmarks.meter import resident_mebibytes
-from kscheduler.simulation.benchmarks.service import SCHEDULER_NAME, ServiceInProcess
+from kscheduler.simulation.scenarios.cluster import StandIn
+from kscheduler.simulation.scenarios.meter import resident_mebibytes
+from kscheduler.simulation.scenarios.service import SCHEDULER_NAME, ServiceInProcess
 
 BEAT_SECONDS: Final = 0.005
 BATCH: Final = 32

@@ -24,12 +24,12 @@ from pathlib import Path
 from typing import cast
 
 from kscheduler.client import APIClient, Connection
-from kscheduler.client.credentials import FixedCredentials
-from kscheduler.client.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
-from kscheduler.client.http_pool import HTTPPool
-from kscheduler.client.tls import TLSContexts, TLSFiles
-from kscheduler.client.transport import AiohttpTransport, Transport
-from kscheduler.client.writes import binding_body, pod_path
+from kscheduler.client.access.credentials import FixedCredentials
+from kscheduler.client.access.tls import TLSContexts, TLSFiles
+from kscheduler.client.http.http1 import HttpRequest, ResponseParser, header_lines, request_bytes
+from kscheduler.client.http.pool import HTTPPool
+from kscheduler.client.http.transport import AiohttpTransport, Transport
+from kscheduler.client.writes.pods import binding_body, pod_path
 from tests.controlplane import certificates
 
 TOKEN = "t" * 900  # a service account's

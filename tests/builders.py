@@ -4,8 +4,8 @@ from typing import Any
 
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 
 Tree = dict[str, Any]
 """A JSON object."""

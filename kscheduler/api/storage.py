@@ -1,7 +1,7 @@
 """Volumes, claims and the objects of storage drivers, with the fields that a scheduler reads.
 
 A volume's source keeps only what identifies the disk: the driver that attaches it, and its name there. In-tree sources
-that were replaced by CSI drivers are read because old volumes still have them (`framework.csi_migration`).
+that were replaced by CSI drivers are read because old volumes still have them (`framework.rules.csi_migration`).
 """
 
 from collections.abc import Iterable

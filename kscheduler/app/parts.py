@@ -18,13 +18,13 @@ from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.options import Options
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.client.connection import Connection, host_of
-from kscheduler.client.events import EventRecorder
-from kscheduler.client.pod_status import PodStatusPatcher
+from kscheduler.client.access.connection import Connection, host_of
+from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
 from kscheduler.client.rest import APIClient
-from kscheduler.client.volume_writes import ApiVolumeWriter
-from kscheduler.client.writes import PodWriter
+from kscheduler.client.writes.pod_status import PodStatusPatcher
+from kscheduler.client.writes.pods import PodWriter
+from kscheduler.client.writes.volumes import ApiVolumeWriter
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit

@@ -22,7 +22,7 @@ from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.surface import Surface, token_of
-from kscheduler.client.connection import Connection, load_connection
+from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.logs import configure as configure_logs

@@ -8,7 +8,7 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
-from kscheduler.client.connection import Connection
+from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets

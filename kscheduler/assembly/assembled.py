@@ -41,9 +41,9 @@ from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.state.cache import Cache
-from kscheduler.state.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
 """The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""

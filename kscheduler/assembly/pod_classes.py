@@ -6,9 +6,9 @@ from typing import Final
 
 from kscheduler.scheduling.classes.signatures import Signatures
 from kscheduler.scheduling.profiles import Profiles
-from kscheduler.state.gated import HintsAlike, no_hints_alike
-from kscheduler.state.nominator import NominatedPods
-from kscheduler.state.queue import ClassOf, no_class
+from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.queue.gated import HintsAlike, no_hints_alike
+from kscheduler.state.queue.scheduling_queue import ClassOf, no_class
 
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
 """Environment: `off` judges every pod by itself, and from scratch; for comparisons, and to rule classes out."""

@@ -11,10 +11,10 @@ from typing import Protocol
 
 from kscheduler.api.core import Pod
 from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
+from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
+from kscheduler.framework.cluster.preemption import DisruptionBudgets
+from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
-from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
-from kscheduler.framework.preemption import DisruptionBudgets
-from kscheduler.framework.volumes import VolumeWriter
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
 from kscheduler.scheduling.failures.failures import FailureSink

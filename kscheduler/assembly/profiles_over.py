@@ -8,13 +8,13 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.assembly.ports import Ports
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.cluster.preemption import NO_EVICTIONS, Evictions
 from kscheduler.framework.handle import Handle, WaitingPods
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.preemption import NO_EVICTIONS, Evictions
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.profiles import Profiles, build_profiles
 from kscheduler.state.cache import Cache
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
 
 
 def profiles_over(

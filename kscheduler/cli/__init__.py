@@ -1,4 +1,4 @@
-"""The command line: a file per verb, each with `add_parser` and `run`.
+"""The command line: the verbs, a file each in `commands`, over flags, refusals and what starts a process.
 
 Exit codes: 0 done, 1 failed while running, 2 the request is invalid (a bad flag, file or field, named in a line on
 stderr). Only the requested verb is imported, so that `--version` and `--help` answer at once.
@@ -19,7 +19,7 @@ VERBS: Final[Mapping[str, str]] = {
     "bench": "measure decisions per second, in process",
     "completion": "print a completion script for your shell",
 }
-"""The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/VERB.py` implements it."""
+"""The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -49,7 +49,7 @@ def build_parser(verbs: Sequence[str]) -> "Parser":
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb, purpose in VERBS.items():
         if verb in verbs:
-            module = importlib.import_module(f"{__name__}.{verb}")
+            module = importlib.import_module(f"{__name__}.commands.{verb}")
             module.add_parser(subparsers).set_defaults(run=module.run)
         else:
             subparsers.add_parser(verb, help=purpose)

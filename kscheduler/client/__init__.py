@@ -4,9 +4,15 @@ The problem: the generated client costs a hundred times what decoding costs, nev
 The idea: kubernetes_asyncio finds the server and the credentials; the rest is our own: HTTP/1.1 for requests, aiohttp
 for watches, msgspec for objects, client-go's rules for retries, and errors that say what the caller may conclude.
 Nothing here knows scheduling.
+
+    access              the API server's address and our credentials: kubeconfig, tokens, TLS
+    http                HTTP/1.1 without I/O, connections that are kept, lines of a stream
+    rest, watch         verbs with client-go's rules for retries; lines of a watch to typed values
+    writes, events      what a scheduler writes: bindings, conditions, volumes; Events
+    reachability, outage_cause, failure_text    whether the API server answers, and if not, why
 """
 
-from kscheduler.client.connection import Connection, load_connection, load_service_account, plain_connection
+from kscheduler.client.access.connection import Connection, load_connection, load_service_account, plain_connection
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -17,10 +23,10 @@ from kscheduler.client.errors import (
     StalledError,
     UnknownOutcomeError,
 )
-from kscheduler.client.events import EventRecorder, EventReference, EventStatistics, reference_to
+from kscheduler.client.events.recorder import EventRecorder, EventReference, EventStatistics, reference_to
 from kscheduler.client.rest import APIClient, LineStream
 from kscheduler.client.rest_statistics import DURATION_BUCKETS, SIZE_BUCKETS, RequestHistogram, RESTStatistics
-from kscheduler.client.writes import UNCHANGED, PodWriter, Unchanged
+from kscheduler.client.writes.pods import UNCHANGED, PodWriter, Unchanged
 
 __all__ = [
     "DURATION_BUCKETS",

@@ -15,7 +15,7 @@ from typing import Final
 import aiohttp
 
 from kscheduler.client.errors import APIError, CredentialsError
-from kscheduler.client.http1 import CutResponseError, MalformedResponseError
+from kscheduler.client.http.http1 import CutResponseError, MalformedResponseError
 
 
 class Cause(StrEnum):

@@ -3,7 +3,7 @@
 429 and 5xx with Retry-After are retried up to ten times after exactly the time the server asks for: such an answer
 means that nothing was applied. Reads are retried when the connection breaks; writes never are, because their outcome
 is unknown (`UnknownOutcomeError`). 401 renews the credentials once. Watches have connections of their own, so that they
-never take one from a bind. Requests go over our own connections (`http_pool`); watches, and everything that needs a
+never take one from a bind. Requests go over our own connections (`http.pool`); watches, and everything that needs a
 proxy, go over aiohttp. Limits: HTTP/1.1; a Retry-After of more than a minute is left to the caller.
 """
 
@@ -19,7 +19,7 @@ import aiohttp
 from yarl import URL
 
 from kscheduler.aio import REAL_CLOCK, Clock, TokenBucket
-from kscheduler.client.connection import Connection
+from kscheduler.client.access.connection import Connection
 from kscheduler.client.errors import (
     APIError,
     ClientError,
@@ -32,12 +32,10 @@ from kscheduler.client.errors import (
     status_of,
 )
 from kscheduler.client.failure_text import failure_text
-from kscheduler.client.http1 import HttpRequest, MalformedResponseError
-from kscheduler.client.http_pool import HTTPPool
-from kscheduler.client.lines import LineSplitter
-from kscheduler.client.reachability import APIServerReachability
-from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
-from kscheduler.client.transport import (
+from kscheduler.client.http.http1 import HttpRequest, MalformedResponseError
+from kscheduler.client.http.lines import LineSplitter
+from kscheduler.client.http.pool import HTTPPool
+from kscheduler.client.http.transport import (
     CONNECT_SECONDS,
     USER_AGENT,
     AiohttpTransport,
@@ -45,6 +43,8 @@ from kscheduler.client.transport import (
     accepts_connections,
     open_session,
 )
+from kscheduler.client.reachability import APIServerReachability
+from kscheduler.client.rest_statistics import RESTCounters, RESTStatistics
 
 JSON = "application/json"
 STRATEGIC_MERGE = "application/strategic-merge-patch+json"

@@ -7,6 +7,8 @@ user gave, so that a setting which this service does not honour is a warning rat
 
     bytes --yaml_tree--> tree --decode--> types --defaults--> types --validation--> LoadedConfig
 
+    reading         `yaml_tree` and `decode`: bytes to a tree to structs
+    validation      the configuration, the plugins' arguments, names and labels
     loader          load_file, load_bytes, from_tree, default_configuration, dump_default
     expansion       from a profile's plugin sets to the plugins of each extension point
     feature_gates   the table of gates, and `--feature-gates`

@@ -9,13 +9,14 @@ import msgspec
 import yaml
 from msgspec.structs import replace
 
-from kscheduler.config.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
 from kscheduler.config.defaults import apply_defaults
 from kscheduler.config.durations import Duration
 from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, config_error, shown
 from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
+from kscheduler.config.reading.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
+from kscheduler.config.reading.yaml_tree import MAX_BYTES, Tree, parse_yaml
 from kscheduler.config.types import (
     API_VERSION,
     KIND,
@@ -27,8 +28,7 @@ from kscheduler.config.types import (
     PluginSet,
 )
 from kscheduler.config.upstream.release import VERSION
-from kscheduler.config.validation import validate
-from kscheduler.config.yaml_tree import MAX_BYTES, Tree, parse_yaml
+from kscheduler.config.validation.configuration import validate
 
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""

@@ -7,7 +7,7 @@ import msgspec
 
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.config.validation import validate
+from kscheduler.config.validation.configuration import validate
 
 S = TypeVar("S", bound=msgspec.Struct)
 

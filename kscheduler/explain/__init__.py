@@ -1,9 +1,9 @@
 """Explanations of decisions, for people and for programs.
 
-    question, live, from_files, as_if, serving    the question: a pod of a live cluster, of a file, or a new pod
-    situation, outcome, rejections                its state at the API server; the outcome; which plugin rejected it
-    as_json, explanation_keys                     the answer for programs, by `explanation.schema.json`
-    as_text, *_text, layout, printable            the answer for people
+    questions                         a pod of a live cluster, of a file, or a new pod
+    situation, outcome, rejections    its state at the API server; the outcome; which plugin rejected it
+    as_json, explanation_keys         the answer for programs, by `explanation.schema.json`
+    text                              the answer for people
 
 Nothing here decides: `whatif` does, with the service's own cycle.
 """

@@ -12,8 +12,8 @@ from typing import Any, Final
 from kscheduler.explain.explanation_keys import explanation_keys
 from kscheduler.explain.outcome import cycle_outcome, outcome_of
 from kscheduler.explain.situation import NO_SITUATION, Situation
-from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.preemption import PreemptionSearch
+from kscheduler.framework.cluster.preemption import PreemptionSearch
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision

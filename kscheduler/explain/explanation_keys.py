@@ -4,10 +4,10 @@ from typing import Any, Final
 
 from kscheduler.explain.rejections import NamedDetail, PluginRejections, named_details, plugin_rejections
 from kscheduler.explain.situation import Situation
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Candidate, PreemptionSearch
+from kscheduler.framework.cluster.preemption import Candidate, PreemptionSearch
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.ties import TIE_RULE
 from kscheduler.framework.status import Code
-from kscheduler.framework.ties import TIE_RULE
 from kscheduler.scheduling.cycle.rejection_details import raw_scores
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.whatif.decide import Decision, pods_going, without_nomination

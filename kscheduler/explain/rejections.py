@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from kscheduler.framework.details import Detail
+from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.cycle.rejection_details import rejection_details
 from kscheduler.scheduling.record import SchedulingRecord

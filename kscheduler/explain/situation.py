@@ -13,7 +13,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.storage import SELECTED_NODE, PersistentVolumeClaim, StorageClass
-from kscheduler.framework.volumes import claim_name
+from kscheduler.framework.cluster.volumes import claim_name
 
 ASK_THE_SERVICE: Final = (
     "only the running service knows: its log, and GET /waiting-pods (kscheduler run --permit-token-file)"

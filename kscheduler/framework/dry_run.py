@@ -6,12 +6,12 @@ The cycle leaves a `DryRun` in the CycleState before PostFilter; `cycle.read(Dry
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Status
 
 

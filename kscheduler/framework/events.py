@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from enum import Enum, IntFlag, auto
 
 from kscheduler.api.meta import KubeObject
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 
 
 class Resource(Enum):

@@ -10,13 +10,13 @@ from typing import Protocol
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.core import Pod
-from kscheduler.framework.listers import NO_WORKLOADS, WorkloadListers
-from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
+from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
+from kscheduler.framework.cluster.preemption import NO_EVICTIONS, DisruptionBudgets, Evictions
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.cluster.volumes import Volumes, VolumeWriter
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
-from kscheduler.framework.topology import TopologyCounters
-from kscheduler.framework.volumes import Volumes, VolumeWriter
 
 
 class ClusterView(Protocol):

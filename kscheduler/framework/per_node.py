@@ -25,12 +25,12 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.per_node_declaration import PluginDeclarationError, declared, place_of
 from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin, status_of_code
 from kscheduler.framework.plugin_answers import WrongAnswerError, shown
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
 __all__ = ["PerNodeFactory", "PerNodeFilter", "PerNodeScore", "PluginDeclarationError", "plugin"]

@@ -22,14 +22,14 @@ from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
 
 from kscheduler.api import well_known
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.events import ClusterEventWithHint
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import SKIP, Code, Status
 
 MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE

@@ -11,7 +11,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.node_table import Rows
 
 T = TypeVar("T")
 

@@ -7,7 +7,7 @@ service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
 
 from typing import Final, Protocol
 
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 
 SLOW_CALL_SECONDS: Final = 0.1
 """A call that holds the event loop for longer is reported: watches, binds and probes wait for it."""

@@ -6,7 +6,7 @@ Pending status patches are in `scheduler_pending_async_api_calls`, pods in `sche
 
 from collections.abc import Callable, Iterable
 
-from kscheduler.client.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
+from kscheduler.client.events.work_queue import SECONDS_BUCKETS, WorkQueueStatistics
 from kscheduler.metrics.samples import Distribution, Distributions, Numbers, Sample, Source, gauge_by
 from kscheduler.scheduling.observations import MetricSeries
 

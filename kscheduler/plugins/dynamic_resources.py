@@ -10,11 +10,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import SKIPPED, Plugin, PostFilterResult, PreFilterResult, Signature
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import error, unschedulable
 
 

@@ -10,10 +10,10 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.sparse import ImageState
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.sparse import ImageState
+from kscheduler.framework.pods.pod_info import PodInfo
 
 _MIB = 1024 * 1024
 _MIN_THRESHOLD = 23 * _MIB

@@ -14,14 +14,14 @@ from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_balanced_allocation import NodeResourcesBalancedAllocation
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable
-from kscheduler.plugins.node_volume_limits import NodeVolumeLimits
 from kscheduler.plugins.pod_topology_spread import PodTopologySpread
 from kscheduler.plugins.priority_sort import PrioritySort
 from kscheduler.plugins.scheduling_gates import SchedulingGates
+from kscheduler.plugins.storage.node_volume_limits import NodeVolumeLimits
+from kscheduler.plugins.storage.volume_binding import VolumeBinding
+from kscheduler.plugins.storage.volume_restrictions import VolumeRestrictions
+from kscheduler.plugins.storage.volume_zone import VolumeZone
 from kscheduler.plugins.taint_toleration import TaintToleration
-from kscheduler.plugins.volume_binding import VolumeBinding
-from kscheduler.plugins.volume_restrictions import VolumeRestrictions
-from kscheduler.plugins.volume_zone import VolumeZone
 
 IN_TREE: tuple[type[Plugin], ...] = (
     SchedulingGates,

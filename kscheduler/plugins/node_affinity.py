@@ -16,15 +16,15 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.api.selectors import NodeTerm, Operator, Requirement, parse_node_term
 from kscheduler.config.plugin_args import NodeAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.normalize import default_normalize
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import Plugin, PreFilterResult, Source
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.wording import requirement_facts, requirement_text, term_text
+from kscheduler.framework.rules.normalize import default_normalize
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error, unresolvable
-from kscheduler.framework.wording import requirement_facts, requirement_text, term_text
 
 Preferences = tuple[tuple[NodeTerm, int], ...]
 """Terms with the weights that they earn."""

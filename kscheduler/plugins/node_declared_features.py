@@ -9,12 +9,12 @@ import numpy as np
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, SKIPPED, Plugin, PreFilterResult, Source
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.status import SUCCESS
 
 RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"

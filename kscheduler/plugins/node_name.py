@@ -6,12 +6,12 @@ from typing import ClassVar
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import NODE_ADD, ClusterEventWithHint
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
 
 
 class NodeName(Plugin):

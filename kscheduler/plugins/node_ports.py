@@ -8,7 +8,6 @@ import numpy as np
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import (
     NODE_ADD,
     ActionType,
@@ -18,9 +17,10 @@ from kscheduler.framework.events import (
     Resource,
 )
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, Plugin, PreFilterResult, Source
-from kscheduler.framework.pod_info import ALL_INTERFACES, HostPort, PodInfo
+from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
+from kscheduler.framework.reasons.details import Detail, grouped
 from kscheduler.framework.status import SKIP, SUCCESS
 
 

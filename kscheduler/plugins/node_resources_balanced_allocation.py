@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from kscheduler.config.plugin_args import DEFAULT_RESOURCES, NodeResourcesBalancedAllocationArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.resource_scoring import Amounts, usage
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.resource_scoring import Amounts, usage
 from kscheduler.framework.status import SKIP, SUCCESS, Status
 
 Fractions = NDArray[np.float64]

@@ -25,15 +25,17 @@ from kscheduler.config.plugin_args import (
     ScoringStrategy,
 )
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_info import allocatable_amounts
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_info import allocatable_amounts
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.row_index import compact, side_by_side, values_at
 from kscheduler.framework.plugin import PASS_ALL, UNSIGNABLE, Plugin, PreFilterResult, Source, status_of_code
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests, is_extended
-from kscheduler.framework.resource_scoring import (
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, Requests, is_extended
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.wording import amount_text
+from kscheduler.framework.rules.resource_scoring import (
     Usage,
     by_shape,
     least_allocated,
@@ -41,9 +43,7 @@ from kscheduler.framework.resource_scoring import (
     points_by_utilization,
     usage,
 )
-from kscheduler.framework.row_index import compact, side_by_side, values_at
 from kscheduler.framework.status import SUCCESS, Status
-from kscheduler.framework.wording import amount_text
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62

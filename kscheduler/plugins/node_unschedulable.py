@@ -9,14 +9,14 @@ from kscheduler.api.core import Node, Pod, Taint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import UNSCHEDULABLE
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.tolerations import NO_SCHEDULE, any_tolerates
-from kscheduler.framework.wording import taint_facts, taint_text
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.reasons.wording import taint_facts, taint_text
+from kscheduler.framework.rules.tolerations import NO_SCHEDULE, any_tolerates
 
 _CORDONED = Taint(UNSCHEDULABLE, "", NO_SCHEDULE)
 """What a pod must tolerate to run on a cordoned node. It has no value, so no comparison (`Lt`, `Gt`) ever covers it."""

@@ -2,7 +2,7 @@
 
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.queued_pod import QueuedPodInfo, priority_order
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo, priority_order
 
 
 class PrioritySort(Plugin):

@@ -12,16 +12,21 @@ import numpy as np
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail, grouped
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
-from kscheduler.framework.normalize import default_normalize
-from kscheduler.framework.per_taint_set import PerTaintSet, Taints, Tolerations
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.per_taint_set import PerTaintSet, Taints, Tolerations
 from kscheduler.framework.plugin import PASS_ALL, Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.tolerations import COMPARISON_OPERATORS, PREFER_NO_SCHEDULE, any_tolerates, has_untolerated
-from kscheduler.framework.wording import taint_facts, taint_text
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail, grouped
+from kscheduler.framework.reasons.wording import taint_facts, taint_text
+from kscheduler.framework.rules.normalize import default_normalize
+from kscheduler.framework.rules.tolerations import (
+    COMPARISON_OPERATORS,
+    PREFER_NO_SCHEDULE,
+    any_tolerates,
+    has_untolerated,
+)
 
 
 class TaintToleration(Plugin):

@@ -16,7 +16,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.config.extenders import extender_name, is_asked_about
 from kscheduler.config.types import Extender
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, unresolvable, unschedulable
 
 

@@ -16,7 +16,7 @@ from typing import Final
 from kscheduler.api.core import Pod
 from kscheduler.bounded.recently_used import RecentlyUsed
 from kscheduler.framework.plugin import Point
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle

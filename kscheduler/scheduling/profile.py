@@ -23,12 +23,12 @@ from kscheduler.framework.plugin import (
     ScorePlugin,
 )
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.framework.traits import PluginTraits, traits_of
 from kscheduler.scheduling.runtime.building import call_events_to_register
 from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
-from kscheduler.state.hints import Registrations
+from kscheduler.state.queue.hints import Registrations
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Plugin, Point
 from kscheduler.framework.plugin_contract import contract_problems
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
@@ -25,11 +25,11 @@ from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
 from kscheduler.scheduling.runtime.sort_order import sort_keys_of
-from kscheduler.state.backoff import BackoffPolicy
-from kscheduler.state.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
-from kscheduler.state.hints import HintTable, Registrations
-from kscheduler.state.places import SortKey
-from kscheduler.state.queue import ClassOf, QueuePolicy, no_class
+from kscheduler.state.queue.backoff import BackoffPolicy
+from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
+from kscheduler.state.queue.hints import HintTable, Registrations
+from kscheduler.state.queue.places import SortKey
+from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
 
 _POINT_OF = {point.key: point for point in Point}
 

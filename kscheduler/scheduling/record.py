@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
-from kscheduler.framework.node_table import Rows, Scores
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.nodes.node_table import Rows, Scores
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import NO_NODES_AVAILABLE, Diagnosis, FitError
 from kscheduler.framework.status import SUCCESS, Code, Status
 
 _NO_ROWS: Rows = np.zeros(0, dtype=np.intp)

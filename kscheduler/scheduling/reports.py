@@ -3,11 +3,11 @@
 from typing import Protocol
 
 from kscheduler.api.core import Pod
-from kscheduler.client.events import EventReference, reference_to
+from kscheduler.client.events.recorder import EventReference, reference_to
 
 
 class EventSink(Protocol):
-    """Where Events go: `client.events.EventRecorder`."""
+    """Where Events go: `client.events.recorder.EventRecorder`."""
 
     def record(
         self,

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Final
 
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.observations import Histogram, Observations
 from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEUE, PRE_FILTER, PRE_SCORE, SCORE

@@ -22,7 +22,7 @@ from aiohttp import hdrs, web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 
 _log = get_logger("server")
 

@@ -9,6 +9,7 @@ history, and fault injection. Entry point: `kscheduler.simulation.apiserver.Embe
     hollow      kubelets that pretend to run pods and report their status
     controllers kube-controller-manager's work, in the same process; optional
     demo        workload, processes, live display, verdict
+    scenarios   scheduler_perf's scenarios in process, without any of the above: what `kscheduler bench` plays
 
 Limits: no authentication, no authorization, no admission webhooks, no custom resources, one API version per kind.
 A server without controllers still collects garbage, empties namespaces and counts budgets at evictions.

@@ -18,13 +18,13 @@ row. Pods are told apart by UID, never by name: a StatefulSet makes the same nam
 from dataclasses import dataclass
 
 from kscheduler.api.core import Node, Pod
-from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.state.nominated_columns import NominatedColumns
-from kscheduler.state.nominator import NominatedPods
-from kscheduler.state.topology import TopologyCounts
-from kscheduler.state.volumes import VolumeTable
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.nominations.nominated_columns import NominatedColumns
+from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.storage.volumes import VolumeTable
+from kscheduler.state.topology.counters import TopologyCounts
 
 
 @dataclass(slots=True)

@@ -5,9 +5,9 @@ it. The idea: add up the pods that are there and compare. Limits: label columns,
 looked at (`Cache.rebuild_node` makes them anew all the same where something else is wrong).
 """
 
-from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.node_table import NodeTable, clamped
-from kscheduler.framework.requests import PODS
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable, clamped
+from kscheduler.framework.pods.requests import PODS
 from kscheduler.state.cache import Cache
 
 

@@ -12,7 +12,7 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.assembly import Ports, profiles_over
 from kscheduler.config.errors import ConfigError
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins.in_tree import registry

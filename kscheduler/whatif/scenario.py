@@ -43,7 +43,7 @@ from kscheduler.api.well_known import DEFAULT_SCHEDULER_NAME
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
-from kscheduler.config.yaml_tree import LOADER
+from kscheduler.config.reading.yaml_tree import LOADER
 from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"

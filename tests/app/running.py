@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 import aiohttp
 
 from kscheduler.app import App, Options
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.overrides import with_settings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer

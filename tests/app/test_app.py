@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from kscheduler.app import Options
 from kscheduler.config.loader import from_tree
-from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins import in_tree
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from kscheduler.app import App
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import SECONDS, answer, node_of, put, running, until

@@ -6,7 +6,7 @@ from kscheduler.app import Options
 from kscheduler.assembly import Ports, handle_over
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.tolerations import COMPARISON_OPERATORS
+from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
 from tests.app.running import node_of, put, running, until

@@ -7,12 +7,12 @@ import aiohttp
 import pytest
 
 from kscheduler.app import App
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.errors import ConfigError
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.plugin import PermitResult, Plugin
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SKIP, SUCCESS, Code, Status
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault

@@ -9,7 +9,7 @@ from kscheduler.plugins import in_tree
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree
-from tests.scheduling.hostile_plugin import VICTIM, hostile
+from tests.scheduling.runtime.hostile_plugin import VICTIM, hostile
 
 
 def configuration() -> LoadedConfig:

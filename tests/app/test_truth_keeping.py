@@ -10,7 +10,7 @@ import structlog
 
 from kscheduler.app import Options
 from kscheduler.app import service as app_module
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.simulation.apiserver import EmbeddedAPIServer

@@ -7,11 +7,11 @@ import structlog
 
 from kscheduler.app import Options
 from kscheduler.config.loader import from_tree
-from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins import in_tree
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until

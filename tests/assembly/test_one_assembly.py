@@ -37,22 +37,22 @@ PARTS = frozenset(
 """What the assembly makes, by the name that is called."""
 
 EXCEPTIONS = {
-    "tests/app/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
-    "tests/scheduling/eviction_stage.py": (
+    "tests/app/log/test_logs_page.py": (("PluginReports",), "writes every line that the page names"),
+    "tests/scheduling/eviction/stage.py": (
         ("AsyncEvictions", "EvictionPorts", "Reporter", "Victims"),
         "evictions alone: who counts on which node is in the test's hands",
     ),
-    "tests/scheduling/test_extenders.py": (("Signatures",), "whether a profile signs pods"),
-    "tests/scheduling/test_infeasible.py": (("KnownInfeasible",), "what is kept and forgotten, by itself"),
+    "tests/scheduling/cycle/test_extenders.py": (("Signatures",), "whether a profile signs pods"),
+    "tests/scheduling/failures/test_infeasible.py": (("KnownInfeasible",), "what is kept and forgotten, by itself"),
     "tests/scheduling/test_plugin_contract.py": (("queue_policy",), "what it refuses"),
     "tests/scheduling/test_profiles.py": (("queue_policy",), "what it makes of profiles"),
-    "tests/scheduling/test_signatures.py": (("Signatures",), "which pods are alike, by itself"),
-    "tests/scheduling/test_slow_plugins.py": (("PluginReports",), "what is written, by itself"),
-    "tests/state/test_queue_against_model.py": (("SchedulingQueue",), "the queue against a naive model"),
-    "tests/state/test_queue_cases.py": (("SchedulingQueue",), "the queue by itself"),
-    "tests/state/test_queue_of_classes.py": (("SchedulingQueue",), "the queue by itself"),
-    "tests/state/test_sort_order.py": (("SchedulingQueue",), "the queue with a sort key that fails"),
-    "tests/state/test_standing_gates.py": (("SchedulingQueue",), "two queues that must agree"),
+    "tests/scheduling/classes/test_signatures.py": (("Signatures",), "which pods are alike, by itself"),
+    "tests/scheduling/runtime/test_slow_plugins.py": (("PluginReports",), "what is written, by itself"),
+    "tests/state/queue/test_queue_against_model.py": (("SchedulingQueue",), "the queue against a naive model"),
+    "tests/state/queue/test_queue_cases.py": (("SchedulingQueue",), "the queue by itself"),
+    "tests/state/queue/test_queue_of_classes.py": (("SchedulingQueue",), "the queue by itself"),
+    "tests/state/queue/test_sort_order.py": (("SchedulingQueue",), "the queue with a sort key that fails"),
+    "tests/state/queue/test_standing_gates.py": (("SchedulingQueue",), "two queues that must agree"),
 }
 
 IN_MEMORY_ONLY = "kscheduler", "benchmarks"
@@ -105,8 +105,8 @@ def test_a_handle_is_made_by_the_assembly_alone() -> None:
 @pytest.mark.parametrize(
     "source",
     [
-        "from kscheduler.state.queue import SchedulingQueue\nSchedulingQueue(1)",
-        "from kscheduler.state.queue import SchedulingQueue as Queue\nx = [Queue(1)]",
+        "from kscheduler.state.queue.scheduling_queue import SchedulingQueue\nSchedulingQueue(1)",
+        "from kscheduler.state.queue.scheduling_queue import SchedulingQueue as Queue\nx = [Queue(1)]",
     ],
 )
 def test_the_search_finds_what_it_looks_for(source: str) -> None:

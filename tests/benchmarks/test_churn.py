@@ -9,20 +9,23 @@ from functools import lru_cache
 
 import pytest
 
-from benchmarks import census
-from benchmarks.census import Census
-from benchmarks.churn import Interval, verdict
-from benchmarks.churn_play import Churn
-from benchmarks.churn_world import Size
+from benchmarks.churn import census
+from benchmarks.churn.census import Census
+from benchmarks.churn.play import Churn
+from benchmarks.churn.week import Interval, verdict
+from benchmarks.churn.world import Size
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.client import event_series
-from kscheduler.framework import affinity_terms, amount_numbers, per_taint_set, requests
+from kscheduler.client.events import series as event_series
+from kscheduler.framework.nodes import amount_numbers, per_taint_set
+from kscheduler.framework.pods import affinity_terms, requests
 from kscheduler.informers import shared
 from kscheduler.plugins.default_preemption import remembered
 from kscheduler.plugins.pod_topology_spread import deduced, layout
 from kscheduler.scheduling.classes import class_columns, class_engine, pod_templates
-from kscheduler.state import attached_volumes, topology, topology_groups
+from kscheduler.state.storage import attached_volumes
+from kscheduler.state.topology import counters as topology
+from kscheduler.state.topology import groups as topology_groups
 
 PODS_PER_LOOK, WARM_UP, LOOKS = 200, 6, 12
 PODS_PER_SECOND = 2.0

@@ -11,13 +11,13 @@ from typing import Any
 import aiohttp
 import pytest
 
-from benchmarks import floor
-from benchmarks.floor import Server, Turns
-from benchmarks.floor_wire import BarePoster
-from benchmarks.real_run import EVENTS_PATH as EVENTS
-from benchmarks.real_run import PODS_PATH as PODS
-from benchmarks.real_run import create_all
-from benchmarks.real_workloads import NAMESPACE, SCHEDULER_NAME, WORKLOADS, node
+from benchmarks.real import floor
+from benchmarks.real.floor import Server, Turns
+from benchmarks.real.floor_wire import BarePoster
+from benchmarks.real.run import EVENTS_PATH as EVENTS
+from benchmarks.real.run import PODS_PATH as PODS
+from benchmarks.real.run import create_all
+from benchmarks.real.workloads import NAMESPACE, SCHEDULER_NAME, WORKLOADS, node
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 
 

@@ -7,9 +7,9 @@ import msgspec
 import pytest
 from aiohttp import web
 
-from benchmarks.real_clock import Clock, binds_per_second, percentile
-from benchmarks.real_run import Size, given_up, why
-from benchmarks.real_watch import EMPTY_WATCHES, follow
+from benchmarks.real.clock import Clock, binds_per_second, percentile
+from benchmarks.real.run import Size, given_up, why
+from benchmarks.real.watch import EMPTY_WATCHES, follow
 
 SIZE = Size(nodes=10, pods=3, arrivals=0, arrivals_per_second=1.0, patience_seconds=60.0, limit_seconds=300.0)
 

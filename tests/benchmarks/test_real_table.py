@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from benchmarks import real, real_table
-from benchmarks.real_table import Figures, Row, Run
+from benchmarks.real import table as real_table
+from benchmarks.real import throughput as real
+from benchmarks.real.table import Figures, Row, Run
 from benchmarks.runs import Machine
 
 MACHINE = Machine("a CPU", 2, 16, "3.11", "2.2", 0.1, 1000.0)

@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from benchmarks import real
-from benchmarks.real_audit import room_faults, rule_faults
-from benchmarks.real_workloads import SCHEDULER_NAME, WORKLOADS, Object, Workload, node
+from benchmarks.real import throughput as real
+from benchmarks.real.audit import room_faults, rule_faults
+from benchmarks.real.workloads import SCHEDULER_NAME, WORKLOADS, Object, Workload, node
 
 NAMES = tuple(WORKLOADS)
 NODES = [node(number) for number in range(12)]

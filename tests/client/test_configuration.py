@@ -17,9 +17,9 @@ from kscheduler.client import (
     load_service_account,
     plain_connection,
 )
-from kscheduler.client.credentials import LoaderCredentials, SlowPlugin
+from kscheduler.client.access.credentials import LoaderCredentials, SlowPlugin
+from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import CredentialsError
-from kscheduler.client.tls import TLSContexts, TLSFiles
 from tests.client.scripted import reply, scripted_server
 
 GOOD = """

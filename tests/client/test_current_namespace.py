@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kscheduler.client.connection import current_namespace
+from kscheduler.client.access.connection import current_namespace
 from kscheduler.client.errors import ConfigurationError
 
 CLUSTER = {"name": "c", "cluster": {"server": "http://127.0.0.1:1"}}

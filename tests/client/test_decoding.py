@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kscheduler.api.codec import UndecodableError
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
-from kscheduler.client.lines import LineSplitter, LineTooLongError
+from kscheduler.client.http.lines import LineSplitter, LineTooLongError
 from kscheduler.client.watch import (
     Bookmark,
     Decoded,

@@ -17,8 +17,8 @@ from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
-from kscheduler.client.event_series import Series, SeriesBook
-from kscheduler.client.events import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
+from kscheduler.client.events.recorder import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
+from kscheduler.client.events.series import Series, SeriesBook
 from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
 
 

@@ -17,7 +17,7 @@ from kscheduler.client import (
     UnknownOutcomeError,
     plain_connection,
 )
-from kscheduler.client.credentials import TokenFile
+from kscheduler.client.access.credentials import TokenFile
 from kscheduler.client.rest import network_error
 from tests.client.scripted import lines, reply, scripted_server, stall, vanish
 

@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.aio import VirtualClock
 from kscheduler.client import APIClient, ConfigurationError, Connection, NotSentError, load_connection
-from kscheduler.client.credentials import FixedCredentials
-from kscheduler.client.tls import TLSContexts, TLSFiles
+from kscheduler.client.access.credentials import FixedCredentials
+from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from tests.client.scripted import reply, scripted_server
 
 CERTIFICATES = Path(__file__).parent / "certificates"

@@ -10,7 +10,7 @@ from kscheduler.aio import VirtualClock
 from kscheduler.api.core import Pod, PodStatus
 from kscheduler.api.meta import Condition, ObjectMeta
 from kscheduler.client import UNCHANGED, APIClient, APIError, PodWriter, Unchanged, plain_connection
-from kscheduler.client.writes import BIND_SECONDS, binding_body, pod_path, status_patch
+from kscheduler.client.writes.pods import BIND_SECONDS, binding_body, pod_path, status_patch
 from tests.client.scripted import Answer, reply, scripted_server, vanish
 
 NOW = "2026-11-21T12:00:00Z"

@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.yaml_tree import LOADER, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Tree
-from kscheduler.config.yaml_tree import parse_yaml as parse
+from kscheduler.config.reading.yaml_tree import LOADER, MAX_BYTES, MAX_DEPTH, MAX_VALUES, Tree
+from kscheduler.config.reading.yaml_tree import parse_yaml as parse
 
 LOADERS = {
     "libyaml": pytest.param(

@@ -8,7 +8,7 @@ import pytest
 from tests.controlplane.rest import Api
 from tests.e2e.audit import Object, forgotten, overcommitted, quantity, requests_of
 from tests.e2e.recorder import Recorder
-from tests.e2e.transcript import masked
+from tests.e2e.transcripts.transcript import masked
 
 SSD = {"matchExpressions": [{"key": "disk", "operator": "In", "values": ["ssd"]}]}
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.e2e.metrics_page import Page, Shape, number_differences, read, shape_differences
+from tests.e2e.parity.metrics_page import Page, Shape, number_differences, read, shape_differences
 
 PAGE = """\
 # HELP x_attempts_total Attempts.

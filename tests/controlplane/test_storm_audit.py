@@ -5,8 +5,8 @@ from fractions import Fraction
 
 import pytest
 
-from tests.e2e.storm_audit import Place, Storm, audit
-from tests.e2e.storm_history import Sight, Subject
+from tests.e2e.storm.audit import Place, Storm, audit
+from tests.e2e.storm.history import Sight, Subject
 
 HIGH = 100
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from kscheduler.cli import run
+from kscheduler.cli.commands import run
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "deploy" / "Dockerfile").read_text()

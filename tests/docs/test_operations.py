@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.app import App
 from kscheduler.app.signals import ENDING
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
 from kscheduler.server import OPEN, TOKEN_ONLY, Limits

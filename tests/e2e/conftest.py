@@ -29,7 +29,7 @@ NUMBERS = itertools.count(1)
 def pytest_addoption(parser: pytest.Parser) -> None:
     choices = ("embedded", "real", "both")
     parser.addoption("--server", choices=choices, default="both", help="API server that the suite runs on")
-    parser.addoption("--record-transcript", action="store_true", help="write tests/e2e/transcript.txt anew")
+    parser.addoption("--record-transcript", action="store_true", help="write tests/e2e/transcripts/transcript.txt anew")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -7,8 +7,8 @@ import pytest
 
 from tests.e2e.conftest import create_namespace
 from tests.e2e.servers import Server
-from tests.simulation.bad_cases import CASES
-from tests.simulation.bad_objects import NAMESPACE, RECORDED, Object, answer, masked, recorded
+from tests.simulation.refusals.bad_cases import CASES
+from tests.simulation.refusals.bad_objects import NAMESPACE, RECORDED, Object, answer, masked, recorded
 
 
 async def test_bad_objects_are_refused_as_recorded(server: Server, request: pytest.FixtureRequest) -> None:

@@ -6,7 +6,7 @@ import json
 import pytest
 
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.as_text import Style, decision_text, style_of
+from kscheduler.explain.text.as_text import Style, decision_text, style_of
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
 from tests.explain.scenarios import Tree, node_tree, pod_tree, scenario_line

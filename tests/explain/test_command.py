@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from kscheduler.cli import explain
+from kscheduler.cli.commands import explain
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS

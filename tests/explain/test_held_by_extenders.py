@@ -1,7 +1,7 @@
 """`explain --from` tells of a held pod in the words that its condition and its Event have."""
 
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.as_text import decision_text
+from kscheduler.explain.text.as_text import decision_text
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
 from tests.builders import Tree

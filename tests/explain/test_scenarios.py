@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.explain.as_json import decision_tree
-from kscheduler.explain.as_text import decision_text
+from kscheduler.explain.text.as_text import decision_text
 from kscheduler.whatif.decide import Decision, decide
 from kscheduler.whatif.scenario import ScenarioError, parse_scenario, read_scenarios
 from tests.explain.scenarios import node_tree, pod_tree, scenario_line

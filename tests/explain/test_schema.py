@@ -12,12 +12,12 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from kscheduler.explain.as_json import decision_tree, schema_text
-from kscheduler.explain.as_text import decision_text
+from kscheduler.explain.text.as_text import decision_text
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import IN_TREE
 from kscheduler.whatif.decide import decide

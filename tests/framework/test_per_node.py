@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_info import NodeInfo
-from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.per_node import PerNodeFilter, PerNodeScore, PluginDeclarationError, plugin
 from kscheduler.framework.per_node_declaration import EXAMPLE
 from kscheduler.framework.plugin_answers import WrongAnswerError, shown
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import DuplicatePluginError, Registry
 from kscheduler.framework.status import Code
 from tests.builders import make_node, pod_info

@@ -4,8 +4,8 @@ import pytest
 
 from kscheduler.api.core import LabelSelector
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.framework.pod_match import PodMatch
-from kscheduler.framework.wording import bytes_text, match_text
+from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.reasons.wording import bytes_text, match_text
 
 
 def selector(**labels: str) -> Selector:

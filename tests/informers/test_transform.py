@@ -10,7 +10,7 @@ from kscheduler.api.core import Node, Pod, Volume
 from kscheduler.api.kinds import NODES, PODS
 from kscheduler.api.well_known import LAST_APPLIED
 from kscheduler.client.watch import WatchEvent
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.informers import Informer
 from kscheduler.informers.shared import Shared, SharedText
 from kscheduler.informers.transform import LARGEST_ANNOTATION, PodTransform, default_transform

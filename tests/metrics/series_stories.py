@@ -21,11 +21,11 @@ from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
-from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import PermitResult, Plugin
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree

@@ -12,7 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 import kscheduler
 from kscheduler.app import App
 from kscheduler.app.surface import features_of
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.metrics import Exposition, build_info_source, feature_source
 from kscheduler.metrics.samples import Source

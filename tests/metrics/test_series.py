@@ -8,9 +8,9 @@ from prometheus_client.metrics_core import Metric
 from prometheus_client.openmetrics.parser import text_string_to_metric_families as parse_openmetrics
 from prometheus_client.parser import text_string_to_metric_families
 
+from kscheduler.client.events.work_queue import WorkQueueCounts
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.client.rest_statistics import RESTCounters
-from kscheduler.client.work_queue import WorkQueueCounts
 from kscheduler.metrics import (
     Exposition,
     Gauges,

@@ -89,7 +89,7 @@ def test_a_header_ends_where_the_body_begins() -> None:
 
 
 def test_each_change_of_our_own_code_compiles_and_differs_and_stands_once() -> None:
-    path = ROOT / "kscheduler/state/queue.py"
+    path = ROOT / "kscheduler/state/queue/scheduling_queue.py"
     source = path.read_bytes()
     tree = ast.dump(ast.parse(source))
     mutants = mutants_of(str(path), source)

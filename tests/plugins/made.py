@@ -7,8 +7,8 @@ from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_table import NodeTable
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 
 HANDLE = Handle(None, None, None)  # type: ignore[arg-type]  # for plugins that reach for nothing outside the table

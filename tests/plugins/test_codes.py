@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit

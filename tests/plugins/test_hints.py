@@ -18,7 +18,7 @@ from kscheduler.framework.events import (
     QueueingHint,
     Resource,
 )
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_name import NodeName
 from kscheduler.plugins.node_ports import NodePorts

@@ -10,8 +10,8 @@ from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin import Point, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.framework.traits import points_of, traits_of
 from kscheduler.plugins.default_binder import DefaultBinder

@@ -9,7 +9,7 @@ from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ActionType, ClusterEvent, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod, pod_info

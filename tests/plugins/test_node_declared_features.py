@@ -12,7 +12,7 @@ from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import QueueingHint
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.node_declared_features import NodeDeclaredFeatures, required_features
 from kscheduler.state.cache import Cache

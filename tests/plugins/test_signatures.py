@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.plugin import UNSIGNABLE
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.in_tree import registry
 from kscheduler.plugins.node_affinity import NodeAffinity

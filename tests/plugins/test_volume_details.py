@@ -6,7 +6,7 @@ import pytest
 
 from kscheduler.api.codec import convert
 from kscheduler.api.storage import PersistentVolumeClaim, StorageClass
-from kscheduler.plugins.volume_binding.details import unready_claims
+from kscheduler.plugins.storage.volume_binding.details import unready_claims
 from kscheduler.state.cache import Cache
 from tests.builders import pod_info
 

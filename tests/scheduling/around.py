@@ -10,8 +10,8 @@ from kscheduler.api.meta import Condition
 from kscheduler.assembly import Assembly, Ports
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers

@@ -7,10 +7,10 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.events import ASSIGNED_POD_DELETE, NODE_ADD, ClusterEventWithHint
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import PermitResult, Plugin, PreFilterResult
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.profile import Profile, WeightedScore
 from kscheduler.state.cache import Cache

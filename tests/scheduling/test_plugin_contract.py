@@ -12,7 +12,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.plugin_contract import contract_problems
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.profiles import queue_policy
-from tests.scheduling.hostile_plugin import WAYS, hostile
+from tests.scheduling.runtime.hostile_plugin import WAYS, hostile
 from tests.scheduling.test_profiles import build
 
 ENABLED = [{"schedulerName": "x", "plugins": {"multiPoint": {"enabled": [{"name": "Mine"}]}}}]

@@ -4,18 +4,18 @@ import structlog
 
 from kscheduler.api.core import Pod
 from kscheduler.client.errors import NotSentError
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs.verbosity import set_verbosity
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.pod_log import MOST_REMEMBERED
 from kscheduler.scheduling.pod_log.together import FIRST_NAMES, MOST_CLASSES
-from kscheduler.state.places import BACKOFF
+from kscheduler.state.queue.places import BACKOFF
 from tests.builders import make_pod
 from tests.logs.logging_left_alone import logging_left_alone
-from tests.scheduling.test_binding import ELSEWHERE, LOST, POD, bound, refusal
+from tests.scheduling.attempt.test_binding import ELSEWHERE, LOST, POD, bound, refusal
 
 Lines = list[dict[str, object]]
 

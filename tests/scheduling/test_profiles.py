@@ -13,10 +13,10 @@ from kscheduler.config.loader import default_configuration, from_tree
 from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_info import NodeInfo
+from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.plugin import Plugin
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unresolvable
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.attempt.binding import BindingWriter
@@ -25,7 +25,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy, rules_not_built
 from kscheduler.state.cache import Cache
 from tests.builders import Tree, pod_info
-from tests.scheduling.test_binding import ScriptedPods
+from tests.scheduling.attempt.test_binding import ScriptedPods
 
 
 def build(profiles: list[Tree] | None, *extra: tuple[str, Any]) -> Profiles:

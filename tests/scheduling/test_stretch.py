@@ -5,10 +5,11 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import Plugin, Source
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
+from kscheduler.framework.traits import traits_of
 from kscheduler.scheduling.classes.class_columns import FilterColumn
 from kscheduler.scheduling.classes.known_class import Stretch
 from tests.scheduling.plugins_for_tests import cluster
@@ -36,6 +37,11 @@ def write(column: FilterColumn, row: int, code: int, nodes: NodeTable) -> None:
         column.codes[row] = code
 
 
+def filter_column(name: str, nodes: NodeTable) -> FilterColumn:
+    plugin = Filters(name)
+    return FilterColumn(plugin, traits_of(plugin), CycleState(), nodes)
+
+
 def told(stretch: Stretch, rows: Rows) -> dict[int, tuple[str, int]]:
     """Who turned each row down, and with which code."""
     rejections: list[Rejection] = []
@@ -52,7 +58,7 @@ changes = st.lists(st.tuples(st.integers(0, 1), st.integers(0, 3), st.integers(0
 @given(steps=st.lists(st.tuples(st.sampled_from(["all", "some", "few"]), changes), min_size=1, max_size=8))
 def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list[tuple[int, int, int]]]]) -> None:
     nodes = cluster(*NAMES).nodes
-    columns = [FilterColumn(Filters(name), CycleState(), nodes) for name in ("First", "Second")]
+    columns = [filter_column(name, nodes) for name in ("First", "Second")]
     stretch = Stretch(columns)
     assert not stretch.update(nodes, None)
     codes = np.zeros((2, len(NAMES)), dtype=np.int64)
@@ -84,7 +90,7 @@ def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list
 
 def test_all_rows_that_pass_are_worked_out_once_until_somebody_else_does() -> None:
     nodes = cluster(*NAMES).nodes
-    column = FilterColumn(Filters("First"), CycleState(), nodes)
+    column = filter_column("First", nodes)
     stretch = Stretch([column])
     write(column, 1, 1, nodes)
     stretch.update(nodes, None)

@@ -9,12 +9,12 @@ import pytest
 import structlog
 
 from kscheduler.app import App, Options
-from kscheduler.client.connection import plain_connection
+from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.metrics import Exposition
 from kscheduler.server import GUARDED, OPEN, TOKEN_ONLY, Access, Endpoints, Health, PermitTokenFile, Server
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
 
 SECRET = "correct horse battery staple"
 NOTE = "pods: shop/checkout-7 cannot be decoded"

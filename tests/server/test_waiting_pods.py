@@ -12,7 +12,7 @@ from kscheduler.aio import VirtualClock
 from kscheduler.framework.status import Code
 from kscheduler.metrics import Exposition
 from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint, is_loopback
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
 
 TOKEN = "correct horse battery staple"

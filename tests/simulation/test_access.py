@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from kscheduler.simulation.kinds.resources import BY_KEY, NAMESPACES
-from kscheduler.simulation.objects.access import ADMIN, Attributes, User, allows
-from kscheduler.simulation.objects.access_reviews import account_of
+from kscheduler.simulation.objects.access.reviews import account_of
+from kscheduler.simulation.objects.access.roles import ADMIN, Attributes, User, allows
 from kscheduler.simulation.objects.registry import ObjectRegistry
 from tests.simulation.cluster_client import Client, pod
 

@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from kscheduler.simulation.apiserver import openapi
+from kscheduler.simulation.apiserver.bodies.protobuf import decode
 from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
-from kscheduler.simulation.apiserver.protobuf import decode
 from kscheduler.simulation.apiserver.server import EmbeddedAPIServer, serve
 from kscheduler.simulation.kinds.api_errors import ApiError
 from kscheduler.simulation.kinds.durations import human_duration

@@ -12,7 +12,7 @@ from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
 from kscheduler.client import APIClient, plain_connection
-from kscheduler.framework.requests import incoming_requests
+from kscheduler.framework.pods.requests import incoming_requests
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates

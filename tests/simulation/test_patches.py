@@ -5,8 +5,9 @@ from typing import Any
 
 import pytest
 
-from kscheduler.simulation.apiserver import bodies, patching
-from kscheduler.simulation.apiserver.patching import Patch, patch_object, read_patch
+from kscheduler.simulation.apiserver.bodies import formats as bodies
+from kscheduler.simulation.apiserver.bodies import patching
+from kscheduler.simulation.apiserver.bodies.patching import Patch, patch_object, read_patch
 from kscheduler.simulation.kinds.api_errors import ApiError
 from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
 from kscheduler.simulation.kinds.resources import NODES, PODS

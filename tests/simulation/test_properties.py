@@ -7,7 +7,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from kscheduler.simulation.apiserver import patching
+from kscheduler.simulation.apiserver.bodies import patching
 from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import AnswerForm
 from kscheduler.simulation.apiserver.rendering import watch_encoder

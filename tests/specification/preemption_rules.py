@@ -10,8 +10,9 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
-from tests.specification import pod_affinity, rules, spread_rules
+from tests.specification import pod_affinity, rules
 from tests.specification.rules import Place, Verdict
+from tests.specification.spread import rules as spread_rules
 
 HELPLESS = "Preemption is not helpful for scheduling"
 NOBODY = "No preemption victims found for incoming pod"

@@ -1,4 +1,6 @@
-"""How much pods ask for, worked out slowly with fractions: the executable specification of `framework.requests`."""
+"""How much pods ask for, worked out slowly with fractions: the executable specification of
+`framework.pods.requests`.
+"""
 
 from collections.abc import Iterable, Mapping
 from fractions import Fraction

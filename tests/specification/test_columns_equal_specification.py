@@ -17,10 +17,10 @@ from kscheduler.config.plugin_args import (
 )
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_table import Rows
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
 from kscheduler.framework.status import Code
-from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.image_locality import ImageLocality
 from kscheduler.plugins.node_affinity import NodeAffinity
 from kscheduler.plugins.node_name import NodeName

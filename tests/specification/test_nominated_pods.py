@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from kscheduler.api.core import Pod
 from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.node_ports import NodePorts
 from kscheduler.plugins.node_resources_fit import NodeResourcesFit
 from kscheduler.plugins.node_unschedulable import NodeUnschedulable

@@ -10,8 +10,8 @@ from kscheduler.api.core import Namespace, Node, Pod
 from kscheduler.config.plugin_args import InterPodAffinityArgs
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_table import Rows
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code
 from kscheduler.plugins.inter_pod_affinity import InterPodAffinity
 from kscheduler.state.cache import Cache

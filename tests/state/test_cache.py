@@ -10,11 +10,11 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
-from tests.framework.cluster_objects import node_fields, pod_fields
-from tests.framework.naive_columns import Place, check
+from tests.framework.nodes.cluster_objects import node_fields, pod_fields
+from tests.framework.nodes.naive_columns import Place, check
 
 NODES = st.sampled_from(["a", "b", "c"])
 UIDS = st.sampled_from([f"uid-{number}" for number in range(5)])

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from kscheduler.state import topology_columns
 from kscheduler.state.cache import Cache
-from kscheduler.state.topology_columns import RecentColumns
+from kscheduler.state.topology import columns as topology_columns
+from kscheduler.state.topology.columns import RecentColumns
 from tests.builders import make_node
 
 

@@ -13,12 +13,12 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from kscheduler.api.codec import convert
 from kscheduler.api.core import LabelSelector, Namespace, Pod
 from kscheduler.api.selectors import Selector, parse_label_selector
-from kscheduler.framework.affinity_terms import AffinityTerm
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.pod_match import PodMatch
-from kscheduler.framework.topology import HeldTerm
+from kscheduler.framework.cluster.topology import HeldTerm
+from kscheduler.framework.pods.affinity_terms import AffinityTerm
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_match import PodMatch
 from kscheduler.state.cache import Cache
-from kscheduler.state.topology import TopologyCounts
+from kscheduler.state.topology.counters import TopologyCounts
 from tests.builders import Tree, make_node, make_pod, pod_info
 
 EXAMPLES = 150 if os.environ.get("KSCHEDULER_FUZZ") else 40  # `make fuzz`: in each of ten rounds

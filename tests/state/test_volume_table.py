@@ -19,9 +19,9 @@ from kscheduler.api.storage import (
     StorageClass,
     VolumeAttachment,
 )
-from kscheduler.framework.volumes import CLAIM, POD, UNLIMITED_ROOM, VOLUME, Subject
-from kscheduler.state.assume_cache import AssumeCache
+from kscheduler.framework.cluster.volumes import CLAIM, POD, UNLIMITED_ROOM, VOLUME, Subject
 from kscheduler.state.cache import Cache
+from kscheduler.state.storage.assume_cache import AssumeCache
 from tests.builders import make_node, make_pod
 
 DRIVER, EBS = "csi.one", "ebs.csi.aws.com"

@@ -20,8 +20,11 @@ from kscheduler.api.workloads import ReplicaSet, ReplicationController, Stateful
 from kscheduler.config.plugin_args import NodeAffinityArgs, NodeResourcesFitArgs, PodTopologySpreadArgs
 from kscheduler.config.types import KubeSchedulerProfile
 from kscheduler.whatif.scenario import Scenario, read_scenarios
-from tests.specification import pod_affinity, rules, spread_rules, volume_binding_rules, volume_rules
+from tests.specification import pod_affinity, rules
 from tests.specification.rules import Place, Verdict
+from tests.specification.spread import rules as spread_rules
+from tests.specification.volumes import binding_rules as volume_binding_rules
+from tests.specification.volumes import rules as volume_rules
 
 HERE = Path(__file__).parent
 LINES = {

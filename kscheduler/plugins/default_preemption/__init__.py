@@ -7,7 +7,7 @@
     choice       the node where it hurts least
     remembered   what the last preemptor like this one has found, where nothing has happened since
 
-The victims themselves are taken away elsewhere (`framework.preemption.Evictions`).
+The victims themselves are taken away elsewhere (`framework.cluster.preemption.Evictions`).
 """
 
 from kscheduler.plugins.default_preemption.plugin import DefaultPreemption

@@ -13,9 +13,9 @@ import numpy as np
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.api.selectors import NOTHING, Selector, parse_label_selector
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.occupants import Items, PodKind, Removable
-from kscheduler.framework.preemption import DisruptionBudgets
+from kscheduler.framework.cluster.preemption import DisruptionBudgets
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.occupants import Items, PodKind, Removable
 
 _KEPT: Final = 10_000
 """Rules, and verdicts of each of them; beyond that all are worked out anew."""

@@ -13,12 +13,12 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.occupants import Items, Removable
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Candidate
-from kscheduler.framework.ties import mix
+from kscheduler.framework.cluster.preemption import Candidate
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
+from kscheduler.framework.nodes.occupants import Items, Removable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.ties import mix
 
 _OFFSET: Final = 2**31
 

@@ -8,16 +8,16 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import DefaultPreemptionArgs
+from kscheduler.framework.cluster.preemption import Candidate, Evictions, Preemption, PreemptionSearch
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.node_table import NodeTable, Rows, stable_hash
-from kscheduler.framework.occupants import OccupantColumns
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, stable_hash
+from kscheduler.framework.nodes.occupants import OccupantColumns
 from kscheduler.framework.plugin import Plugin, PostFilterResult, Signature
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Candidate, Evictions, Preemption, PreemptionSearch
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import SUCCESS, Code, Status, error, unresolvable, unschedulable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules
 from kscheduler.plugins.default_preemption.choice import Candidates, choose

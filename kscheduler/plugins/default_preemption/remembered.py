@@ -18,10 +18,10 @@ from numpy.typing import NDArray
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.change_log import ChangeLog
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.occupants import Items
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.occupants import Items
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins.default_preemption.choice import Candidates
 from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 

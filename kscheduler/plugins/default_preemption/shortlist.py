@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.plugins.default_preemption.choice import Candidates
 
 _LEAST_SHARE: Final = 0.25

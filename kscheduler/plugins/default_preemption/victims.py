@@ -17,14 +17,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.occupants import Items, OccupantColumns, Removable
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.occupants import Items, OccupantColumns, Removable
+from kscheduler.framework.nodes.trial_table import TrialTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS, Status, unresolvable
-from kscheduler.framework.trial_table import TrialTable
 from kscheduler.plugins.default_preemption.budgets import BudgetRules, reprieve_order
 from kscheduler.plugins.default_preemption.choice import Candidates, candidates
 

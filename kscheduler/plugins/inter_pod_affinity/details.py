@@ -9,12 +9,12 @@ from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.framework.affinity_terms import AffinityTerm
-from kscheduler.framework.details import Detail, grouped
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.topology import TopologyCounters
-from kscheduler.framework.wording import match_text
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.affinity_terms import AffinityTerm
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail, grouped
+from kscheduler.framework.reasons.wording import match_text
 
 _SHOWN: Final = 3
 """Pods and domains that are named in the text."""

@@ -11,11 +11,11 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.moved_pods import MovedPods, RowCounts
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.topology import CountColumn, TopologyCounters
+from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.moved_pods import MovedPods, RowCounts
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.plugins.inter_pod_affinity.own_domains import OwnDomains
 
 _ALL: Final = slice(None)

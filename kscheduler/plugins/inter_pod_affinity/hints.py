@@ -4,11 +4,11 @@ from collections.abc import Iterable
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.meta import KubeObject
-from kscheduler.framework.affinity_terms import affinity_terms
+from kscheduler.framework.cluster.topology import TopologyCounters
 from kscheduler.framework.events import QueueingHint
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.pod_match import PodMatch
-from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.pods.affinity_terms import affinity_terms
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_match import PodMatch
 
 
 def satisfies_itself(counters: TopologyCounters, pod: PodInfo) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 import numpy as np
 
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.nodes.node_table import NodeTable
 
 _MOST_KEYS: Final = 64
 

@@ -20,18 +20,18 @@ import numpy as np
 
 from kscheduler.api.meta import KubeObject
 from kscheduler.config.plugin_args import InterPodAffinityArgs
-from kscheduler.framework.affinity_terms import AffinityTerms
+from kscheduler.framework.cluster.topology import CountColumn, TopologyCounters
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, SKIPPED, Plugin, PreFilterResult, Source
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.affinity_terms import AffinityTerms
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Status
-from kscheduler.framework.topology import CountColumn, TopologyCounters
 from kscheduler.plugins.inter_pod_affinity import hints
 from kscheduler.plugins.inter_pod_affinity.details import not_near, repelled, too_near
 from kscheduler.plugins.inter_pod_affinity.domains import (

@@ -9,9 +9,9 @@ from dataclasses import replace
 from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.listers import WorkloadListers
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import SpreadConstraint, counted_by
+from kscheduler.framework.cluster.listers import WorkloadListers
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint, counted_by
 from kscheduler.plugins.pod_topology_spread.default_selector import Selecting, selecting
 
 ByAction = Mapping[str, tuple[SpreadConstraint, ...]]

@@ -12,9 +12,9 @@ from kscheduler.api.core import LabelSelector
 from kscheduler.api.meta import OwnerReference
 from kscheduler.api.selectors import EVERYTHING, Selector, parse_label_selector
 from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service, StatefulSet
-from kscheduler.framework.listers import WorkloadListers
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import merged
+from kscheduler.framework.cluster.listers import WorkloadListers
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import merged
 
 _UNKNOWN_SET: Final = ReplicaSet()
 """Adds nothing, as one whose selector cannot be parsed."""

@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.framework.details import Detail, grouped
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.wording import selector_text
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail, grouped
+from kscheduler.framework.reasons.wording import selector_text
 from kscheduler.plugins.pod_topology_spread.filtering import ConstraintCounts, HardSpread
 
 _SHOWN: Final = 3

@@ -9,13 +9,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.spread_constraint import SpreadConstraint
-from kscheduler.framework.tolerations import has_untolerated
-from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint
+from kscheduler.framework.rules.tolerations import has_untolerated
 
 Counts = NDArray[np.int64]
 """Pods per row, or per domain."""
@@ -60,7 +60,7 @@ def counting_rows(
 ) -> Iterator[Mask | None]:
     """Per constraint the rows whose pods count, by its two policies, within `shared`; `None` is all of them.
 
-    `compares`: tolerations may compare numbers (`framework.tolerations`).
+    `compares`: tolerations may compare numbers (`framework.rules.tolerations`).
     """
     wanted = _wanted(pod, nodes, rows) if any(one.honors_affinity for one in constraints) else None
     open_to = _open_to(pod, nodes, rows, compares) if any(one.honors_taints for one in constraints) else None

@@ -13,13 +13,13 @@ from typing import Final
 import numpy as np
 
 from kscheduler.api.quantity import MAX_INT64
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.moved_pods import MovedPods, RowCounts
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact, values_at
-from kscheduler.framework.spread_constraint import SpreadConstraint
-from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.moved_pods import MovedPods, RowCounts
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,

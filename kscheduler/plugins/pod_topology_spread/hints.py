@@ -9,8 +9,8 @@ from collections.abc import Sequence
 
 from kscheduler.api.core import Node, Pod
 from kscheduler.framework.events import QueueingHint
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import SpreadConstraint
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 
 Constraints = Sequence[SpreadConstraint]
 

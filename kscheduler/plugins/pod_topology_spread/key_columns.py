@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.bounded.within_budget import WithinBudget
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.plugins.pod_topology_spread.domains import DomainNumbers, existing_domains
 
 _ALL: Final = slice(None)

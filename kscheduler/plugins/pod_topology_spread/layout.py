@@ -17,11 +17,11 @@ import numpy as np
 
 from kscheduler.api.well_known import HOSTNAME
 from kscheduler.bounded.within_budget import WithinBudget
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import NodeTable, Rows
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import SpreadConstraint
-from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,

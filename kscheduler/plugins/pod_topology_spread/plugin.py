@@ -7,23 +7,23 @@ from kscheduler.api.core import Node, Pod, TopologySpreadConstraint
 from kscheduler.api.meta import KubeObject
 from kscheduler.api.well_known import HOSTNAME, ZONE
 from kscheduler.config.plugin_args import SYSTEM_DEFAULTING, PodTopologySpreadArgs
+from kscheduler.framework.cluster.listers import NO_WORKLOADS
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail
 from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
 from kscheduler.framework.handle import Handle
-from kscheduler.framework.listers import NO_WORKLOADS
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import SKIPPED, UNSIGNABLE, Plugin, PreFilterResult, Source
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.spread_constraint import (
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.spread_constraint import (
     DO_NOT_SCHEDULE,
     SCHEDULE_ANYWAY,
     SpreadConstraint,
     parse_spread_constraint,
 )
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
 from kscheduler.framework.status import SKIP, SUCCESS, Status, error
-from kscheduler.framework.tolerations import COMPARISON_OPERATORS
 from kscheduler.plugins.pod_topology_spread import hints
 from kscheduler.plugins.pod_topology_spread.deduced import DeducedConstraints
 from kscheduler.plugins.pod_topology_spread.details import spread_details

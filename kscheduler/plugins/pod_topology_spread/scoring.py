@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.well_known import MAX_NODE_SCORE
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import Rows, Scores
-from kscheduler.framework.spread_constraint import SpreadConstraint
-from kscheduler.framework.topology import TopologyCounters
+from kscheduler.framework.cluster.topology import TopologyCounters
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Rows, Scores
+from kscheduler.framework.pods.spread_constraint import SpreadConstraint
 from kscheduler.plugins.pod_topology_spread.domains import (
     Counts,
     DomainNumbers,

@@ -17,8 +17,8 @@ from collections.abc import Mapping
 from kscheduler.client.errors import APIError, ClientError
 from kscheduler.framework import events
 from kscheduler.framework.activation import PodsToActivate
-from kscheduler.framework.pod_info import PodInfo, placed
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo, placed
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
@@ -48,7 +48,7 @@ from kscheduler.scheduling.runtime.points import (
     UNRESERVE,
 )
 from kscheduler.scheduling.stopwatch import ObservedStopwatch
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.holding.waiting_pods import HeldPod
 
 _log = get_logger(__name__)
 

@@ -43,7 +43,7 @@ _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
 
 
 class PodBinder(Protocol):
-    """The part of `client.writes.PodWriter` that binding needs."""
+    """The part of `client.writes.pods.PodWriter` that binding needs."""
 
     async def bind(self, namespace: str, name: str, uid: str, node: str) -> None:
         """Send the Binding."""

@@ -12,10 +12,10 @@ from kscheduler.aio.clock import Clock, finishes_within
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PermitPlugin
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.runtime.attempt_calls import call_permit
-from kscheduler.state.waiting_pods import HeldPod
+from kscheduler.state.holding.waiting_pods import HeldPod
 
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
 

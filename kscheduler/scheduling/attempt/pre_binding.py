@@ -13,10 +13,10 @@ from typing import Any, Final
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.plugin import PreBindPlugin
 from kscheduler.framework.plugin_listener import NOBODY, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.runtime.attempt_calls import call_pre_bind, call_pre_flight, pre_bind_was_cancelled
-from kscheduler.state.pods_in_pre_bind import PodInPreBind
+from kscheduler.state.holding.pods_in_pre_bind import PodInPreBind
 
 _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
 

@@ -6,9 +6,9 @@ from typing import Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
@@ -19,9 +19,9 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.cache import Cache
-from kscheduler.state.pods_in_pre_bind import PodInPreBind, PodsInPreBind
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.holding.pods_in_pre_bind import PodInPreBind, PodsInPreBind
+from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 
 @dataclass(slots=True)

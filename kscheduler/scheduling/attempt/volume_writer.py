@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StorageWriter(Protocol):
-    """The part of `client.volume_writes.ApiVolumeWriter` that is needed."""
+    """The part of `client.writes.volumes.ApiVolumeWriter` that is needed."""
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference."""
@@ -29,7 +29,7 @@ class StorageWriter(Protocol):
 
 
 class VolumeBindingWriter:
-    """Implements `framework.volumes.VolumeWriter`."""
+    """Implements `framework.cluster.volumes.VolumeWriter`."""
 
     def __init__(self, storage: StorageWriter) -> None:
         self._storage = storage

@@ -20,7 +20,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
-from kscheduler.state.queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)
 

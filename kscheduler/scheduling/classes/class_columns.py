@@ -15,11 +15,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import MAX_NODE_SCORE, FilterPlugin, ScorePlugin
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.cycle_calls import call_filter, call_score
 from kscheduler.scheduling.runtime.timing import CallTimer

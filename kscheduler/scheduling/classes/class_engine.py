@@ -16,13 +16,13 @@ from collections.abc import Collection, Hashable, Mapping, Sequence
 from typing import Any, Final
 from weakref import WeakValueDictionary
 
-from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import (
     UNSIGNABLE,
     FilterPlugin,
     Plugin,
 )
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.class_columns import (
     Answers,

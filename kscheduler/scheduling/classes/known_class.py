@@ -17,14 +17,14 @@ from typing import Final
 
 import numpy as np
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.row_index import compact, taken, values_at
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin, PreScorePlugin
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact, taken, values_at
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.classes.class_columns import FEW_ROWS, Answers, Column, FilterColumn, ScoreColumn
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.classes.normalized_points import NormalizedPoints

@@ -10,7 +10,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from kscheduler.framework.node_table import Rows, Scores
+from kscheduler.framework.nodes.node_table import Rows, Scores
 
 Hashes = NDArray[np.uint64]
 

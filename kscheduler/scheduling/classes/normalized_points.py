@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_table import Rows, Scores
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.node_table import Rows, Scores
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.classes.class_columns import ScoreColumn
 from kscheduler.scheduling.runtime.cycle_calls import call_normalize
 

@@ -18,7 +18,7 @@ import msgspec
 
 from kscheduler.api.core import Pod, PodSpec, Volume
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 
 _KEPT_DRAWERS: Final = 1024
 _KEPT_EACH: Final = 4

@@ -17,12 +17,12 @@ from typing import Any
 from weakref import WeakValueDictionary
 
 from kscheduler.framework.plugin import UNSIGNABLE
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.missing_rules import held_status, preemption_status
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.runtime.signing import Signer, or_judged_alone, signatures_of, signer_of
-from kscheduler.state.nominator import NominatedPods
+from kscheduler.state.nominations.nominator import NominatedPods
 
 
 class PodClass:

@@ -10,12 +10,12 @@ from typing import Final
 
 import numpy as np
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import Codes, Rows, Scores
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import Codes, Rows, Scores
 from kscheduler.framework.plugin import UNSIGNABLE, FilterPlugin
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.classes.known_class import Judged, KnownClass
 from kscheduler.scheduling.cycle.dry_runs import dry_run

@@ -6,14 +6,14 @@ What fails in a dry run ends neither the cycle nor the dry run's caller: it is r
 from collections.abc import Callable, Collection, Hashable
 from functools import partial
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun, Passing
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, PreFilterExtensions, RowWiseExtensions
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS
 from kscheduler.scheduling.cycle.filters import Filters

@@ -15,19 +15,19 @@ from typing import Final, Protocol
 
 import numpy as np
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import PluginScores
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.timing import Stopwatch
-from kscheduler.state.nominated_columns import Expected
+from kscheduler.state.nominations.nominated_columns import Expected
 
 NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 

@@ -11,7 +11,7 @@ A live plugin that fails in PreFilter or Filter ends the cycle at once: those be
 """
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.by_class import ClassEvaluator
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator, PreFiltered, Priorities

@@ -9,10 +9,10 @@ from collections.abc import Collection
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.label_column import Mask
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
 from kscheduler.scheduling.cycle.nominations import crowded
 from kscheduler.scheduling.runtime.cycle_calls import call_filter

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import unresolvable
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, Evaluator
 from kscheduler.scheduling.cycle.sampling import NodeSampler, nodes_to_find

@@ -15,12 +15,12 @@ from typing import cast
 
 import numpy as np
 
-from kscheduler.framework.arrivals import Arrivals
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.arrivals import Arrivals
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import PreFilterExtensions, RowWiseExtensions
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.cycle_calls import call_add_pod, call_move_pods, call_remove_pod
 

@@ -7,7 +7,7 @@ pass over the filters is in `filters`: dry runs make it, too.
 from collections.abc import Collection, Iterable, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
 from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, PreFiltered

@@ -2,11 +2,11 @@
 
 import numpy as np
 
-from kscheduler.framework.change_log import ChangeLog
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Rejection
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import Rows
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import SUCCESS
 from kscheduler.scheduling.cycle.dry_runs import dry_run
 from kscheduler.scheduling.cycle.evaluator import NO_ROWS, CycleInputs, Filtered, PreFiltered, Priorities

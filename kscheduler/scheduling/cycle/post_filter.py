@@ -14,7 +14,7 @@ plugins takes back whatever nomination the pod has. DefaultPreemption is not ask
 
 from typing import Final, Protocol
 
-from kscheduler.framework.node_table import NodeTable
+from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterResult
 from kscheduler.framework.status import SUCCESS, Code, Status, error
 from kscheduler.scheduling.missing_rules import preemption_status

@@ -14,9 +14,9 @@ from typing import TypeVar, cast
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail, DetailsPlugin
-from kscheduler.framework.node_table import NodeTable, Rows, Scores
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores
 from kscheduler.framework.plugin import FilterPlugin, PreFilterPlugin
+from kscheduler.framework.reasons.details import Detail, DetailsPlugin
 from kscheduler.scheduling.cycle.nominations import crowded
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.api.well_known import REGION, ZONE
-from kscheduler.framework.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 
 FEWEST_TO_FIND: Final = 100
 

@@ -13,11 +13,11 @@ highest stable mix of pod UID and node name, so any decision can be made again f
 import numpy as np
 
 from kscheduler.framework.dry_run import DryRun
-from kscheduler.framework.node_table import NodeTable, Rows, Scores, stable_hash
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.row_index import compact, values_at
+from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
+from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.rules.ties import mix
 from kscheduler.framework.status import SUCCESS, Code, Status
-from kscheduler.framework.ties import mix
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback

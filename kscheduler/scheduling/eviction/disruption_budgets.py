@@ -10,7 +10,7 @@ _INDEX: Final = "namespace"
 
 
 class StoredBudgets:
-    """Implements `framework.preemption.DisruptionBudgets`; the store is the informer's or a scenario's."""
+    """Implements `framework.cluster.preemption.DisruptionBudgets`; the store is the informer's or a scenario's."""
 
     def __init__(self, budgets: Store[PodDisruptionBudget]) -> None:
         budgets.add_index(_INDEX, lambda budget: (budget.metadata.namespace,))

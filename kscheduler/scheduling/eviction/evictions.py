@@ -36,14 +36,14 @@ from kscheduler.aio.tasks import TaskSet
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.client.errors import APIError, ClientError
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.eviction.sightings import Sightings
 from kscheduler.scheduling.eviction.victims import Victims
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.nominator import NominatedPods
+from kscheduler.state.nominations.nominator import NominatedPods
 
 _log = get_logger(__name__)
 
@@ -119,7 +119,9 @@ class EvictionPorts:
 
 
 class AsyncEvictions:
-    """Implements `framework.preemption.Evictions` and the attempt's `PreemptionRunner`. `run` owns the tasks."""
+    """Implements `framework.cluster.preemption.Evictions` and the attempt's `PreemptionRunner`. `run` owns the
+    tasks.
+    """
 
     def __init__(self, around: EvictionPorts) -> None:
         self._around = around

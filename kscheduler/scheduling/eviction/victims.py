@@ -16,19 +16,19 @@ from typing import Final, Protocol
 from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
-from kscheduler.framework.pod_info import PodInfo
-from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.cluster.preemption import Preemption
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.reports import Reporter
-from kscheduler.state.pods_in_pre_bind import PodsInPreBind
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 
 class VictimWriter(Protocol):
-    """The part of `client.writes.PodWriter` that preemption needs."""
+    """The part of `client.writes.pods.PodWriter` that preemption needs."""
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
         """Tell the pod why, and delete it; False where it was gone already. Raises `ClientError`."""

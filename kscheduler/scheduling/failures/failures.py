@@ -23,17 +23,17 @@ from kscheduler.api.core import Pod
 from kscheduler.api.meta import Condition
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
-from kscheduler.framework.diagnosis import Diagnosis, FitError, Rejection
-from kscheduler.framework.pod_info import PodInfo, placed
-from kscheduler.framework.queued_pod import QueuedPodInfo
+from kscheduler.framework.pods.pod_info import PodInfo, placed
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis, FitError, Rejection
 from kscheduler.framework.status import Code, Fault, Status
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import OUTCOMES
 from kscheduler.scheduling.record import SchedulingRecord
-from kscheduler.state.bundles import Bundle
-from kscheduler.state.nominator import NominatedPods
-from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.nominations.nominator import NominatedPods
+from kscheduler.state.queue.bundles import Bundle
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 _log = get_logger(__name__)
 

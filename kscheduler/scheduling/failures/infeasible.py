@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import Final
 
 from kscheduler.bounded.recently_used import RecentlyUsed
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 
 MOST_KNOWN: Final = 10_000

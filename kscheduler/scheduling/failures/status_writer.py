@@ -46,7 +46,7 @@ _SECONDS_BETWEEN_COMPLAINTS: Final = 10.0
 
 
 class StatusPatcher(Protocol):
-    """The part of `client.pod_status.PodStatusPatcher` that this needs."""
+    """The part of `client.writes.pod_status.PodStatusPatcher` that this needs."""
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
         """Send what differs from `pod`; the server's version, `pod` itself where nothing differs."""

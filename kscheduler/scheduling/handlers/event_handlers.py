@@ -15,16 +15,16 @@ from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
 from kscheduler.framework.events import ActionType, Resource
-from kscheduler.framework.pod_info import PodInfo, placed
+from kscheduler.framework.pods.pod_info import PodInfo, placed
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.pod_log.lines import STEPS
 from kscheduler.state.cache import Cache
-from kscheduler.state.pod_changes import pod_update_events
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.waiting_pods import WaitingPodTable
+from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from kscheduler.state.queue.pod_changes import pod_update_events
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 _log = get_logger(__name__)
 

@@ -10,8 +10,8 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Namespace
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.topology import TopologyCounts
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.topology.counters import TopologyCounts
 
 _ADDED: Final = ClusterEvent(Resource.NAMESPACE, ActionType.ADD)
 _UPDATED: Final = ClusterEvent(Resource.NAMESPACE, ActionType.UPDATE)

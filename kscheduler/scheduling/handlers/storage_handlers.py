@@ -13,8 +13,8 @@ from kscheduler.api.kinds import Kind
 from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 from kscheduler.scheduling.observations import Observations
-from kscheduler.state.queue import SchedulingQueue
-from kscheduler.state.volumes import VolumeTable
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.storage.volumes import VolumeTable
 
 STORAGE_RESOURCES: Final[Mapping[Kind, Resource]] = MappingProxyType(
     {

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from kscheduler.framework.diagnosis import Diagnosis
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Code, Status
 from kscheduler.logs import verbose
 from kscheduler.scheduling.pod_log.lines import NODES, SCORES

@@ -17,7 +17,7 @@ from kscheduler.framework.plugin import (
     ReservePlugin,
 )
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Code, Status, error
 from kscheduler.scheduling.runtime.guard import PluginCall, PluginFailure
 from kscheduler.scheduling.runtime.points import (

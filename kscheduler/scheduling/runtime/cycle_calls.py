@@ -8,9 +8,8 @@ a timer, a call is measured here once the plugin has answered.
 from typing import cast
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.diagnosis import Diagnosis
-from kscheduler.framework.moved_pods import MovedPods
-from kscheduler.framework.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.moved_pods import MovedPods
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
@@ -27,7 +26,8 @@ from kscheduler.framework.plugin import (
 )
 from kscheduler.framework.plugin_answers import WrongAnswerError
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Diagnosis
 from kscheduler.framework.status import Status
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure

@@ -20,7 +20,7 @@ from kscheduler.aio.tasks import ends_this_task
 from kscheduler.client.errors import ClientError
 from kscheduler.framework.plugin_answers import words_of
 from kscheduler.framework.plugin_listener import SLOW_CALL_SECONDS, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Fault, Status, error
 from kscheduler.scheduling.runtime.steps import Steps
 from kscheduler.scheduling.runtime.timing import CallTimer

@@ -9,9 +9,9 @@ import traceback
 from collections.abc import Iterable
 from typing import Any, Final
 
-from kscheduler.framework.details import Detail
+from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.events import ClusterEventWithHint, QueueingHint
-from kscheduler.framework.node_table import Codes, Scores
+from kscheduler.framework.nodes.node_table import Codes, Scores
 from kscheduler.framework.plugin import (
     PASS_ALL,
     SKIPPED,
@@ -31,7 +31,7 @@ from kscheduler.framework.plugin_answers import (
     shown,
     words_of,
 )
-from kscheduler.framework.preemption import Preemption
+from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status
 from kscheduler.scheduling.runtime.guard import Fate, PluginCall
 

@@ -10,7 +10,7 @@ from kscheduler.api.meta import KubeObject
 from kscheduler.framework.events import HintFunction, QueueingHint
 from kscheduler.framework.plugin import PreEnqueuePlugin
 from kscheduler.framework.plugin_listener import NOBODY, SLOW_CALL_SECONDS, PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.runtime.guard import PluginFailure
@@ -41,7 +41,7 @@ def call_may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[
 
 
 class HintCalls:
-    """Asks the hints that plugins have registered. Implements `state.hints.AskHint`."""
+    """Asks the hints that plugins have registered. Implements `state.queue.hints.AskHint`."""
 
     def __init__(self, observe: ObserveHint, listener: PluginListener = NOBODY) -> None:
         self._observe = observe

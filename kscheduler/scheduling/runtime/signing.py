@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from kscheduler.framework.plugin import Signature
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import SIGN, SIGNATURES

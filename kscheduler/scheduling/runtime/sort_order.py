@@ -23,7 +23,7 @@ from typing import Any
 
 from kscheduler.framework.plugin import QueueSortPlugin
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.queued_pod import QueuedPodInfo, priority_order
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo, priority_order
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import QUEUE_SORT, QUEUE_SORT_COMPARES

@@ -10,12 +10,12 @@ from functools import partial
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
-from kscheduler.framework.details import Detail, DetailsPlugin
-from kscheduler.framework.diagnosis import Rejection
-from kscheduler.framework.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin, status_of_code
 from kscheduler.framework.plugin_listener import PluginListener
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail, DetailsPlugin
+from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Status
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import DETAILS, STATUS

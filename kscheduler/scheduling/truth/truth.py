@@ -23,11 +23,11 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Node, Pod
 from kscheduler.api.quantity import QuantityError
 from kscheduler.framework import events
-from kscheduler.framework.node_info import allocatable_amounts
-from kscheduler.framework.pod_info import PodInfo
+from kscheduler.framework.nodes.node_info import allocatable_amounts
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
 from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault
 
 UNCONFIRMED_SECONDS: Final = 60.0

@@ -15,7 +15,7 @@ from kscheduler.scheduling.truth.dump import Dump
 from kscheduler.scheduling.truth.truth import Comparer, Mender, Sides
 from kscheduler.scheduling.truth.truth_check import CHECK_SECONDS, TruthCheck
 from kscheduler.state.cache import Cache
-from kscheduler.state.queue import SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 RELIST_REASON: Final = "drift"
 

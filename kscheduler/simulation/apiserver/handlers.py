@@ -11,7 +11,9 @@ from functools import partial
 
 from aiohttp import web
 
-from kscheduler.simulation.apiserver import bodies, field_validation, patching, watch_handler
+from kscheduler.simulation.apiserver import watch_handler
+from kscheduler.simulation.apiserver.bodies import field_validation, patching
+from kscheduler.simulation.apiserver.bodies import formats as bodies
 from kscheduler.simulation.apiserver.discovery import Discovery
 from kscheduler.simulation.apiserver.listing import list_page
 from kscheduler.simulation.apiserver.negotiation import AnswerForm, form_of
@@ -21,7 +23,9 @@ from kscheduler.simulation.kinds.api_errors import ApiError, Object, bad_request
 from kscheduler.simulation.kinds.request_path import ResourcePath, parse_path
 from kscheduler.simulation.kinds.resources import PODS
 from kscheduler.simulation.kinds.selectors import parse_selection
-from kscheduler.simulation.objects import access, access_reviews, subresources
+from kscheduler.simulation.objects import subresources
+from kscheduler.simulation.objects.access import reviews as access_reviews
+from kscheduler.simulation.objects.access import roles as access
 from kscheduler.simulation.objects.registry import ObjectRegistry, WriteOptions
 from kscheduler.simulation.objects.store import Record
 from kscheduler.simulation.typed.decoding import json_type

@@ -9,9 +9,9 @@ from datetime import datetime
 
 import msgspec
 
-from kscheduler.simulation.apiserver import tables
 from kscheduler.simulation.apiserver.listing import Page
 from kscheduler.simulation.apiserver.negotiation import AnswerForm
+from kscheduler.simulation.apiserver.tables import kinds as tables
 from kscheduler.simulation.apiserver.watching import LineCache, event_line
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import ServedResource

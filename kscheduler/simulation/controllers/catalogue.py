@@ -16,10 +16,14 @@ from kscheduler.simulation.controllers.upkeep.node_lifecycle import NodeLifecycl
 from kscheduler.simulation.controllers.upkeep.pod_garbage import PodGarbageController
 from kscheduler.simulation.controllers.upkeep.service_accounts import ServiceAccountController
 from kscheduler.simulation.controllers.upkeep.taint_eviction import TaintEvictionController
-from kscheduler.simulation.controllers.workloads.cron_jobs import CronJobController
 from kscheduler.simulation.controllers.workloads.daemon_sets import DaemonSetController
-from kscheduler.simulation.controllers.workloads.deployments import DeploymentController
-from kscheduler.simulation.controllers.workloads.jobs import FinishedJobController, JobController, JobPodController
+from kscheduler.simulation.controllers.workloads.deployments.controller import DeploymentController
+from kscheduler.simulation.controllers.workloads.jobs.controller import (
+    FinishedJobController,
+    JobController,
+    JobPodController,
+)
+from kscheduler.simulation.controllers.workloads.jobs.cron_jobs import CronJobController
 from kscheduler.simulation.controllers.workloads.replica_sets import ReplicaSetController
 from kscheduler.simulation.controllers.workloads.stateful_sets import StatefulSetController
 from kscheduler.simulation.kinds.resources import REPLICA_SETS, REPLICATION_CONTROLLERS

@@ -31,7 +31,7 @@ from kscheduler.api.meta import KubeObject, Value
 from kscheduler.client import APIClient, APIError, ClientError, Connection, PodWriter, plain_connection
 from kscheduler.client.rest import STRATEGIC_MERGE
 from kscheduler.client.watch import ListDecoder
-from kscheduler.client.writes import pod_path
+from kscheduler.client.writes.pods import pod_path
 from kscheduler.informers import Informer, InformerFactory
 from kscheduler.logs import get_logger
 from kscheduler.simulation.hollow import pod_reports

@@ -14,7 +14,7 @@ from kscheduler.simulation.kinds.resources import (
     SERVICE_ACCOUNTS,
     ServedResource,
 )
-from kscheduler.simulation.objects.access import initial_access
+from kscheduler.simulation.objects.access.roles import initial_access
 from kscheduler.simulation.objects.store import ObjectStore
 from kscheduler.whatif.priority import SYSTEM_PRIORITIES, default_priority_class
 

@@ -1,7 +1,7 @@
 """Whether a node accepts a pod: selector, required affinity, taints; for a single node and pod.
 
 For kubelets, the DaemonSet and taint controllers and the demo's check, independent of the scheduler's columns, so that
-its decisions are checked by other code. What a toleration covers is defined in `framework.tolerations`.
+its decisions are checked by other code. What a toleration covers is defined in `framework.rules.tolerations`.
 
 `Lt` and `Gt` always compare numbers here, as with the gate TaintTolerationComparisonOperators on. A scheduler without
 the gate places fewer pods, but none that would be rejected.
@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 
 from kscheduler.api.core import Node, Pod, Taint, Toleration
 from kscheduler.api.selectors import parse_node_selector_map, parse_node_term
-from kscheduler.framework.tolerations import tolerates
+from kscheduler.framework.rules.tolerations import tolerates
 
 
 def selects(pod: Pod, node: Node) -> bool:

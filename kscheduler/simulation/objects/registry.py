@@ -26,9 +26,11 @@ from kscheduler.simulation.kinds.durations import timestamp
 from kscheduler.simulation.kinds.field_rules import bad_value, required
 from kscheduler.simulation.kinds.resources import NAMESPACES, PODS, ServedResource
 from kscheduler.simulation.kinds.shapes import check_shape, without_nulls
-from kscheduler.simulation.objects import admission, defaults, event_views, validation
+from kscheduler.simulation.objects import admission, event_views
+from kscheduler.simulation.objects.defaults import objects as defaults
 from kscheduler.simulation.objects.deletion import Deletion
 from kscheduler.simulation.objects.store import ObjectStore, Record
+from kscheduler.simulation.objects.validation import objects as validation
 from kscheduler.simulation.patches import field_managers
 
 _UNREADABLE = (TypeError, AttributeError, KeyError, ValueError)

@@ -4,8 +4,8 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kscheduler.simulation.controllers.workloads import schedules
-from kscheduler.simulation.controllers.workloads.job_pods import format_indexes, parse_indexes
+from kscheduler.simulation.controllers.workloads.jobs import schedules
+from kscheduler.simulation.controllers.workloads.jobs.pods import format_indexes, parse_indexes
 from kscheduler.simulation.kinds.api_errors import Object
 from tests.simulation.controllers.miniature import Miniature, condition, job
 

@@ -25,9 +25,9 @@ from kscheduler.simulation.controllers.workloads.daemon_nodes import (
 from kscheduler.simulation.controllers.workloads.pod_changes import BURST, create_pod, delete_pod, text_of
 from kscheduler.simulation.kinds.api_errors import Object
 from kscheduler.simulation.kinds.resources import DAEMON_SETS, NODES, PODS, ServedResource
+from kscheduler.simulation.objects.defaults.workloads import TEMPLATE_GENERATION
 from kscheduler.simulation.objects.node_match import untolerated
 from kscheduler.simulation.objects.store import Change, ChangeType, Key
-from kscheduler.simulation.objects.workload_defaults import TEMPLATE_GENERATION
 from kscheduler.whatif.controllers import tolerate_as_daemon
 
 _COMPONENT = "daemonset-controller"

@@ -1,0 +1,101 @@
+"""`kscheduler bench`: decisions per second on this machine."""
+
+import argparse
+import sys
+from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from kscheduler.cli.interruption import signals_as_usual
+from kscheduler.cli.parser import text
+from kscheduler.cli.refusal import refuse
+
+if TYPE_CHECKING:
+    from kscheduler.simulation.scenarios.figures import Figures
+    from kscheduler.simulation.scenarios.scenario import BenchmarkScenario
+
+_FAILED, _INTERRUPTED = 1, 130
+_DESCRIPTION = """\
+Play scheduler_perf's scenarios, and some of our own, in process: the real queue, cache, handlers and all default
+plugins, every node scored, metrics and records on; a stand-in for the API server answers at once. Each scenario has a
+process of its own. decisions/s is the number of measured pods that were bound, divided by the time from the arrival of
+the first to the binding of the last; p50 and p99 are of single attempts. Exit code 1 if a measured pod was not
+bound."""
+
+
+def add_parser(subparsers: Any) -> argparse.ArgumentParser:
+    """Declare the flags."""
+    parser: argparse.ArgumentParser = subparsers.add_parser(
+        "bench", help="measure decisions per second, in process", description=_DESCRIPTION
+    )
+    parser.add_argument(
+        "--scenario",
+        metavar="NAME",
+        type=text,
+        action="append",
+        default=[],
+        help="only this scenario; may be given more than once",
+    )
+    parser.add_argument("--nodes", type=int, metavar="N", help="the number of nodes (default: scheduler_perf's)")
+    parser.add_argument(
+        "--pods", type=int, metavar="N", help="the number of measured pods, as far as there is room for them"
+    )
+    parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
+    parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and end")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Play the scenarios. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
+    from kscheduler.simulation.scenarios.catalogue import SCENARIOS
+    from kscheduler.simulation.scenarios.template import TemplateError
+
+    try:
+        chosen = [scenario.resized(args.nodes, args.pods) for scenario in _chosen(SCENARIOS, args.scenario)]
+    except TemplateError as error:
+        return refuse(error)
+    if args.list:
+        return _print_list(chosen)
+    signals_as_usual()  # imports are done: from here on there are processes to end
+    try:
+        return _play(chosen, as_json=args.json)
+    except TemplateError as error:
+        print(f"kscheduler bench: {error}", file=sys.stderr)
+        return _FAILED
+    except KeyboardInterrupt:
+        return _INTERRUPTED
+
+
+def _chosen(scenarios: "Mapping[str, BenchmarkScenario]", names: Sequence[str]) -> "list[BenchmarkScenario]":
+    """The scenarios of these names; all if there are no names. Raises `TemplateError`."""
+    from kscheduler.simulation.scenarios.template import TemplateError
+
+    for name in names:
+        if name not in scenarios:
+            near = get_close_matches(name, scenarios, n=1, cutoff=0.0)
+            raise TemplateError(f"there is no scenario {name!r}; did you mean {near[0]}? --list prints them all")
+    return [scenarios[name] for name in names] if names else list(scenarios.values())
+
+
+def _print_list(chosen: "Sequence[BenchmarkScenario]") -> int:
+    print(f"{'scenario':<55}{'nodes':>8}{'pods':>8}{'goal':>8}  source")
+    for scenario in chosen:
+        goal = f"{scenario.goal:,}" if scenario.goal else ""
+        print(f"{scenario.name:<55}{scenario.nodes:>8,}{scenario.pods:>8,}{goal:>8}  {scenario.source}")
+    return 0
+
+
+def _play(chosen: "Sequence[BenchmarkScenario]", *, as_json: bool) -> int:
+    from kscheduler.simulation.scenarios import figures
+    from kscheduler.simulation.scenarios.apart import play_apart
+
+    if not as_json:
+        print(figures.HEADER, flush=True)
+    results: list[Figures] = []
+    for result in play_apart(chosen):
+        results.append(result)
+        if not as_json:
+            print(figures.row(result), flush=True)
+    if as_json:
+        print(figures.as_json(results))
+    return 0 if all(result.is_complete for result in results) else _FAILED

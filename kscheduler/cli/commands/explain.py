@@ -1,0 +1,250 @@
+"""`kscheduler explain`: where a pod goes and why, in a live cluster or in a cluster from a file.
+
+    explain POD                      a pod of the live cluster
+    explain -f pod.yaml              a new pod in the live cluster
+    explain --from FILE              scenarios, or each pending pod of the objects that kubectl has printed
+    explain --from FILE POD          a pod of those objects
+    explain --from FILE -f pod.yaml  a new pod in the cluster of those objects
+
+docs/explain.md describes output, files and exit codes.
+"""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from kscheduler.api.codec import UndecodableError
+from kscheduler.cli.flags import add_feature_gates, feature_gates
+from kscheduler.cli.parser import StoreText, text
+from kscheduler.cli.refusal import refuse
+from kscheduler.client.access.connection import current_namespace, load_connection
+from kscheduler.client.errors import ClientError, ConfigurationError
+from kscheduler.client.rest import APIClient
+from kscheduler.config.errors import ConfigError
+from kscheduler.config.loader import load_file
+from kscheduler.explain.as_json import decision_tree, schema_text
+from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
+from kscheduler.explain.questions.live import live_question, new_pod_questions
+from kscheduler.explain.questions.question import Question
+from kscheduler.explain.questions.serving import Serving, serving
+from kscheduler.explain.text.as_text import Style, decision_text, style_of
+from kscheduler.explain.text.printable import printable
+from kscheduler.simulation.objects.defaults.pods import add_default_tolerations, default_pod_spec, merge_label_keys
+from kscheduler.whatif.decide import Decision
+from kscheduler.whatif.scenario import ScenarioError
+
+_EXPLAINED, _FAILED, _BAD_INPUT, _BROKEN_PIPE = 0, 1, 2, 141
+_POD_PREFIXES = ("pod", "pods", "po")
+
+_DESCRIPTION = """\
+Decide where a pod goes, with the scheduler's own rules, and say why: which nodes fit, the points of each plugin, which
+plugins turned the other nodes down and what exactly was wrong with them. Nothing is written to any cluster, and no
+service has to run."""
+_EPILOG = """\
+Exit codes: 0 explained, whether the pod fits or not; 1 the API server did not answer, has no such pod, or the pod could
+not be judged (an unknown scheduler name in a scenario, a plugin that failed); 2 flags or files that cannot be used."""
+
+
+class _RefusedError(ValueError):
+    """Flags that cannot be combined."""
+
+
+def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]") -> argparse.ArgumentParser:
+    """Add the subcommand."""
+    parser = subparsers.add_parser(
+        "explain",
+        help="say where a pod goes and why",
+        description=_DESCRIPTION,
+        epilog=_EPILOG,
+        allow_abbrev=False,
+    )
+    question = parser.add_argument_group("what is asked")
+    question.add_argument(
+        "pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n"
+    )
+    question.add_argument(
+        "-f",
+        "--filename",
+        action=StoreText,
+        metavar="FILE",
+        default="",
+        help="a pod that does not exist yet, from a manifest: a Pod, or a Deployment, StatefulSet, DaemonSet, Job ... "
+        "whose first pod is explained; - is standard input",
+    )
+    question.add_argument(
+        "--from",
+        dest="source",
+        action=StoreText,
+        metavar="FILE",
+        help="no live cluster: scenarios (a JSON object per line), or objects as `kubectl get -o yaml` or -o json "
+        "prints them, of which each pending pod is explained unless one is named; gzipped or not; - is standard input",
+    )
+    question.add_argument(
+        "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
+    )
+    scheduler = parser.add_argument_group("who would schedule it")
+    scheduler.add_argument(
+        "--config",
+        action=StoreText,
+        metavar="FILE",
+        help="the KubeSchedulerConfiguration that your scheduler runs with",
+    )
+    scheduler.add_argument(
+        "--scheduler-name",
+        action=StoreText,
+        metavar="NAME",
+        help="without --config: the name it serves (default kscheduler)",
+    )
+    add_feature_gates(parser)
+    cluster = parser.add_argument_group("the live cluster")
+    cluster.add_argument(
+        "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
+    )
+    cluster.add_argument(
+        "--context",
+        action=StoreText,
+        metavar="NAME",
+        default="",
+        help="of the kubeconfig; default: its current-context",
+    )
+    cluster.add_argument(
+        "--master",
+        action=StoreText,
+        metavar="URL",
+        default="",
+        help="the API server, such as http://127.0.0.1:8001",
+    )
+    answer = parser.add_argument_group("the answer")
+    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    return parser
+
+
+def run(args: argparse.Namespace) -> int:
+    """Print the answers and return the exit code; a problem is a line on standard error."""
+    try:
+        return _run(args)
+    except BrokenPipeError:
+        # The reader (head, less) has closed the pipe. Nothing may be flushed into it at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN_PIPE
+    except (ScenarioError, ConfigError, ConfigurationError, _RefusedError) as problem:
+        return _complain(str(problem), _BAD_INPUT)
+    except (ClientError, UndecodableError) as problem:
+        return _complain(str(problem), _FAILED)
+
+
+def _run(args: argparse.Namespace) -> int:
+    if args.schema:
+        sys.stdout.write(schema_text())
+        return _EXPLAINED
+    _check(args)
+    served = _serving(args)
+    if args.source is None:
+        return _print(asyncio.run(_ask_cluster(args, served)), args.output)
+    namespace, name = _pod_of(args, "default")
+    selection = Asked(
+        namespace,
+        name,
+        args.filename,
+        is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
+        or bool(args.feature_gates),
+    )
+    return _print(questions_from(args.source, selection, served, _default_pod), args.output)
+
+
+def _check(args: argparse.Namespace) -> None:
+    """Refuse flags that cannot be combined. Raises `_RefusedError`."""
+    if not (args.pod or args.source or args.filename):
+        raise _RefusedError(
+            "name a pod (NAMESPACE/POD), a manifest of one (-f FILE) or a file to look at (--from FILE)"
+        )
+    if args.pod and args.filename:
+        raise _RefusedError("a POD exists and -f FILE is one that does not: give one of them")
+    if args.source is not None and (args.kubeconfig or args.master or args.context):
+        raise _RefusedError("--kubeconfig, --context and --master go with a live cluster; --from FILE brings its own")
+    if args.source == "-" and args.filename == "-":
+        raise _RefusedError("--from and -f cannot both be standard input")
+    if args.config and args.scheduler_name is not None:
+        raise _RefusedError("--scheduler-name goes without --config: a file names its profiles")
+
+
+def _serving(args: argparse.Namespace) -> Serving:
+    gates = feature_gates(args.feature_gates)
+    for warning in gates.warnings:
+        print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
+    config = load_file(Path(args.config), gates) if args.config else None
+    return serving(config, args.scheduler_name or "", gates)
+
+
+def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:
+    """Namespace and name of the pod; the name is empty if no pod was named. Raises `_RefusedError`."""
+    argument: str = args.pod or ""
+    prefix, slash, name = argument.partition("/")
+    if not slash:
+        return args.namespace or default_namespace, argument
+    if not (prefix and name) or "/" in name:
+        raise _RefusedError(f"{argument!r} is not NAMESPACE/POD, such as default/web-0")
+    if prefix in _POD_PREFIXES:  # as in kubectl; a namespace of that name can be given with -n
+        return args.namespace or default_namespace, name
+    if args.namespace and prefix != args.namespace:
+        raise _RefusedError(f"{argument!r} names another namespace than -n {args.namespace}")
+    return args.namespace or prefix, name
+
+
+async def _ask_cluster(args: argparse.Namespace, served: Serving) -> list[Question]:
+    address = {"master": args.master, "kubeconfig": args.kubeconfig, "context": args.context}
+    prefix, slash, _ = (args.pod or "").partition("/")
+    is_bare = not slash or prefix in _POD_PREFIXES
+    namespace = args.namespace or (current_namespace(**address) if is_bare else "default")
+    namespace, name = _pod_of(args, namespace)
+    if args.filename:
+        news, besides = read_new_pods(args.filename, namespace, _default_pod)
+    async with APIClient(await load_connection(**address)) as client:
+        if args.filename:
+            return await new_pod_questions(client, news, besides, served, _default_pod)
+        return [await live_question(client, namespace, name, served)]
+
+
+def _default_pod(tree: dict[str, Any]) -> None:
+    """Fill in the API server's defaults, as the embedded API server does."""
+    tree["metadata"].setdefault("labels", {})
+    default_pod_spec(tree["spec"])
+    add_default_tolerations(tree["spec"])
+    merge_label_keys(tree)
+
+
+def _print(questions: Iterable[Question], output: str) -> int:
+    style = style_of(sys.stdout)
+    failed, printed_notes = False, set[str]()
+    for position, question in enumerate(questions):
+        for note in question.notes:
+            if note not in printed_notes:
+                print(f"kscheduler: {printable(note)}", file=sys.stderr)
+                printed_notes.add(note)
+        decision = question.answer()
+        failed |= bool(decision.error)
+        if output == "json":
+            print(msgspec.json.encode(decision_tree(decision, question.situation, question.notes)).decode())
+        else:
+            print(_text(decision, question, style, is_first=position == 0))
+    sys.stdout.flush()
+    return _FAILED if failed else _EXPLAINED
+
+
+def _text(decision: Decision, question: Question, style: Style, *, is_first: bool) -> str:
+    text = decision_text(decision, style, question.situation)
+    encoding = sys.stdout.encoding or "utf-8"
+    shown = text.encode(encoding, errors="backslashreplace").decode(encoding)
+    return shown if is_first else f"\n{shown}"
+
+
+def _complain(problem: str, code: int) -> int:
+    refuse("\n".join(printable(line) for line in problem.splitlines()))
+    return code

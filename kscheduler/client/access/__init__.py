@@ -1,0 +1,1 @@
+"""The API server's address and our credentials: kubeconfig, tokens, TLS."""

@@ -1,0 +1,358 @@
+"""Connections to one server that are kept open, each with one request at a time (`http1` has the protocol).
+
+    request --> an idle connection, the one used last --> write --> the parser fed until the answer is whole
+           '--> or a new one: addresses, TCP, TLS                  '--> idle again, or closed if the server says so
+
+What a failure means depends on when it happened. Before a byte was written it is `NotSentError`. After that any failure
+(a reset, a close by the server that crossed our request, a cut answer, a timeout) leaves the outcome unknown, also on a
+reused connection: a server that closed an idle connection looks the same as one that died while handling our request.
+So nothing is sent twice here; the caller knows what may be repeated.
+
+When a request is cancelled or times out its connection is closed: an answer that still comes would have no request.
+One timer serves all deadlines, and closes connections that have been idle for `IDLE_SECONDS`.
+Limit: the number of connections is not bounded here. It never exceeds the requests in flight, which the caller bounds.
+"""
+
+import asyncio
+import socket
+import ssl
+from collections import deque
+from collections.abc import Mapping
+from typing import Any, Final, cast
+
+import aiohappyeyeballs
+from yarl import URL
+
+from kscheduler.client.access.connection import Connection
+from kscheduler.client.errors import CredentialsError, NotSentError
+from kscheduler.client.failure_text import failure_text
+from kscheduler.client.http.http1 import (
+    HttpRequest,
+    MalformedResponseError,
+    Response,
+    ResponseParser,
+    UnsendableError,
+    header_lines,
+    request_bytes,
+)
+from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, open_socket
+
+IDLE_SECONDS: Final = 60.0
+"""kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
+ADDRESSES_SECONDS: Final = 30.0
+_SECOND_ADDRESS_SECONDS: Final = 0.25
+"""RFC 8305: after this delay the second address is tried as well."""
+_CLOSE_SECONDS: Final = 1.0
+_CLOSED: Final = "the client is being closed"
+
+_Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, tuple[str | int | bytes, ...]]
+
+
+class HTTPPool:
+    """The connections to a `Connection`'s server."""
+
+    def __init__(self, connection: Connection, *, idle_seconds: float = IDLE_SECONDS) -> None:
+        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed."""
+        url = URL(connection.base_url)
+        self._connection = connection
+        self.idle_seconds = idle_seconds
+        self._host = url.raw_host or ""
+        self._port = url.port or 80
+        self._prefix = url.raw_path.rstrip("/")
+        self._is_tls = url.scheme == "https"
+        self._host_field = url.host_port_subcomponent or ""
+        self._identity: Mapping[str, str] | None = None
+        self._lines = b""
+        self._resolver = _Resolver(self._host, self._port)
+        self._open: set[_HTTPConnection] = set()
+        self._idle: deque[_HTTPConnection] = deque()
+        self._default_context: ssl.SSLContext | None = None
+        self._sweep: asyncio.TimerHandle | None = None
+        self._connection_ended: asyncio.Event | None = None
+        """Created when the pool is being closed; set each time a connection has ended."""
+
+    @staticmethod
+    def can_serve(connection: Connection) -> bool:
+        """Whether the pool supports this connection: no proxy, no password in the URL."""
+        url = URL(connection.base_url)
+        return connection.proxy is None and url.raw_user is None and url.raw_password is None and bool(url.raw_host)
+
+    @property
+    def connections(self) -> int:
+        """The number of open connections, idle ones included."""
+        return len(self._open)
+
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """Send and return the answer, whatever its status. `identity`: the headers that authenticate.
+
+        Raises `NotSentError` and `CredentialsError` if nothing was sent for certain; `OSError`, `TimeoutError` and
+        `MalformedResponseError` if the request may have been sent.
+        """
+        data = self._bytes_of(request, identity)
+        deadline = asyncio.get_running_loop().time() + timeout_seconds
+        context = self._context()
+        connection = self._take(context)
+        if connection is None:
+            connection = await self._connect(context, timeout_seconds)
+        self._sweep_by(deadline)
+        return await connection.exchange(data, deadline)
+
+    async def close(self) -> None:
+        """Close all connections; requests in flight fail."""
+        self._connection_ended = asyncio.Event()
+        if self._sweep is not None:
+            self._sweep.cancel()
+        for connection in tuple(self._open):
+            connection.close(ConnectionAbortedError(_CLOSED))
+        try:
+            async with asyncio.timeout(_CLOSE_SECONDS):
+                while self._open:
+                    self._connection_ended.clear()
+                    await self._connection_ended.wait()
+        except TimeoutError:  # a server that does not answer the TLS shutdown
+            for connection in tuple(self._open):
+                connection.abort()
+
+    # --- the request ------------------------------------------------------------------------------------------------
+
+    def _bytes_of(self, request: HttpRequest, identity: Mapping[str, str]) -> bytes:
+        if identity is not self._identity:
+            try:
+                self._lines = header_lines({"Host": self._host_field, "User-Agent": USER_AGENT, **identity})
+            except UnsendableError as error:
+                raise CredentialsError(str(error)) from None
+            self._identity = identity
+        return request_bytes(request, self._lines, self._prefix)
+
+    def _context(self) -> ssl.SSLContext | None:
+        if not self._is_tls:
+            return None
+        context = self._connection.ssl_context()
+        if isinstance(context, ssl.SSLContext):
+            return context
+        self._default_context = self._default_context or ssl.create_default_context()
+        return self._default_context
+
+    # --- connections ------------------------------------------------------------------------------------------------
+
+    def _take(self, context: ssl.SSLContext | None) -> "_HTTPConnection | None":
+        """The idle connection that was used last; connections made with older certificates are closed."""
+        while self._idle:
+            connection = self._idle.pop()
+            if connection.is_usable and connection.context is context:
+                return connection
+            connection.close()
+        return None
+
+    async def _connect(self, context: ssl.SSLContext | None, timeout_seconds: float) -> "_HTTPConnection":
+        seconds = min(CONNECT_SECONDS, timeout_seconds)
+        try:
+            async with asyncio.timeout(seconds):
+                return await self._open_connection(context)
+        except TimeoutError as error:
+            message = f"no connection to {self._host_field} within {seconds:g} s"
+            raise NotSentError(message) from error  # `outage_cause` sees from the cause that it was a timeout
+        except (
+            OSError,
+            ValueError,
+            RuntimeError,
+        ) as error:  # a malformed host is a ValueError; RuntimeError is uvloop's
+            message = f"no connection to {self._host_field}: {failure_text(error)}"
+            raise NotSentError(message) from error
+
+    async def _open_connection(self, context: ssl.SSLContext | None) -> "_HTTPConnection":
+        opened = await aiohappyeyeballs.start_connection(
+            await self._resolver.addresses(),
+            happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
+            socket_factory=open_socket,
+        )
+        connection = _HTTPConnection(self, context)
+        tls: dict[str, Any] = {}
+        if context is not None:
+            name = self._connection.server_name or self._host.rstrip(".")
+            tls = {"ssl": context, "server_hostname": name, "ssl_shutdown_timeout": _CLOSE_SECONDS}
+        try:
+            await asyncio.get_running_loop().create_connection(lambda: connection, sock=opened, **tls)
+        except BaseException:
+            connection.abort()
+            self.lost(connection)  # uvloop does not call `connection_lost` if cancelled right after connecting
+            raise
+        if self._connection_ended is not None:
+            connection.abort()
+            raise ConnectionAbortedError(_CLOSED)
+        return connection
+
+    def made(self, connection: "_HTTPConnection") -> None:
+        """A connection is open."""
+        self._open.add(connection)
+
+    def idle(self, connection: "_HTTPConnection") -> None:
+        """A connection may carry another request."""
+        self._idle.append(connection)
+        self._sweep_by(connection.ends_at)
+
+    def lost(self, connection: "_HTTPConnection") -> None:
+        """A connection has ended."""
+        self._open.discard(connection)
+        if connection in self._idle:
+            self._idle.remove(connection)
+        if self._connection_ended is not None:
+            self._connection_ended.set()
+
+    # --- time -------------------------------------------------------------------------------------------------------
+
+    def _sweep_by(self, moment: float) -> None:
+        """Check all connections at `moment` or earlier."""
+        if self._sweep is not None:
+            if self._sweep.when() <= moment:
+                return
+            self._sweep.cancel()
+        self._sweep = asyncio.get_running_loop().call_at(moment, self._check)
+
+    def _check(self) -> None:
+        self._sweep = None
+        now = asyncio.get_running_loop().time()
+        for connection in tuple(self._open):
+            if connection.ends_at <= now:
+                connection.close(TimeoutError("no answer in time"))
+        rest = [connection.ends_at for connection in self._open if connection.is_usable]
+        if rest:
+            self._sweep_by(min(rest))
+
+
+class _Resolver:
+    """A host's addresses, resolved again every half minute; the first address rotates."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._host = host
+        self._port = port
+        self._addresses: deque[_Address] = deque()
+        self._asked_at = 0.0
+
+    async def addresses(self) -> list[_Address]:
+        """In the order in which to try them. Raises `OSError`, `ValueError`."""
+        loop = asyncio.get_running_loop()
+        if not self._addresses or loop.time() - self._asked_at >= ADDRESSES_SECONDS:
+            found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
+            self._addresses = deque(found)
+            self._asked_at = loop.time()
+        in_order = list(self._addresses)
+        self._addresses.rotate(-1)
+        return in_order
+
+
+class _HTTPConnection(asyncio.Protocol):
+    """One connection: idle, or with one request under way (`_answer` is set)."""
+
+    def __init__(self, pool: HTTPPool, context: ssl.SSLContext | None) -> None:
+        self.context = context
+        """The TLS context that the connection was made with."""
+        self.ends_at = 0.0
+        """When the idle time or the request's time is used up; seconds of the loop's clock."""
+        self._is_open = False
+        """Connected, and neither end has begun to close."""
+        self._pool = pool
+        self._loop = asyncio.get_running_loop()
+        self._parser = ResponseParser()
+        self._answer: asyncio.Future[Response] | None = None
+        self._transport: asyncio.Transport | None = None
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether a request may be sent. (A broken transport is closing before it calls `connection_lost`.)"""
+        return self._is_open and self._transport is not None and not self._transport.is_closing()
+
+    async def exchange(self, data: bytes, deadline: float) -> Response:
+        """Send a request and wait for its answer. Raises as `HTTPPool.send`."""
+        transport = self._transport
+        if transport is None or not self.is_usable:
+            message = "the server closed the connection at once"
+            raise NotSentError(message)
+        answer: asyncio.Future[Response] = self._loop.create_future()
+        self._answer = answer
+        self.ends_at = deadline
+        self._parser.begin()
+        transport.write(data)
+        try:
+            return await answer
+        finally:
+            if self._answer is answer:  # cancelled
+                self._answer = None
+                self.abort()
+
+    def close(self, error: Exception | None = None) -> None:
+        """Close: at once if a request is in flight, which fails with `error`; otherwise orderly."""
+        if self._answer is not None:
+            self._fail(error or ConnectionAbortedError("the connection was closed"))
+            return
+        self._is_open = False
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Cut the connection."""
+        self._is_open = False
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _fail(self, error: Exception) -> None:
+        answer, self._answer = self._answer, None
+        if answer is not None and not answer.done():
+            answer.set_exception(error)
+        self.abort()
+
+    def _done(self, response: Response) -> None:
+        answer, self._answer = self._answer, None
+        if response.keep_alive and self.is_usable:
+            self.ends_at = self._loop.time() + self._pool.idle_seconds
+            self._pool.idle(self)
+        else:
+            self.close()
+        if answer is not None and not answer.done():
+            answer.set_result(response)
+
+    # --- what the loop calls ----------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Connected, TLS included."""
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's transport has the same methods
+        self._is_open = True
+        self.ends_at = self._loop.time() + self._pool.idle_seconds
+        self._pool.made(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Bytes of the answer."""
+        if self._answer is None:  # not an answer; a server may send a 408 before it closes an idle connection
+            self.abort()
+            return
+        try:
+            response = self._parser.feed(data)
+        except MalformedResponseError as error:
+            self._fail(error)
+            return
+        if response is not None:
+            self._done(response)
+
+    def eof_received(self) -> None:
+        """The server has finished sending, which may end the answer; the transport closes itself."""
+        self._is_open = False
+        self._ended()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection has ended."""
+        self._is_open = False
+        self._transport = None
+        if exc is not None:
+            # A TimeoutError would look like a deadline of ours.
+            is_kept = isinstance(exc, OSError) and not isinstance(exc, TimeoutError)
+            self._fail(exc if is_kept else ConnectionResetError(str(exc)))
+        self._ended()
+        self._pool.lost(self)
+
+    def _ended(self) -> None:
+        if self._answer is None:
+            return
+        try:
+            self._done(self._parser.end())
+        except MalformedResponseError as error:
+            self._fail(error)

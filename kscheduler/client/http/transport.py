@@ -1,0 +1,121 @@
+"""aiohttp sessions that add nothing by themselves and notice dead peers.
+
+Watches use aiohttp, and so do all requests through a proxy; the rest goes over `pool`.
+"""
+
+import asyncio
+import socket
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+import aiohttp
+from yarl import URL
+
+from kscheduler import __version__
+from kscheduler.client.access.connection import Connection
+from kscheduler.client.http.http1 import HttpRequest, Response
+
+USER_AGENT = f"kscheduler/{__version__}"
+CONNECT_SECONDS = 10.0
+_WATCH_BUFFER_BYTES = 256 * 1024
+
+
+def open_session(max_connections: int) -> aiohttp.ClientSession:
+    """A session that reads no environment, keeps no cookies and sends no default headers."""
+    session = aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=max_connections, keepalive_timeout=60.0, ttl_dns_cache=30, socket_factory=open_socket
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        skip_auto_headers=("Accept", "Accept-Encoding", "User-Agent", "Content-Type"),
+        read_bufsize=_WATCH_BUFFER_BYTES,
+        trust_env=False,
+    )
+    # Without this aiohttp repeats a PUT or DELETE by itself when a pooled connection breaks; we decide whether a write
+    # may be repeated. Only aiohttp's own test client has a public setting for it.
+    session._retry_connection = False
+    return session
+
+
+class Transport(Protocol):
+    """Carries requests to the server and returns the answers."""
+
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """The answer, whatever its status. `identity`: the headers that authenticate."""
+        ...
+
+    async def close(self) -> None:
+        """Close all connections."""
+        ...
+
+
+class AiohttpTransport:
+    """Requests over aiohttp: through proxies, and for other connections that the pool does not support."""
+
+    def __init__(self, connection: Connection, max_connections: int) -> None:
+        """Must be created inside a running loop."""
+        self._connection = connection
+        self._session = open_session(max_connections)
+
+    async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
+        """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`."""
+        headers = {"User-Agent": USER_AGENT, "Accept": request.accept, **identity}
+        if request.content_type:
+            headers["Content-Type"] = request.content_type
+        async with self._session.request(
+            request.method,
+            URL(self._connection.base_url + request.target, encoded=True),
+            data=request.body or None,
+            headers=headers,
+            timeout=aiohttp.ClientTimeout(total=timeout_seconds, sock_connect=CONNECT_SECONDS),
+            allow_redirects=False,
+            ssl=self._connection.ssl_context(),
+            server_hostname=self._connection.server_name,
+            proxy=self._connection.proxy,
+        ) as response:
+            body = await response.read()
+            named = {name.lower(): value for name, value in response.headers.items()}
+            return Response(response.status, named, body, keep_alive=True)
+
+    async def close(self) -> None:
+        """Close all connections; requests in flight fail."""
+        await self._session.close()
+
+
+_TCP_OPTIONS = (
+    ("TCP_NODELAY", 1),
+    ("TCP_KEEPIDLE", 15),
+    ("TCP_KEEPINTVL", 5),
+    ("TCP_KEEPCNT", 3),
+    ("TCP_USER_TIMEOUT", 30_000),
+)
+"""A peer that vanishes is noticed after 30 s. Options that a platform lacks are skipped."""
+
+
+def enable_keepalive(connection: socket.socket) -> None:
+    """Switch on TCP keepalive and the timeout for unacknowledged data."""
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    for name, value in _TCP_OPTIONS:
+        option = getattr(socket, name, None)
+        if option is not None:
+            connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def open_socket(address: tuple[Any, ...]) -> socket.socket:
+    """A non-blocking socket for an address from `getaddrinfo`."""
+    family, kind, protocol, *_ = address
+    opened = socket.socket(family=family, type=kind, proto=protocol)
+    opened.settimeout(0)
+    enable_keepalive(opened)
+    return opened
+
+
+async def accepts_connections(host: str, port: int) -> bool:
+    """Whether the port accepts TCP connections, decided within a second."""
+    try:
+        async with asyncio.timeout(1.0):
+            _, writer = await asyncio.open_connection(host, port)
+            writer.transport.abort()
+    except (OSError, TimeoutError):
+        return False
+    return True

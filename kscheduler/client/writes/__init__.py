@@ -1,0 +1,1 @@
+"""What a scheduler writes: bindings, conditions, deletions, volumes and claims."""

@@ -1,0 +1,1 @@
+"""What a complete configuration must satisfy: its fields, the plugins' arguments, names and labels."""

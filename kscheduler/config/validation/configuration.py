@@ -1,0 +1,206 @@
+"""What a configuration must satisfy once it is complete: every mistake, with its path, in kube-scheduler's words.
+
+One intended difference: arguments of NodeResourcesFit are judged here with the rest, where kube-scheduler (by a slip in
+a table's key) finds their mistakes only when it builds the plugin.
+"""
+
+from base64 import b64decode
+from collections.abc import Iterator
+
+from kscheduler.config.errors import Problem, duplicate, invalid, required
+from kscheduler.config.feature_gates import FeatureGates
+from kscheduler.config.plugin_args import ARGS_KINDS
+from kscheduler.config.types import (
+    API_VERSION,
+    Extender,
+    ExtenderTLSConfig,
+    KubeSchedulerConfiguration,
+    KubeSchedulerProfile,
+    LeaderElectionConfiguration,
+    PluginConfig,
+    Plugins,
+)
+from kscheduler.config.validation.arguments import args_problems
+from kscheduler.config.validation.names import is_extended_resource, qualified_name_faults
+
+REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
+"""Gone since v1beta3; NodeVolumeLimits does their work."""
+
+JITTER_FACTOR = 1.2
+"""A leader's retries are spread by this factor, so a renewal must have at least that long."""
+
+_POINTS_CHECKED_FOR_REMOVED = tuple(
+    name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
+)
+_CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, strict=True))
+
+
+def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
+    """All problems of a completed configuration (after `defaults.apply_defaults`); none means that it is usable."""
+    return [
+        *_client_connection(configuration),
+        *_leader_election(configuration.leader_election),
+        *_parallelism(configuration),
+        *_profiles(configuration.profiles, gates),
+        *_percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score),
+        *_backoff(configuration),
+        *_extenders(configuration.extenders),
+    ]
+
+
+def _client_connection(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    burst = configuration.client_connection.burst
+    if burst < 0:
+        yield invalid("clientConnection.burst", burst, "must be non-negative")
+
+
+def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]:
+    if not election.leader_elect:
+        return
+    times = {
+        "leaseDuration": election.lease_duration,
+        "renewDeadline": election.renew_deadline,
+        "retryPeriod": election.retry_period,
+    }
+    for name, duration in times.items():
+        if duration <= 0:
+            yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+    if election.lease_duration <= election.renew_deadline:
+        # kube-scheduler shows the deadline as the bad value here.
+        yield invalid("leaderElection.leaseDuration", election.renew_deadline, "must be greater than `RenewDeadline`")
+    if election.renew_deadline <= election.retry_period * JITTER_FACTOR:
+        detail = "renewDeadline must be greater than retryPeriod*JitterFactor"
+        yield invalid("leaderElection.renewDeadline", election.renew_deadline, detail)
+    if election.resource_lock != "leases":
+        yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
+
+
+def _parallelism(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    if configuration.parallelism <= 0:
+        yield invalid("parallelism", configuration.parallelism, "should be an integer value greater than zero")
+
+
+def _percentage(path: str, percentage: int | None) -> Iterator[Problem]:
+    if percentage is not None and not 0 <= percentage <= 100:
+        yield invalid(path, percentage, "not in valid range [0-100]")
+
+
+def _backoff(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    first, longest = configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds
+    if first <= 0:
+        yield invalid("podInitialBackoffSeconds", first, "must be greater than 0")
+    if longest < first:
+        detail = "must be greater than or equal to PodInitialBackoffSeconds"
+        yield invalid("podMaxBackoffSeconds", longest, detail)
+
+
+def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -> Iterator[Problem]:
+    if not profiles:
+        yield required("profiles")
+        return
+    seen: dict[str, str] = {}
+    for index, profile in enumerate(profiles):
+        path = f"profiles[{index}]"
+        if not profile.scheduler_name:
+            yield required(f"{path}.schedulerName")
+        yield from _percentage(f"{path}.percentageOfNodesToScore", profile.percentage_of_nodes_to_score)
+        yield from _removed_plugins(f"{path}.plugins", profile.plugins)
+        yield from _plugin_config(f"{path}.pluginConfig", profile.plugin_config, gates)
+        if profile.scheduler_name in seen:
+            yield duplicate(f"{path}.schedulerName", seen[profile.scheduler_name])
+        seen[profile.scheduler_name] = f"{path}.schedulerName"
+    yield from _common_queue_sort(profiles)
+
+
+def _removed_plugins(path: str, plugins: Plugins) -> Iterator[Problem]:
+    for name in _POINTS_CHECKED_FOR_REMOVED:
+        for index, plugin in enumerate(getattr(plugins, name).enabled):
+            if plugin.name in REMOVED_PLUGINS:
+                yield _removed(f"{path}.{_CAMEL[name]}.enabled[{index}]", plugin.name)
+
+
+def _removed(path: str, name: str) -> Problem:
+    detail = f'was invalid in version "{API_VERSION}" (KubeSchedulerConfiguration is version "{API_VERSION}")'
+    return invalid(path, name, detail)
+
+
+def _plugin_config(path: str, entries: tuple[PluginConfig, ...], gates: FeatureGates) -> Iterator[Problem]:
+    seen: set[str] = set()
+    for index, entry in enumerate(entries):
+        where = f"{path}[{index}]"
+        if entry.name in seen:
+            yield duplicate(where, entry.name)
+        seen.add(entry.name)
+        if entry.name in REMOVED_PLUGINS:
+            yield _removed(where, entry.name)
+        elif entry.name in ARGS_KINDS:
+            yield from _typed_args(f"{where}.args", entry, gates)
+
+
+def _typed_args(path: str, entry: PluginConfig, gates: FeatureGates) -> Iterator[Problem]:
+    if type(entry.args) is ARGS_KINDS[entry.name]:
+        yield from args_problems(path, entry.args, gates)
+    else:
+        yield invalid(path, entry.args, "has to match plugin args")
+
+
+def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[Problem]:
+    """There is one queue, so every profile must sort it the same way."""
+    first = profiles[0].plugins.queue_sort
+    if len(first.enabled) > 1:
+        detail = "only one queue sort plugin can be enabled"
+        yield invalid("profiles[0].plugins.queueSort.Enabled", len(first.enabled), detail)
+    sorter = first.enabled[0].name if first.enabled else None
+    args = _args_of(profiles[0], sorter)
+    for index, profile in enumerate(profiles[1:], start=1):
+        if profile.plugins.queue_sort != first:
+            detail = "must be the same for all profiles"
+            yield invalid(f"profiles[{index}].plugins.queueSort", profile.plugins.queue_sort, detail)
+        for entry in profile.plugin_config:
+            if entry.name == sorter and entry.args != args:
+                detail = "queueSort must be the same for all profiles"
+                yield invalid(f"profiles[{index}].pluginConfig.args", entry.args, detail)
+
+
+def _args_of(profile: KubeSchedulerProfile, plugin: str | None) -> object:
+    return next((entry.args for entry in profile.plugin_config if entry.name == plugin), None)
+
+
+def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
+    managed: set[str] = set()
+    for index, extender in enumerate(extenders):
+        path = f"extenders[{index}]"
+        if extender.prioritize_verb and extender.weight <= 0:
+            yield invalid(f"{path}.weight", extender.weight, "must have a positive weight applied to it")
+        yield from _tls(f"{path}.tlsConfig", extender.tls_config)
+        for number, resource in enumerate(extender.managed_resources):
+            where = f"{path}.managedResources[{number}].name"
+            yield from _resource_name(where, resource.name)
+            if resource.name in managed:
+                yield invalid(where, resource.name, "duplicate extender managed resource name")
+            managed.add(resource.name)
+    binders = sum(1 for extender in extenders if extender.bind_verb)
+    if binders > 1:
+        found = f"found {binders} extenders implementing bind"
+        yield invalid("extenders", found, "only one extender can implement bind")
+
+
+def _tls(path: str, tls: ExtenderTLSConfig | None) -> Iterator[Problem]:
+    """What kube-scheduler finds when it reads the file and makes its client; files are not opened here."""
+    if tls is None:
+        return
+    for name, data in (("certData", tls.cert_data), ("keyData", tls.key_data), ("caData", tls.ca_data)):
+        try:
+            b64decode(data.replace("\n", "").replace("\r", ""), validate=True)
+        except ValueError:
+            yield Problem(f"{path}.{name}", "illegal base64 data")
+    if tls.insecure and (tls.ca_file or tls.ca_data):
+        detail = "specifying a root certificates file with the insecure flag is not allowed"
+        yield invalid(f"{path}.insecure", value=True, detail=detail)
+
+
+def _resource_name(path: str, name: str) -> Iterator[Problem]:
+    faults = qualified_name_faults(name)
+    yield from (invalid(path, name, fault) for fault in faults)
+    if not faults and not is_extended_resource(name):
+        yield invalid(path, name, "is an invalid extended resource name")

@@ -1,0 +1,91 @@
+"""Questions from files: scenarios, each with its own cluster, or the objects of a cluster with its pods."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import chain
+
+from kscheduler.api.core import Pod
+from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
+from kscheduler.explain.questions.question import Question, question_about
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.whatif.manifests import DefaultPod, Manifests, sorted_out
+from kscheduler.whatif.new_pods import NewPod, new_pods
+from kscheduler.whatif.scenario import Document, Scenario, ScenarioError, read_source
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """The pods to explain: `name`, or the new pods of `manifest`, or (with neither) all pending pods."""
+
+    namespace: str = "default"
+    name: str = ""
+    manifest: str = ""
+    """A file with new pods; `-` is standard input."""
+    is_about_a_cluster: bool = False
+    """Whether there were flags that do not apply to scenarios, which have their own pod and configuration."""
+
+
+def questions_from(path: str, selection: Asked, served: Serving, default_pod: DefaultPod) -> Iterator[Question]:
+    """Yields the questions of a file. Raises `ScenarioError` at the first that cannot be read."""
+    source = read_source(path)
+    first = next(source, None)
+    if first is None:
+        return
+    if isinstance(first, Scenario):
+        if selection.is_about_a_cluster:
+            raise ScenarioError(
+                f"{first.where}: scenarios bring their pod and configuration: a POD, -n, -f, --config and "
+                "--scheduler-name go with a file of Kubernetes objects"
+            )
+        for scenario in chain([first], source):
+            if isinstance(scenario, Document):
+                raise ScenarioError(f"{scenario.where}: a Kubernetes object among scenarios")
+            yield Question(scenario, notes=scenario.notes)
+        return
+    documents = [first, *(document for document in source if isinstance(document, Document))]
+    yield from _in_cluster(sorted_out(documents, default_pod), path, selection, served, default_pod)
+
+
+def _in_cluster(
+    found: Manifests, path: str, selection: Asked, served: Serving, default_pod: DefaultPod
+) -> Iterator[Question]:
+    found.note_others()
+    objects, notes = found.cluster(), tuple(found.notes)
+    if selection.manifest:
+        news, besides = read_new_pods(selection.manifest, selection.namespace, default_pod)
+        besides.priority_classes |= {**found.priority_classes, **besides.priority_classes}
+        for new in news:
+            pod = locally_defaulted(new, besides, default_pod)
+            question = question_about_new(new, pod, objects, besides, served, default_pod)
+            yield Question(question.scenario, question.situation, (*notes, *question.notes))
+        return
+    for pod in _selected_pods(objects.pods, path, selection):
+        yield question_about(pod, objects, served, path, notes)
+
+
+def _selected_pods(pods: tuple[Pod, ...], path: str, selection: Asked) -> list[Pod]:
+    if selection.name:
+        key = f"{selection.namespace}/{selection.name}"
+        named = [pod for pod in pods if pod.key == key]
+        if not named:
+            raise ScenarioError(f"{path}: there is no pod {key} among its {len(pods)} pods")
+        return named
+    pending = [pod for pod in pods if not pod.spec.node_name and not pod.is_terminal]
+    if not pending:
+        raise ScenarioError(f"{path}: none of its {len(pods)} pods is pending; name one, or give one with -f")
+    return pending
+
+
+def read_new_pods(path: str, namespace: str, default_pod: DefaultPod) -> tuple[list[NewPod], Manifests]:
+    """The new pods of a file, and its other objects. Raises `ScenarioError`."""
+    documents: list[Document] = []
+    for document in read_source(path):
+        if isinstance(document, Scenario):
+            raise ScenarioError(f"{document.where}: a scenario where a Kubernetes object was expected: use --from")
+        documents.append(document)
+    news = list(new_pods(documents, namespace))
+    if not news:
+        kinds = sorted({str(document.tree.get("kind")) for document in documents})
+        raise ScenarioError(f"{path}: no pod and nothing that makes pods, only {', '.join(kinds) or 'an empty file'}")
+    others = [document for document in documents if document.tree.get("kind") != "Pod"]
+    return news, sorted_out(others, default_pod)

@@ -1,0 +1,142 @@
+"""A pod of a live cluster. Objects are read once, nothing is written, and no service is needed.
+
+A new pod is sent to the API server as a dry run, to get the cluster's own defaults and admission (limit ranges,
+priority classes, webhooks); if that is refused, local defaults are used, with a note.
+"""
+
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.codec import Decoder
+from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import KINDS, NODES, PODS, Kind
+from kscheduler.api.meta import KubeObject
+from kscheduler.client.errors import APIError, ClientError
+from kscheduler.client.rest import APIClient
+from kscheduler.client.watch import ListDecoder
+from kscheduler.explain.questions.as_if import locally_defaulted, question_about_new
+from kscheduler.explain.questions.question import OVER, Question, question_about
+from kscheduler.explain.questions.serving import Serving
+from kscheduler.explain.situation import standing_of
+from kscheduler.informers.progress import PAGE_SIZE
+from kscheduler.whatif.manifests import DefaultPod, Manifests
+from kscheduler.whatif.new_pods import NewPod
+from kscheduler.whatif.scenario import ClusterObjects, ScenarioError
+from kscheduler.whatif.unreadable import unreadable_quantity
+
+_RETRIES = 2
+"""A person waits for the answer: give up after three tries."""
+_REFUSED_AS_WRITTEN: Final = (400, 422)
+"""The pod itself cannot be created, which is the answer."""
+
+_POD = Decoder(Pod)
+
+
+class UnknownPodError(ClientError):
+    """The API server has no such pod."""
+
+
+async def live_question(client: APIClient, namespace: str, name: str, served: Serving) -> Question:
+    """Read a pod and all objects that plugins read.
+
+    Nodes and pods must be readable; for any other kind that may not be listed, or that the server does not have,
+    there is a note. Raises `ClientError` (including `UnknownPodError`) and `UndecodableError`.
+    """
+    try:
+        pod = _POD.decode(await client.get(PODS.object_path(name, namespace), retries=_RETRIES))
+    except APIError as error:
+        if error.is_not_found:
+            raise UnknownPodError(f"pod {namespace}/{name} is unknown to the API server: {error.message}") from None
+        raise
+    notes: list[str] = []
+    is_over = standing_of(pod, served.names) in OVER
+    objects = ClusterObjects() if is_over else await _read_cluster(client, notes)
+    return question_about(pod, objects, served, "cluster", tuple(notes))
+
+
+async def new_pod_questions(
+    client: APIClient, news: list[NewPod], besides: Manifests, served: Serving, default_pod: DefaultPod
+) -> list[Question]:
+    """Where new pods would go. Raises `ClientError`, and `ScenarioError` for a pod that cannot be created."""
+    notes: list[str] = []
+    objects = await _read_cluster(client, notes)
+    questions = []
+    for new in news:
+        pod = await _defaulted(client, new, besides, default_pod)
+        question = question_about_new(new, pod, objects, besides, served, default_pod)
+        questions.append(Question(question.scenario, question.situation, (*notes, *question.notes)))
+    return questions
+
+
+async def _defaulted(client: APIClient, new: NewPod, besides: Manifests, default_pod: DefaultPod) -> Pod:
+    try:
+        pod = await _dry_run(client, new)
+    except APIError as error:
+        if error.code in _REFUSED_AS_WRITTEN:
+            raise ScenarioError(f"{new.where}: the API server would not create it: {error.message}") from None
+        new.notes.append(f"the dry run at the API server failed ({error}): the defaults known here are presumed")
+        return locally_defaulted(new, besides, default_pod)
+    return pod
+
+
+async def _dry_run(client: APIClient, new: NewPod) -> Pod:
+    """The pod as the API server would store it, under its name. Owners, which may not exist, are not sent."""
+    metadata = dict(new.tree["metadata"])
+    owners = metadata.pop("ownerReferences", None)
+    path = f"{PODS.object_path('', metadata['namespace']).rstrip('/')}?dryRun=All&fieldValidation=Strict"
+    try:
+        answer = await client.post(path, _body(new, metadata), retries=_RETRIES)
+    except APIError as error:
+        if not error.is_already_exists:
+            raise
+        nameless = {key: value for key, value in metadata.items() if key != "name"}
+        answer = await client.post(path, _body(new, {**nameless, "generateName": "explained-"}), retries=_RETRIES)
+    tree = msgspec.json.decode(answer)
+    tree["metadata"]["name"] = metadata["name"]
+    if owners:
+        tree["metadata"]["ownerReferences"] = owners
+    return _POD.decode(msgspec.json.encode(tree))
+
+
+def _body(new: NewPod, metadata: dict[str, Any]) -> bytes:
+    return msgspec.json.encode({**new.tree, "apiVersion": "v1", "kind": "Pod", "metadata": metadata})
+
+
+# --- reading the cluster ----------------------------------------------------------------------------------------------
+
+
+async def _read_cluster(client: APIClient, notes: list[str]) -> ClusterObjects:
+    objects: dict[str, Any] = {kind.plural: tuple(await _list(client, kind, notes)) for kind in KINDS.values()}
+    return ClusterObjects(**objects)
+
+
+async def _list(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+    """All readable objects of a kind; adds a note for each unreadable object, or for the kind."""
+    try:
+        return await _pages(client, kind, notes)
+    except APIError as error:
+        if kind in (NODES, PODS) or not (error.is_forbidden or error.is_not_found):
+            raise
+        notes.append(f"{kind.plural} are left out, and the answer may be wrong where they matter: {error}")
+        return []
+
+
+async def _pages(client: APIClient, kind: Kind, notes: list[str]) -> list[KubeObject]:
+    decoder: ListDecoder[Any] = ListDecoder(kind)
+    params = {"limit": str(PAGE_SIZE)}
+    if kind.field_selector:
+        params["fieldSelector"] = kind.field_selector
+    objects: list[KubeObject] = []
+    while True:
+        page = decoder.decode(await client.get(kind.path, params, retries=_RETRIES))
+        notes.extend(f"{kind.plural} {bad.key} is left out: {bad.error}" for bad in page.undecodable)
+        for found in page.items:
+            problem = unreadable_quantity(found) if isinstance(found, (Node, Pod)) else ""
+            if problem:
+                notes.append(f"{kind.plural} {found.key} is left out: {problem}")
+            else:
+                objects.append(found)
+        if not page.continue_token:
+            return objects
+        params["continue"] = page.continue_token

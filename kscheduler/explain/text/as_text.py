@@ -1,0 +1,185 @@
+"""A decision as text: where the pod goes and why, how many nodes each plugin rejected, and the points of each plugin.
+
+Names and reasons come from users' objects, so characters that could control a terminal are removed.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from kscheduler.explain.outcome import Outcome, cycle_outcome
+from kscheduler.explain.rejections import named_details
+from kscheduler.explain.situation import NO_SITUATION, Situation, Standing, situation_lines
+from kscheduler.explain.text.layout import BOLD, DIM, GREEN, INDENT, PLAIN, RED, YELLOW, Style, nodes, style_of, wrapped
+from kscheduler.explain.text.points import point_lines, tie_lines
+from kscheduler.explain.text.preemption import preemption_lines
+from kscheduler.explain.text.printable import printable, some
+from kscheduler.explain.text.rejected_nodes import detail_lines, rejection_lines
+from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.whatif.decide import Decision, pods_going, without_nomination
+
+__all__ = ["Style", "decision_text", "style_of"]
+
+_EXAMPLES: Final = 3
+_GATES: Final = "SchedulingGates"
+
+
+def decision_text(decision: Decision, style: Style = PLAIN, situation: Situation = NO_SITUATION) -> str:
+    """The whole answer, without a final line end."""
+    lines = (part.rstrip() for line in _lines(decision, style, situation) for part in wrapped(line, style.width))
+    return "\n".join(lines)
+
+
+def _lines(decision: Decision, style: Style, situation: Situation) -> Iterator[str]:
+    pod = printable(decision.scenario.pod.key)
+    prefix = f"[{printable(decision.scenario.id)}] " if decision.scenario.id else ""
+    title = f"{prefix}{style.paint(pod, BOLD)}"
+    fits = cycle_outcome(decision) is Outcome.PLACED
+    event = decision.record.message if decision.record is not None else ""
+    facts = [f"{INDENT}{printable(line)}" for line in situation_lines(situation, fits=fits, event=event)]
+    if situation.origin:
+        facts.insert(0, f"{INDENT}this pod does not exist; it is explained from {printable(situation.origin)}")
+    match situation.standing:
+        case Standing.FINISHED:
+            yield f"{title}: has finished ({printable(situation.phase)}); nobody schedules it any more"
+            yield from _node_line(situation, "it ran on")
+        case Standing.TERMINATING:
+            yield f"{title}: is being deleted since {printable(situation.deleted_at)}; nobody schedules it any more"
+            yield from _node_line(situation, "it is still on")
+        case Standing.BOUND:
+            phase = f", phase {printable(situation.phase)}" if situation.phase else ""
+            yield f"{title}: is on node {style.paint(printable(situation.node_name), GREEN)} already (bound{phase})"
+            yield from facts
+            yield from _hypothetical(decision, style, "as if it were pending now")
+        case Standing.NOT_SERVED:
+            name = printable(situation.scheduler_name)
+            yield f"{title}: {style.paint('nobody here serves it', YELLOW)}: spec.schedulerName is {name}"
+            yield from facts
+            yield from _hypothetical(decision, style, f"as if a profile named {name} served it here")
+        case _:
+            yield f"{title}: {_outcome(decision, style)}"
+            yield from facts
+            yield from _body(decision, style)
+
+
+def _node_line(situation: Situation, relation: str) -> Iterator[str]:
+    if situation.node_name:
+        yield f"{INDENT}{relation} {printable(situation.node_name)}"
+
+
+def _hypothetical(decision: Decision, style: Style, condition: str) -> Iterator[str]:
+    yield ""
+    yield f"{style.paint('HYPOTHETICAL', YELLOW)}, {condition}: {_outcome(decision, style)}"
+    yield from _body(decision, style)
+
+
+# --- the decision -----------------------------------------------------------------------------------------------------
+
+
+def _outcome(decision: Decision, style: Style) -> str:
+    record = decision.record
+    match cycle_outcome(decision):
+        case Outcome.PLACED if record is not None:
+            return f"goes to {style.paint(printable(record.node_name), GREEN)}"
+        case Outcome.PREEMPTING if record is not None:
+            room = printable(record.nominated_node_name or "")
+            return f"{style.paint('fits on no node', RED)}; preemption would make room on {room}"
+        case Outcome.GATED:
+            return f"{style.paint('held', RED)} before the queue"
+        case Outcome.HELD:
+            return f"{style.paint('held', RED)}: it needs a rule that kscheduler has not built"
+        case Outcome.ERROR:
+            return f"{style.paint('error', RED)}: {printable(decision.error)}"
+        case _:
+            return style.paint("fits on no node", RED)
+
+
+def _body(decision: Decision, style: Style) -> Iterator[str]:
+    if decision.error and decision.profile is None:
+        served = [profile.scheduler_name for profile in decision.scenario.config.configuration.profiles]
+        yield f"{INDENT}profiles served: {', '.join(some(served, _EXAMPLES))}"
+    if decision.pre_enqueue is not None:
+        yield INDENT + _status_text(decision.pre_enqueue)
+        if decision.pre_enqueue.plugin == _GATES:
+            yield f"{INDENT}no scheduler looks at it until whoever set the gates has removed them"
+    if decision.record is not None:
+        lines = _record_lines(decision, decision.record, style)
+        yield from (f"{INDENT}{line}".rstrip() for line in lines)
+
+
+def _record_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
+    if not record.num_all_nodes:
+        yield printable(record.message)
+        return
+    if record.node_names is not None:
+        names = ", ".join(some(sorted(record.node_names), _EXAMPLES))
+        yield f"only these nodes were looked at ({', '.join(record.narrowed_by)}): {names}"
+    rejected = record.diagnosis.pre_filter
+    if rejected.code is not Code.SUCCESS:
+        if cycle_outcome(decision) is not Outcome.HELD:
+            yield f"turned down for all {nodes(record.num_all_nodes)} at once"
+        yield INDENT + _status_text(rejected)
+        yield from (INDENT + line for line in detail_lines(named_details(decision, record).get(rejected.plugin, ()), 0))
+    else:
+        yield from _nomination_lines(decision, record)
+        yield from _judged_lines(decision, record, style)
+        yield from _without_nomination(decision, style)
+    yield from preemption_lines(record)
+    if record.message:
+        yield ""
+        for line in wrapped(f"event: {printable(record.message)}", style.width - len(INDENT)):
+            yield line[: -len(line.lstrip())] + style.paint(line.lstrip(), DIM)
+
+
+def _judged_lines(decision: Decision, record: SchedulingRecord, style: Style) -> Iterator[str]:
+    """How many nodes fit, the points of each plugin, and which plugins rejected the other nodes."""
+    if record.only_nominated:
+        node = printable(record.node_name)
+        others = _other_nodes_were(record)
+        yield f"only its nominated node {node} was tried, and it fits there; the other {others} not looked at"
+    else:
+        evaluated = record.num_evaluated_nodes
+        is_sample = record.node_names is None and evaluated < record.num_all_nodes
+        sampled = f" ({evaluated} looked at)" if is_sample else ""
+        yield f"{len(record.feasible)} of {record.num_all_nodes} nodes fit{sampled}"
+    yield from point_lines(record, style, len(INDENT))
+    yield from tie_lines(record)
+    yield from rejection_lines(decision, record)
+
+
+def _other_nodes_were(record: SchedulingRecord) -> str:
+    count = record.num_all_nodes - 1
+    return f"{nodes(count)} {'was' if count == 1 else 'were'}"
+
+
+def _nomination_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
+    """Why the pod does not go to its nominated node."""
+    nominated = record.pod.pod.status.nominated_node_name
+    if not nominated or record.only_nominated:
+        return
+    node = printable(nominated)
+    if nominated not in record.diagnosis.names:
+        yield f"nominated to {node}, which does not exist: all nodes were judged"
+    elif nominated in record.feasible_names():
+        return
+    elif going := pods_going(decision, nominated):
+        names = ", ".join(some(list(going), _EXAMPLES))
+        is_or_are = "is" if len(going) == 1 else "are"
+        yield f"nominated to {node}, where it does not fit yet: {names} {is_or_are} being deleted there"
+    else:
+        yield f"nominated to {node}, where it does not fit (any more): all nodes were judged"
+
+
+def _without_nomination(decision: Decision, style: Style) -> Iterator[str]:
+    record = without_nomination(decision)
+    if record is None:
+        return
+    yield ""
+    goes = f"it would go to {printable(record.node_name)}" if record.node_name else "it would fit nowhere"
+    yield f"without the nomination {goes}"
+    narrower = Style(style.colour, style.width - len(INDENT))
+    yield from (f"{INDENT}{line}".rstrip() for line in _judged_lines(decision, record, narrower))
+
+
+def _status_text(status: Status) -> str:
+    return f"{status.plugin}: {printable(status.message)}" if status.plugin else printable(status.message)

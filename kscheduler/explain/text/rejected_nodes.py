@@ -1,0 +1,44 @@
+"""Rejections as text: counts and reasons in upstream's words, followed by details."""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from kscheduler.explain.rejections import NamedDetail, plugin_rejections
+from kscheduler.explain.text.layout import INDENT, aligned, nodes
+from kscheduler.explain.text.printable import printable, some
+from kscheduler.framework.status import Code, Status
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.whatif.decide import Decision
+
+_EXAMPLES: Final = 3
+"""How many nodes are named for each reason."""
+_MOST_DETAILS: Final = 6
+"""How many groups of nodes are shown for a plugin."""
+
+
+def rejection_lines(decision: Decision, record: SchedulingRecord) -> Iterator[str]:
+    """For each plugin, in their order, and each reason: the number of nodes, examples, and details."""
+    for rejections in plugin_rejections(decision, record):
+        yield ""
+        yield f"{rejections.plugin or 'PreFilter'} turned {nodes(rejections.count)} down"
+        rows = [_row(status, names) for status, names in rejections.by_status.items()]
+        yield from (f"{INDENT}{line}" for line in aligned(rows, right={0}))
+        yield from (f"{INDENT}{line}" for line in detail_lines(rejections.details, rejections.count))
+
+
+def detail_lines(details: Sequence[NamedDetail], count: int) -> Iterator[str]:
+    """A line per group of nodes. A group of all `count` nodes is shown without names."""
+    for named in details[:_MOST_DETAILS]:
+        pods = ", ".join(some(list(named.beside), _EXAMPLES))
+        beside = f"beside {pods} (nominated there): " if pods else ""
+        is_all = len(named.node_names) in (0, count)
+        names = "" if is_all else f" ({len(named.node_names)}: {', '.join(some(list(named.node_names), _EXAMPLES))})"
+        yield f"- {beside}{printable(named.detail.text)}{names}"
+    if len(details) > _MOST_DETAILS:
+        yield f"- and {len(details) - _MOST_DETAILS} more groups of nodes (-o json lists them all)"
+
+
+def _row(status: Status, names: Sequence[str]) -> tuple[str, ...]:
+    is_hopeless = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+    help_text = "no preemption helps" if is_hopeless else "preemption might help"
+    return str(len(names)), printable(status.message), help_text, ", ".join(some(list(names), _EXAMPLES))

@@ -1,0 +1,418 @@
+"""The nodes, in columns.
+
+The problem: a loop over 5,000 node objects costs milliseconds per pod. The idea: a node is a row, a fact about nodes
+is a numpy column, and a rule judges all rows in one operation. A removed node frees its row for the next one; a change
+raises the row's generation and is logged, so that what was worked out for the other rows can be kept. Limits: columns
+are int64 and saturate (exact sums live in `NodeInfo`), and they change in place, so whoever keeps results beyond a
+cycle copies them.
+
+Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
+from hashlib import blake2b
+from itertools import chain, count
+from sys import maxsize
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import Node, Taint
+from kscheduler.api.quantity import MAX_INT64
+from kscheduler.api.selectors import NodeTerm, Requirement
+from kscheduler.api.well_known import HOSTNAME, ZONE
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.framework.nodes.amount_numbers import AmountNumbers
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.interned import Interned
+from kscheduler.framework.nodes.label_column import LabelColumn, Mask
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.sparse import ImageStates, PortStates
+from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort, PodInfo
+from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, PODS
+
+Rows = NDArray[np.intp]
+"""Row numbers, ascending."""
+Codes = NDArray[np.int64]
+"""One verdict per row: 0 passes, positive is Unschedulable, negative UnschedulableAndUnresolvable."""
+Scores = NDArray[np.int64]
+"""One score per row."""
+
+CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
+"""The first resources' places in `allocatable` and `requested`."""
+
+_FIRST_CAPACITY = 64
+_NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
+_LEAST_CHANGES = 4096
+_MOST_CHANGES = 65_536
+_CHANGES_PER_ROW = 4
+"""Kept in each log, up to 65,536 of them: who missed more had better look at all rows."""
+_LEAST_RESOURCES = 64
+"""Names, below which nobody looks whether they are still in use."""
+_RESOURCE_VERSIONS = count(1)
+"""For all tables: no two of them, and no two states of one, are taken for each other."""
+_PER_ROW = (
+    "is_live",
+    "allowed_pods",
+    "pod_count",
+    "unschedulable",
+    "taint_set",
+    "feature_set",
+    "name_hash",
+    "generation",
+    "pods_version",
+)
+_KEPT_LABEL_COLUMNS = 512
+_ASKED_ABOUT_SOON = (HOSTNAME, ZONE)
+"""Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
+
+
+class NodeTable:
+    """Nodes as rows. Changed by its owner only (`state.cache.Cache`); plugins read."""
+
+    def __init__(self) -> None:
+        self.capacity = _FIRST_CAPACITY
+        self.resources: dict[str, int] = {
+            CPU: CPU_INDEX,
+            MEMORY: MEMORY_INDEX,
+            EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_INDEX,
+        }
+        """Resource name to its place in the first axis of `allocatable` and `requested`."""
+        self.resources_version = 0
+        """Moves when a resource gets a place, and when names that nobody uses any more lose theirs."""
+        self.allocatable: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
+        """[resource, row]; cpu in thousandths, all else in units."""
+        self.requested: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
+        """[resource, row]: the sum over the row's pods."""
+        self.nonzero_requested: NDArray[np.int64] = np.zeros((2, self.capacity), dtype=np.int64)
+        """[cpu | memory, row]: the sum that scoring presumes."""
+        self.is_live: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
+        """Whether the row is a node."""
+        self.allowed_pods: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        self.pod_count: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        self.unschedulable: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
+        self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
+        """Per row the index into `taint_sets`."""
+        self.taint_sets: Interned[tuple[Taint, ...]] = Interned(())
+        """Those that nodes have: a number is given away again when no node has its set any more."""
+        self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
+        """Per row the index into `feature_sets`."""
+        self.feature_sets: Interned[frozenset[str]] = Interned(frozenset())
+        """What kubelets declare that they can do (`status.declaredFeatures`); numbered likewise."""
+        self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
+        """A stable hash of the name, for breaking ties."""
+        self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        self.last_generation = 0
+        self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
+        """Per row a number that moves with each change of its pods, of what they say of themselves too."""
+        self.row_changes = ChangeLog(_LEAST_CHANGES)
+        """Rows of which anything has changed: the node, its pods, or what the pods say of themselves."""
+        self.node_changes = ChangeLog(_LEAST_CHANGES)
+        """Rows whose node has come, gone or changed."""
+        self.amount_changes = ChangeLog(_LEAST_CHANGES)
+        """Rows of which what the node gives or what its pods take may have changed."""
+        self.node_columns_version = 0
+        """Moves with every node that comes, goes, or shows something else in the columns."""
+        self._amount_numbers = AmountNumbers()
+        self.images = ImageStates()
+        self.ports = PortStates()
+        self.infos: list[NodeInfo | None] = [None] * self.capacity
+        self._least_resources = self._sweep_resources_at = _LEAST_RESOURCES
+        self._row_of: dict[str, int] = {}
+        self._free: list[int] = list(range(self.capacity - 1, -1, -1))
+        self._labels: RecentlyUsed[str, LabelColumn] = RecentlyUsed(_KEPT_LABEL_COLUMNS)
+        self._labels.update((key, LabelColumn(self.capacity)) for key in _ASKED_ABOUT_SOON)
+        self._rows: Rows | None = None
+        self._name_at: list[str] = [""] * self.capacity
+        self._names: tuple[str, ...] | None = None
+
+    # --- reading ------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        return len(self._row_of)
+
+    def rows(self) -> Rows:
+        """All live rows, ascending. Shared: do not write."""
+        if self._rows is None:
+            self._rows = np.flatnonzero(self.is_live)
+        return self._rows
+
+    def row_of(self, name: str) -> int:
+        """The row of a node, or -1."""
+        return self._row_of.get(name, -1)
+
+    def rows_of(self, names: Iterable[str]) -> Rows:
+        """The rows of those of the named nodes that exist, ascending."""
+        return np.array(sorted(self._row_of[name] for name in names if name in self._row_of), dtype=np.intp)
+
+    def info(self, row: int) -> NodeInfo:
+        """The node behind a live row. Raises `KeyError` for a free row."""
+        info = self.infos[row]
+        if info is None:
+            raise KeyError(row)
+        return info
+
+    def name_of(self, row: int) -> str:
+        """The name of a live row's node."""
+        return self.info(row).name
+
+    def names(self) -> tuple[str, ...]:
+        """Names by row, empty for free rows: a frozen copy, shared until a node comes or goes."""
+        if self._names is None:
+            self._names = tuple(self._name_at)
+        return self._names
+
+    def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
+        """A resource's column (`allocatable` or `requested`) at the rows; zeros for a resource that no node has."""
+        index = self.resources.get(resource)
+        return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
+
+    def amounts_at(self, row: int) -> int:
+        """A number for what the row's node gives and what is taken of it: rows with one number are alike in that."""
+        return self._amount_numbers.of(self.info(row))
+
+    def matches(self, requirement: Requirement, rows: Rows) -> Mask:
+        """Which rows' labels satisfy the requirement."""
+        return self._label(requirement.key).matches(requirement, rows)
+
+    def matches_term(self, term: NodeTerm, rows: Rows) -> Mask:
+        """Which rows satisfy a node selector term."""
+        if term.nothing:
+            return np.zeros(len(rows), dtype=np.bool_)
+        matched = np.ones(len(rows), dtype=np.bool_)
+        for requirement in term.labels:
+            matched &= self.matches(requirement, rows)
+        for requirement in term.fields:
+            (name,) = requirement.values
+            is_named = rows == self.row_of(name)
+            matched &= is_named if requirement.matches_value(name) else ~is_named
+        return matched
+
+    def matches_any(self, terms: Iterable[NodeTerm], rows: Rows) -> Mask:
+        """Which rows satisfy one of the terms."""
+        matched = np.zeros(len(rows), dtype=np.bool_)
+        for term in terms:
+            matched |= self.matches_term(term, rows)
+        return matched
+
+    def wanted_by(self, pod: PodInfo, rows: Rows) -> Mask:
+        """Which rows satisfy the pod's own nodeSelector and one of its required node affinity terms."""
+        matched = np.ones(len(rows), dtype=np.bool_)
+        if pod.node_selector is not None:
+            matched &= self.matches_term(pod.node_selector, rows)
+        if pod.required_node_terms is not None:
+            matched &= self.matches_any(pod.required_node_terms, rows)
+        return matched
+
+    def label_values(self, key: str, rows: Rows | slice) -> tuple[NDArray[np.int32], list[str | None]]:
+        """A label over the rows: value numbers (0: missing), and the values they stand for. A slice copies nothing."""
+        column = self._label(key)
+        return column.ids[rows], column.values
+
+    def with_pods(self, added: Mapping[int, Sequence[PodInfo]]) -> "NodeTable":
+        """The same table with more pods on some rows, by row: a fork for reading. This table stays as it is.
+
+        Rows keep their numbers, so what a plugin has worked out for the one table holds for the other. Columns of nodes
+        are shared; those that pods move are copied.
+        """
+        fork = copy(self)
+        fork.resources = dict(self.resources)
+        fork._sweep_resources_at = maxsize  # its infos are shared
+        fork.row_changes, fork.node_changes, fork.amount_changes = ChangeLog(), ChangeLog(), ChangeLog()
+        for name in ("requested", "nonzero_requested", "pod_count", "generation", "pods_version"):
+            setattr(fork, name, getattr(self, name).copy())
+        fork.infos = list(self.infos)
+        fork.ports = self.ports.fork(port for pods in added.values() for pod in pods for port in pod.host_ports)
+        for row, pods in added.items():
+            info = fork.infos[row] = self.info(row).fork()
+            for pod in pods:
+                info.add_pod(pod)
+                fork.add_pod(row, pod)
+        return fork
+
+    # --- changing -----------------------------------------------------------------------------------------------------
+
+    def add(self, info: NodeInfo) -> int:
+        """Give a node a row and count in the pods it already has. Returns the row."""
+        if not self._free:
+            self._grow()
+        row = self._free.pop()
+        self.infos[row] = info
+        self._row_of[info.name] = row
+        self._name_at[row] = info.name
+        self.is_live[row] = True
+        self._rows = self._names = None
+        self._set_node_columns(row, info)
+        self._set_sums(row, info)
+        for pod in info.pods.values():
+            self.ports.add(row, pod.host_ports)
+        return row
+
+    def update(self, row: int, previous: Node) -> None:
+        """Take over the node that the row's info now holds; `previous` is the version before."""
+        info = self.info(row)
+        self.images.remove(row, previous.status.images)
+        self._set_node_columns(row, info)
+        self._forget_unused_resources()
+
+    def remove(self, row: int) -> None:
+        """Free the row of a node that is gone."""
+        info = self.info(row)
+        if info.node is not None:
+            self.images.remove(row, info.node.status.images)
+        for pod in info.pods.values():
+            self.ports.remove(row, pod.host_ports)
+        del self._row_of[info.name]
+        self._name_at[row] = ""
+        self.infos[row] = None
+        self.is_live[row] = False
+        self.allowed_pods[row] = 0
+        self.unschedulable[row] = False
+        self.taint_set[row] = self.taint_sets.put(row, ())
+        self.feature_set[row] = self.feature_sets.put(row, frozenset())
+        self.allocatable[:, row] = self.requested[:, row] = 0
+        self._touch(row)
+        self.node_changes.append(row)
+        self.node_columns_version += 1
+        self._free.append(row)
+        self._rows = self._names = None
+        self._forget_unused_resources()
+
+    def tell(self, row: int) -> None:
+        """The row's node has changed in something that no column shows: an annotation, a condition."""
+        self.row_changes.append(row)
+        self.node_changes.append(row)
+
+    def rebuild(self, row: int) -> None:
+        """Show a row's info as if it had just come, whatever the row shows now."""
+        info = self.info(row)
+        self.images.clear(row)
+        self.ports.clear(row)
+        self.requested[:, row] = 0
+        self._set_node_columns(row, info)
+        self._set_sums(row, info)
+        for pod in info.pods.values():
+            self.ports.add(row, pod.host_ports)
+
+    def add_pod(self, row: int, pod: PodInfo) -> None:
+        """Show on the row that its info has counted a pod in."""
+        self._set_sums(row, self.info(row))
+        if pod.host_ports:
+            self.ports.add(row, pod.host_ports)
+
+    def remove_pod(self, row: int, pod: PodInfo) -> None:
+        """Show on the row that its info has counted a pod out."""
+        self._set_sums(row, self.info(row))
+        if pod.host_ports:
+            self.ports.remove(row, pod.host_ports)
+
+    def replace_pod(self, row: int) -> None:
+        """A pod of the row has a new version that takes the same: no sum moves."""
+        self.pods_version[row] += 1
+        self.row_changes.append(row)
+
+    def _set_node_columns(self, row: int, info: NodeInfo) -> None:
+        node = info.node
+        if node is None:
+            raise ValueError("a ghost has no row")
+        for name in info.allocatable:
+            if name not in self.resources and name != PODS:
+                self._add_resource(name)
+        self.allocatable[:, row] = 0
+        for name, amount in info.allocatable.items():
+            if name != PODS:
+                self.allocatable[self.resources[name], row] = clamped(amount)
+        self.allowed_pods[row] = clamped(info.allocatable.get(PODS, 0))
+        self.unschedulable[row] = node.spec.unschedulable
+        self.taint_set[row] = self.taint_sets.put(row, node.spec.taints)
+        self.feature_set[row] = self.feature_sets.put(row, frozenset(node.status.declared_features))
+        self.name_hash[row] = stable_hash(info.name)
+        self.images.add(row, node.status.images)
+        for key, column in list(self._labels.items()):
+            column.set(row, node.metadata.labels.get(key))
+            if column.is_wasteful(len(self)):
+                del self._labels[key]
+        self._touch(row)
+        self.node_changes.append(row)
+        self.node_columns_version += 1
+
+    def _set_sums(self, row: int, info: NodeInfo) -> None:
+        for name, amount in info.requested.items():
+            if name not in self.resources:
+                self._add_resource(name)
+            self.requested[self.resources[name], row] = clamped(amount)
+        self.nonzero_requested[0, row] = clamped(info.nonzero_cpu)
+        self.nonzero_requested[1, row] = clamped(info.nonzero_memory)
+        self.pod_count[row] = len(info.pods)
+        self.pods_version[row] += 1
+        self._touch(row)
+
+    def _touch(self, row: int) -> None:
+        self.last_generation += 1
+        self.generation[row] = self.last_generation
+        self.row_changes.append(row)
+        self.amount_changes.append(row)
+
+    def _label(self, key: str) -> LabelColumn:
+        column = self._labels.get(key)
+        if column is None:
+            labels = [() if one is None or one.node is None else one.node.metadata.labels for one in self.infos]
+            column = self._labels[key] = LabelColumn.of([one.get(key) if one else None for one in labels])
+        return column
+
+    def _add_resource(self, name: str) -> None:
+        self.resources[name] = len(self.allocatable)
+        row = np.zeros((1, self.capacity), dtype=np.int64)
+        self.allocatable = np.concatenate([self.allocatable, row])
+        self.requested = np.concatenate([self.requested, row])
+        self.resources_version = next(_RESOURCE_VERSIONS)
+
+    def _forget_unused_resources(self) -> None:
+        """Anybody who can create a pod can make up the name of an extended resource, and each is two columns.
+
+        Walks over all pods, but only when there are twice as many names as were in use the last time.
+        """
+        if len(self.resources) <= self._sweep_resources_at:
+            return
+        infos = [info for info in self.infos if info is not None]
+        given = (info.allocatable for info in infos)
+        taken = (pod.accounted for info in infos for pod in info.pods.values())
+        used = set(chain(_NATIVE, *given, *taken))
+        kept = [name for name in self.resources if name in used]
+        places = [self.resources[name] for name in kept]
+        self.allocatable, self.requested = self.allocatable[places], self.requested[places]
+        self.resources = {name: place for place, name in enumerate(kept)}
+        self.resources_version = next(_RESOURCE_VERSIONS)
+        self._sweep_resources_at = max(self._least_resources, 2 * len(kept))
+        for info in infos:  # what no pod takes any more is there with an amount of 0
+            if not info.requested.keys() <= used:
+                info.requested = {name: amount for name, amount in info.requested.items() if name in used}
+
+    def _grow(self) -> None:
+        """Double the rows."""
+        old, self.capacity = self.capacity, self.capacity * 2
+        for name in ("allocatable", "requested", "nonzero_requested"):
+            setattr(self, name, np.pad(getattr(self, name), ((0, 0), (0, old))))
+        for name in _PER_ROW:
+            setattr(self, name, np.pad(getattr(self, name), (0, old)))
+        for column in self._labels.values():
+            column.grow(self.capacity)
+        for log in (self.row_changes, self.node_changes, self.amount_changes):
+            log.lengthen(min(_CHANGES_PER_ROW * self.capacity, _MOST_CHANGES))
+        self.infos.extend([None] * old)
+        self._name_at.extend([""] * old)
+        self._free.extend(range(self.capacity - 1, old - 1, -1))
+
+
+def clamped(amount: int) -> int:
+    """An amount in the range of a column: sums saturate, a negative amount (which the API refuses) counts as none."""
+    return amount if 0 <= amount <= MAX_INT64 else max(0, min(amount, MAX_INT64))  # several times for each pod
+
+
+def stable_hash(text: str) -> int:
+    """64 bits that are the same in every process, on every machine."""
+    return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+__all__ = ["ALL_INTERFACES", "Codes", "HostPort", "Mask", "NodeTable", "Rows", "Scores", "stable_hash"]

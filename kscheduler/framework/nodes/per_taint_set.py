@@ -1,0 +1,74 @@
+"""A number for each set of taints that nodes have, as pods with certain tolerations see it.
+
+Nodes share few sets of taints. Each set is judged once per list of tolerations, and the verdict is spread over the rows
+by one lookup. Sets come and go with the nodes' taints, and their numbers are given away again (`interned`): a table
+follows the log of changed numbers, so a taint that changes costs each table one verdict, when it is next asked for.
+Another NodeTable (a what-if) has other numbers, and begins afresh.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import Taint, Toleration
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.framework.nodes.interned import Interned
+from kscheduler.framework.nodes.node_table import NodeTable
+
+Taints = tuple[Taint, ...]
+Tolerations = tuple[Toleration, ...]
+
+KEPT_TABLES: Final = 256
+"""Lists of tolerations, those that were first asked about last: 8 bytes for each set that nodes have, and the list."""
+
+
+class _Table:
+    """What is known for one list of tolerations."""
+
+    __slots__ = ("numbers", "seen")
+
+    def __init__(self, numbers: NDArray[np.int64], seen: int) -> None:
+        self.numbers = numbers
+        self.seen = seen
+        """Of the log of changes."""
+
+
+class PerTaintSet:
+    """A number per taint set of a table, kept for `KEPT_TABLES` lists of tolerations: the oldest goes."""
+
+    def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
+        self._function = function
+        self._of: Interned[Taints] | None = None
+        self._tables: RecentlyUsed[Tolerations, _Table] = RecentlyUsed(KEPT_TABLES)
+
+    def table(self, nodes: NodeTable, tolerations: Tolerations) -> NDArray[np.int64]:
+        """One number per entry of the table's `taint_sets`. Shared and updated in place: neither write nor keep it."""
+        sets = nodes.taint_sets
+        if sets is not self._of:
+            self._of = sets
+            self._tables.clear()
+        table = self._tables.get(tolerations)
+        if table is None:
+            table = self._tables[tolerations] = _Table(self._numbers(tolerations, sets, 0), sets.changes.position)
+        elif table.seen != sets.changes.position or len(table.numbers) != len(sets):
+            self._follow(table, tolerations, sets)
+        return table.numbers
+
+    def _follow(self, table: _Table, tolerations: Tolerations, sets: Interned[Taints]) -> None:
+        changed = sets.changes.since(table.seen)
+        if changed is None:
+            table.numbers = self._numbers(tolerations, sets, 0)
+        else:
+            for number in changed.tolist():
+                if number < len(table.numbers):
+                    table.numbers[number] = self._function(sets[number], tolerations)
+            if len(table.numbers) < len(sets):
+                table.numbers = np.concatenate([table.numbers, self._numbers(tolerations, sets, len(table.numbers))])
+        table.seen = sets.changes.position
+
+    def _numbers(self, tolerations: Tolerations, sets: Interned[Taints], first: int) -> NDArray[np.int64]:
+        """From the number `first` on."""
+        numbers = [self._function(sets[number], tolerations) for number in range(first, len(sets))]
+        return np.array(numbers, dtype=np.int64)

@@ -1,0 +1,146 @@
+"""What few nodes have: images and host ports, looked up by what a pod asks for.
+
+Both answer with row numbers, because a pod names a handful of images and ports and the table has thousands of rows.
+"""
+
+from collections import Counter
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.core import ContainerImage
+from kscheduler.framework.pods.pod_info import ALL_INTERFACES, HostPort
+
+_NO_ROWS: NDArray[np.intp] = np.zeros(0, dtype=np.intp)
+
+
+class ImageState:
+    """An image name and the rows that hold it."""
+
+    __slots__ = ("_array", "rows", "size")
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        """Bytes, as the first node that reported the name said (upstream records it once)."""
+        self.rows: dict[int, None] = {}
+        self._array: NDArray[np.intp] | None = None
+
+    def array(self) -> NDArray[np.intp]:
+        """The rows as an array."""
+        if self._array is None:
+            self._array = np.fromiter(self.rows, dtype=np.intp, count=len(self.rows))
+        return self._array
+
+    def add(self, row: int) -> None:
+        """A row reports the image."""
+        self.rows[row] = None
+        self._array = None
+
+    def remove(self, row: int) -> None:
+        """A row no longer reports the image."""
+        self.rows.pop(row, None)
+        self._array = None
+
+
+class ImageStates:
+    """Images by name."""
+
+    def __init__(self) -> None:
+        self._states: dict[str, ImageState] = {}
+        self.changes = 0
+        """Moves with every image that a row reports or no longer does."""
+
+    def get(self, name: str) -> ImageState | None:
+        """The state of a (normalised) image name; `None` where no node has it."""
+        return self._states.get(name)
+
+    def add(self, row: int, images: Iterable[ContainerImage]) -> None:
+        """A row's node reports these images."""
+        for image in images:
+            for name in image.names:
+                state = self._states.get(name)
+                if state is None:
+                    state = self._states[name] = ImageState(image.size_bytes)
+                state.add(row)
+                self.changes += 1
+
+    def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
+        """Take back what `add` was told."""
+        for image in images:
+            for name in image.names:
+                state = self._states.get(name)
+                if state is not None:
+                    state.remove(row)
+                    self.changes += 1
+                    if not state.rows:
+                        del self._states[name]
+
+    def clear(self, row: int) -> None:
+        """The row reports nothing. Looks at every image there is: for repairs."""
+        self.changes += 1
+        for name, state in list(self._states.items()):
+            state.remove(row)
+            if not state.rows:
+                del self._states[name]
+
+
+class PortStates:
+    """Host ports in use, by (protocol, port): which rows, on which addresses, how often."""
+
+    def __init__(self) -> None:
+        self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
+
+    def add(self, row: int, ports: Iterable[HostPort]) -> None:
+        """A pod on the row takes these ports."""
+        for protocol, port, address in ports:
+            self._used.setdefault((protocol, port), {}).setdefault(row, Counter())[address] += 1
+
+    def remove(self, row: int, ports: Iterable[HostPort]) -> None:
+        """A pod on the row gives these ports back."""
+        for protocol, port, address in ports:
+            rows = self._used[protocol, port]
+            addresses = rows[row]
+            addresses[address] -= 1
+            if not addresses[address]:
+                del addresses[address]
+            if not addresses:
+                del rows[row]
+            if not rows:
+                del self._used[protocol, port]
+
+    def discard(self, row: int, ports: Iterable[HostPort]) -> None:
+        """Think these ports free on the row, whoever has them: kube-scheduler's dry runs keep no count of holders."""
+        for protocol, port, address in ports:
+            rows = self._used.get((protocol, port), {})
+            addresses = rows.get(row)
+            if addresses is not None:
+                del addresses[address]
+                if not addresses:
+                    del rows[row]
+
+    def clear(self, row: int) -> None:
+        """Nothing is taken on the row. Looks at every port there is: for repairs."""
+        for key, rows in list(self._used.items()):
+            rows.pop(row, None)
+            if not rows:
+                del self._used[key]
+
+    def fork(self, touched: Iterable[HostPort]) -> "PortStates":
+        """A copy in which these ports can be added and removed without touching this one; all others are shared."""
+        forked = PortStates()
+        forked._used = dict(self._used)
+        for protocol, port, _ in touched:
+            rows = self._used.get((protocol, port))
+            if rows is not None:
+                forked._used[protocol, port] = {row: Counter(addresses) for row, addresses in rows.items()}
+        return forked
+
+    def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
+        """Rows where one of the ports is taken: same protocol and port, and an equal address or all interfaces."""
+        return {
+            row
+            for protocol, port, address in ports
+            for row, addresses in self._used.get((protocol, port), {}).items()
+            if address == ALL_INTERFACES or address in addresses or ALL_INTERFACES in addresses
+        }

@@ -1,0 +1,73 @@
+"""A topology spread constraint, parsed: which pods it counts, on which nodes, and how uneven they may be."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from kscheduler.api.core import TopologySpreadConstraint
+from kscheduler.api.selectors import Operator, Requirement, Selector, parse_label_selector
+from kscheduler.framework.pods.pod_match import PodMatch
+
+DO_NOT_SCHEDULE: Final = "DoNotSchedule"
+SCHEDULE_ANYWAY: Final = "ScheduleAnyway"
+HONOR: Final = "Honor"
+IGNORE: Final = "Ignore"
+
+
+@dataclass(frozen=True, slots=True)
+class SpreadConstraint:
+    """One constraint of one pod."""
+
+    max_skew: int
+    topology_key: str
+    action: str
+    """`DoNotSchedule` forbids nodes, `ScheduleAnyway` costs them points."""
+    selector: Selector
+    """What the pod itself is matched against: an empty selector matches it although it counts nobody (Q23)."""
+    counted: PodMatch | None
+    """The pods that count; `None` is nobody."""
+    min_domains: int = 1
+    """With fewer domains than this the least filled one counts as empty."""
+    honors_affinity: bool = True
+    """Leave out nodes that the pod's nodeSelector and required node affinity do not match."""
+    honors_taints: bool = False
+    """Leave out nodes with a taint that the pod does not tolerate."""
+    is_readable: bool = True
+    """Whether the label selector could be parsed; the API server refuses those that cannot."""
+
+
+def parse_spread_constraint(
+    constraint: TopologySpreadConstraint, namespace: str, labels: Mapping[str, str]
+) -> SpreadConstraint:
+    """A constraint of a pod in this namespace with these labels."""
+    parsed = parse_label_selector(constraint.label_selector)
+    selector = _narrowed(parsed, constraint.match_label_keys, labels)
+    return SpreadConstraint(
+        max_skew=constraint.max_skew,
+        topology_key=constraint.topology_key,
+        action=constraint.when_unsatisfiable,
+        selector=selector,
+        counted=counted_by(selector, namespace),
+        min_domains=1 if constraint.min_domains is None else constraint.min_domains,
+        honors_affinity=(constraint.node_affinity_policy or HONOR) == HONOR,
+        honors_taints=(constraint.node_taints_policy or IGNORE) == HONOR,
+        is_readable=constraint.label_selector is None or not parsed.nothing,
+    )
+
+
+def counted_by(selector: Selector, namespace: str) -> PodMatch | None:
+    """The pods of the namespace that match and are not being deleted; an empty selector counts none (Q23)."""
+    if selector.nothing or selector.is_empty:
+        return None
+    return PodMatch(frozenset((namespace,)), selectors=(selector,), counts_terminating=False)
+
+
+def merged(selector: Selector, more: Iterable[Requirement]) -> Selector:
+    """The selector with more requirements, each once."""
+    return Selector(tuple(dict.fromkeys((*selector.requirements, *more))))
+
+
+def _narrowed(selector: Selector, match_label_keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
+    """With the pod's own values of these labels; the API server may have done it before, and twice does no harm."""
+    own = [Requirement(key, Operator.IN, frozenset((labels[key],))) for key in match_label_keys if key in labels]
+    return selector if selector.nothing or not own else merged(selector, own)

@@ -1,0 +1,92 @@
+"""Why a pod fits nowhere, kept as codes and told as text only when somebody asks.
+
+A cycle over 5,000 nodes must not build 5,000 sentences. A `Rejection` keeps the rows a plugin turned down and a small
+number for each; the plugin tells what a number means. Counting reasons then costs as much as there are distinct codes.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from kscheduler.framework.nodes.node_table import Codes, Rows
+from kscheduler.framework.status import SUCCESS, Code, Status
+
+NO_NODES_AVAILABLE = "no nodes available to schedule pods"
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """The rows that one plugin turned down."""
+
+    plugin: str
+    """Empty for nodes outside the names that PreFilter plugins narrowed the search to."""
+    rows: Rows
+    codes: Codes
+    """One per row, never 0."""
+    status_of: Callable[[int], Status]
+    """What a code means."""
+
+    def counted(self) -> Iterator[tuple[Status, int]]:
+        """Each distinct status with the number of rows it was given to."""
+        first = self.codes[:1]
+        if np.count_nonzero(self.codes == first) == len(self.codes):
+            codes = first.tolist()  # nearly always: sorting five thousand equal numbers takes longer than judging
+            yield from ((self.status_of(code), len(self.codes)) for code in codes)
+            return
+        for code, count in zip(*np.unique(self.codes, return_counts=True), strict=True):
+            yield self.status_of(int(code)), int(count)
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The verdicts of one cycle that found no node (or that found some and turned down others)."""
+
+    names: tuple[str, ...] = ()
+    """Node names by row, frozen: rows are reused later."""
+    pre_filter: Status = SUCCESS
+    """A rejection for all nodes at once, if there was one."""
+    rejections: list[Rejection] = field(default_factory=list)
+    narrowed_by: frozenset[str] = frozenset()
+    """The plugins whose PreFilter named the only nodes that can fit."""
+
+    @property
+    def plugins(self) -> frozenset[str]:
+        """The plugins that turned a node (or the pod) down, or narrowed the search: their events may change it."""
+        by_node = {rejection.plugin for rejection in self.rejections if rejection.plugin}
+        return self.narrowed_by | by_node | ({self.pre_filter.plugin} if self.pre_filter.plugin else set())
+
+    def by_node(self) -> Iterator[tuple[str, Status]]:
+        """Every rejected node's name with its status."""
+        for rejection in self.rejections:
+            statuses = {int(code): rejection.status_of(int(code)) for code in np.unique(rejection.codes)}
+            for row, code in zip(rejection.rows.tolist(), rejection.codes.tolist(), strict=True):
+                yield self.names[row], statuses[code]
+
+
+@dataclass(frozen=True, slots=True)
+class FitError:
+    """No node fits: how kube-scheduler words it (condition, Event, `kubectl describe`)."""
+
+    num_all_nodes: int
+    diagnosis: Diagnosis
+    post_filter_message: str = ""
+
+    @property
+    def message(self) -> str:
+        """`0/N nodes are available: ...`, byte for byte as upstream: counts are sorted as *strings* (Q28)."""
+        text = f"0/{self.num_all_nodes} nodes are available:{self._reasons()}"
+        return f"{text} {self.post_filter_message}" if self.post_filter_message else text
+
+    def _reasons(self) -> str:
+        if self.diagnosis.pre_filter.code is not Code.SUCCESS:
+            message = self.diagnosis.pre_filter.message
+            return f" {message}." if message else ""
+        counts: Counter[str] = Counter()
+        for rejection in self.diagnosis.rejections:
+            for status, count in rejection.counted():
+                for reason in status.reasons:
+                    counts[reason] += count
+        histogram = sorted(f"{count} {reason}" for reason, count in counts.items())
+        return f" {', '.join(histogram)}." if histogram else ""

@@ -1,0 +1,102 @@
+"""Selectors, taints and amounts as a person writes them, for explanations."""
+
+from collections.abc import Iterable
+from typing import Any, Final
+
+from kscheduler.api.core import Taint
+from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector
+from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY
+
+_BYTES: Final = (MEMORY, EPHEMERAL_STORAGE)
+_BINARY_UNITS: Final = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 20), ("Ki", 10))
+
+
+def amount_text(resource: str, amount: int) -> str:
+    """An amount as the scheduler counts it (cpu in thousandths), as `kubectl` would show it: `1500m`, `2`, `1.5Gi`."""
+    if resource == CPU:
+        return f"{amount}m" if amount % 1000 else str(amount // 1000)
+    if resource in _BYTES or resource.startswith("hugepages-"):
+        return bytes_text(amount)
+    return str(amount)
+
+
+def bytes_text(amount: int) -> str:
+    """Bytes in the largest binary unit that shows them in few digits: exact where two places are enough, else `~`."""
+    for unit, shift in _BINARY_UNITS:
+        if abs(amount) >= 1 << shift:
+            hundredths = amount * 100
+            about = "" if hundredths % (1 << shift) == 0 else "~"
+            return f"{about}{round(amount / (1 << shift), 2):g}{unit}"
+    return str(amount)
+
+
+def taint_text(taint: Taint) -> str:
+    """`key=value:effect`, as `kubectl taint` takes it."""
+    return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def requirement_text(one: Requirement) -> str:
+    """`disk=ssd`, `zone in (a, b)`, `!gpu`: as `kubectl get -l` takes it."""
+    values = sorted(one.values)
+    match one.operator:
+        case Operator.IN if len(values) == 1:
+            return f"{one.key}={values[0]}"
+        case Operator.IN:
+            return f"{one.key} in ({', '.join(values)})"
+        case Operator.NOT_IN if len(values) == 1:
+            return f"{one.key}!={values[0]}"
+        case Operator.NOT_IN:
+            return f"{one.key} notin ({', '.join(values)})"
+        case Operator.EXISTS:
+            return f"{one.key} (any value)"
+        case Operator.DOES_NOT_EXIST:
+            return f"!{one.key}"
+        case Operator.GT:
+            return f"{one.key}>{one.bound}"
+        case Operator.LT:
+            return f"{one.key}<{one.bound}"
+        case Operator.NEVER:
+            return f"{one.key} ({', '.join(values)}: cannot be parsed, matches nothing)"
+
+
+def requirements_text(requirements: Iterable[Requirement]) -> str:
+    """All of them."""
+    return ",".join(requirement_text(one) for one in requirements)
+
+
+def term_text(term: NodeTerm) -> str:
+    """A node selector term."""
+    return requirements_text((*term.labels, *term.fields)) or "an empty term, which matches nothing"
+
+
+def selector_text(selector: Selector) -> str:
+    """A label selector."""
+    if selector.nothing:
+        return "a selector that matches nothing"
+    return requirements_text(selector.requirements) or "any labels"
+
+
+def match_text(match: PodMatch, own_namespace: str) -> str:
+    """A set of pods: labels, and namespaces where they are not the pod's own."""
+    text = ",".join(selector_text(one) for one in match.selectors) or "any labels"
+    places = sorted(match.namespaces - {own_namespace}) if match.namespaces != {own_namespace} else []
+    if match.namespace_selector is not None:
+        chosen = match.namespace_selector
+        places.append("any namespace" if match.is_everywhere else f"namespaces with {selector_text(chosen)}")
+    if not places:
+        return text
+    if own_namespace in match.namespaces:
+        places.insert(0, own_namespace)
+    return f"{text} in {', '.join(places)}"
+
+
+def requirement_facts(one: Requirement) -> dict[str, Any]:
+    """A requirement for a program."""
+    values = [str(one.bound)] if one.operator in (Operator.GT, Operator.LT) else sorted(one.values)
+    return {"key": one.key, "operator": one.operator.value, "values": values}
+
+
+def taint_facts(taint: Taint) -> dict[str, str]:
+    """A taint for a program."""
+    return {"key": taint.key, "value": taint.value, "effect": taint.effect}

@@ -1,0 +1,175 @@
+"""Points for how full a node would be: the arithmetic that the resource plugins share.
+
+A strategy turns each resource's use into points and takes their weighted mean (noderesources/least_allocated.go,
+most_allocated.go and requested_to_capacity_ratio.go upstream).
+
+Upstream computes in int64 and overflows where a node claims exabytes; here no input overflows. Three ways lead to the
+same integers, the fastest that is exact is taken: float64 while `100 * amount` is below 2^53 (the quotient of two such
+integers never rounds up to the next integer, so cutting off its fraction is integer division), int64 below 2^63, and
+Python's integers beyond.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.quantity import MAX_INT64
+from kscheduler.api.well_known import MAX_NODE_SCORE
+from kscheduler.framework.nodes.node_table import CPU_INDEX, MEMORY_INDEX, NodeTable, Rows, Scores
+from kscheduler.framework.nodes.row_index import compact, side_by_side
+from kscheduler.framework.pods.requests import is_scalar
+
+Amounts = NDArray[np.int64]
+"""[resource, row], each in 0..2^63 - 1."""
+Demand = tuple[str, int, int]
+"""A resource, how much of it the pod requests, and the weight of its points."""
+
+_EXACT_AS_FLOAT: Final = 2**46
+"""Below this, a hundred times the amount is an integer that float64 holds exactly."""
+_EXACT_AS_INT64: Final = 2**56
+
+
+@dataclass(slots=True)  # freezing would cost as much as an array operation
+class Usage:
+    """Some resources over the rows, for one pod. Not to be changed."""
+
+    allocatable: Amounts
+    requested: Amounts
+    """By the pods that are there."""
+    requests: Amounts
+    """By the pod that is to be placed: [resource, 1]."""
+    weights: tuple[int, ...]
+
+    def __len__(self) -> int:
+        return len(self.weights)
+
+    @property
+    def size(self) -> int:
+        """How many rows."""
+        return int(self.allocatable.shape[-1])
+
+    @property
+    def is_everywhere(self) -> bool:
+        """Whether each row has some of each resource; where a row has none, the resource is left out of its mean."""
+        return bool(np.count_nonzero(self.allocatable) == self.allocatable.size)
+
+    @property
+    def left(self) -> Amounts:
+        """What would be left with the pod there; 0 where it does not fit."""
+        free = self.allocatable - self.requested
+        left: Amounts = np.maximum(free, self.requests) - self.requests  # the other way round could wrap
+        return left
+
+    @property
+    def taken(self) -> Amounts:
+        """What would be taken with the pod there, at most all."""
+        return self.allocatable - self.left
+
+    @property
+    def requested_both_ways(self) -> Amounts:
+        """[resource, with the pod | without it, row]: the sum over the row's pods, with this one saturated."""
+        both = np.empty((len(self), 2, self.size), dtype=np.int64)
+        both[:, 0] = np.minimum(self.requested, MAX_INT64 - self.requests) + self.requests
+        both[:, 1] = self.requested
+        return both
+
+
+def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: bool) -> Usage:
+    """The resources' columns at the rows, without those that do not count for this pod.
+
+    An extended resource that the pod does not ask for says nothing about it. With `nonzero`, cpu and memory count what
+    scoring presumes of pods that request nothing.
+    """
+    counted = [one for one in demands if one[0] in nodes.resources and (one[1] > 0 or not is_scalar(one[0]))]
+    requests = np.array([max(request, 0) for _, request, _ in counted], dtype=np.int64).reshape(-1, 1)
+    where, weights = compact(rows), tuple([weight for _, _, weight in counted])
+    at = [nodes.resources[name] for name, _, _ in counted]
+    allocatable = side_by_side(nodes.allocatable, at, where)
+    if nonzero and at == [CPU_INDEX, MEMORY_INDEX]:  # as by default
+        return Usage(allocatable, side_by_side(nodes.nonzero_requested, at, where), requests, weights)
+    requested = side_by_side(nodes.requested, at, where)
+    if nonzero:
+        presumed = [place for place, one in enumerate(at) if one in (CPU_INDEX, MEMORY_INDEX)]  # perhaps named twice
+        requested = requested.copy()  # it may be a view
+        requested[presumed] = nodes.nonzero_requested[[at[place] for place in presumed]][:, where]
+    return Usage(allocatable, requested, requests, weights)
+
+
+def percent(part: Amounts, whole: Amounts) -> Amounts:
+    """`part * 100 / whole` as Go's int64 division, for 0 <= part <= whole; 0 where `whole` is 0."""
+    divisor = np.maximum(whole, 1)
+    largest = int(divisor.max()) if divisor.size else 1
+    if largest < _EXACT_AS_FLOAT:
+        return (part * float(MAX_NODE_SCORE) / divisor).astype(np.int64)
+    if largest < _EXACT_AS_INT64:
+        return part * MAX_NODE_SCORE // divisor
+    exact: Amounts = (part.astype(object) * MAX_NODE_SCORE // divisor.astype(object)).astype(np.int64)
+    return exact
+
+
+# --- strategies -------------------------------------------------------------------------------------------------------
+
+
+def least_allocated(used: Usage) -> Scores:
+    """The emptier the node would be, the more points: mean of `left * 100 / allocatable`. One score per row."""
+    return _mean(used, percent(used.left, used.allocatable))
+
+
+def most_allocated(used: Usage) -> Scores:
+    """The fuller the node would be, the more points: mean of `taken * 100 / allocatable`. One score per row."""
+    return _mean(used, percent(used.taken, used.allocatable))
+
+
+def by_shape(used: Usage, points_at: Scores) -> Scores:
+    """RequestedToCapacityRatio: `points_at[utilization]`, 101 entries from `points_by_utilization`. One score per row.
+
+    A resource that earns nothing leaves its weight out of the mean as well (Q11), and the mean is rounded, halves up.
+    """
+    points = np.where(used.allocatable > 0, points_at[percent(used.taken, used.allocatable)], 0)
+    weights = np.array(used.weights, dtype=np.int64).reshape(-1, 1)
+    total = (points * weights).sum(axis=0)
+    counted = np.where(points > 0, weights, 0).sum(axis=0)
+    mean: Scores = np.floor(total / np.maximum(counted, 1) + 0.5).astype(np.int64)
+    return mean
+
+
+def points_by_utilization(shape: Sequence[tuple[int, int]]) -> Scores:
+    """A shape's points (0..100) at each whole utilization from 0 to 100.
+
+    `shape` is (utilization, score 0..10) in rising order: straight lines between the corners, flat outside, and every
+    division cut towards zero as in Go, falling lines included.
+    """
+    corners = [(utilization, score * 10) for utilization, score in shape]
+    return np.array([_on_line(corners, utilization) for utilization in range(MAX_NODE_SCORE + 1)], dtype=np.int64)
+
+
+def _on_line(corners: Sequence[tuple[int, int]], utilization: int) -> int:
+    x0, y0 = corners[0]
+    for x, y in corners:
+        if utilization <= x:
+            rise = (y - y0) * (utilization - x0)
+            return y if x == x0 else y0 + truncated(rise, x - x0)
+        x0, y0 = x, y
+    return y0
+
+
+def truncated(dividend: int, divisor: int) -> int:
+    """Integer division that cuts towards zero, as Go's, where Python's `//` rounds down. `divisor` is positive."""
+    return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
+
+
+def _mean(used: Usage, points: Scores) -> Scores:
+    """The weighted mean over the resources that a row has; 0 where it has none of them. `points`: [resource, row]."""
+    if not len(used):
+        return np.zeros(used.size, dtype=np.int64)
+    total: Scores
+    if used.is_everywhere and max(used.weights) == 1:  # as by default
+        total = np.add.reduce(points)
+        return total // len(used)
+    weights = np.array(used.weights, dtype=np.int64).reshape(-1, 1)
+    counted: Scores = np.where(used.allocatable > 0, weights, 0).sum(axis=0)
+    total = (points * weights).sum(axis=0)
+    return total // np.maximum(counted, 1)

@@ -1,0 +1,1 @@
+"""The plugins that look at volumes: binding, limits, restrictions, zones."""

@@ -1,0 +1,92 @@
+"""What may bring a pod its volumes, or bring a node to them."""
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.quantity import value
+from kscheduler.api.storage import (
+    MIGRATED_PLUGINS,
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from kscheduler.framework.cluster.volumes import claim_names
+from kscheduler.framework.events import ActionType, ClusterEvent, ClusterEventWithHint, QueueingHint, Resource
+from kscheduler.framework.pods.pod_info import PodInfo
+
+
+def _queue_if(may_help: bool) -> QueueingHint:
+    return QueueingHint.QUEUE if may_help else QueueingHint.SKIP
+
+
+def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A new class, or other topologies allowed; its binding mode never changes."""
+    del pod
+    if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
+        return QueueingHint.QUEUE
+    return _queue_if(old.allowed_topologies != new.allowed_topologies)
+
+
+def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """One of the pod's claims."""
+    del old
+    if not isinstance(new, PersistentVolumeClaim):
+        return QueueingHint.QUEUE
+    return _queue_if(new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod.pod))
+
+
+def _after_csi_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """Other plugins are migrated: in-tree volumes are reached by other labels."""
+    del pod
+    if not isinstance(old, CSINode) or not isinstance(new, CSINode):
+        return QueueingHint.QUEUE
+    before, after = (node.metadata.annotations.get(MIGRATED_PLUGINS, "") for node in (old, new))
+    return _queue_if(before != after)
+
+
+def _after_driver_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A driver that told capacities does so no longer: it has any room.
+
+    Upstream looks for the driver among the pod's inline volumes, which nobody asks for their capacity.
+    """
+    del pod
+    told = isinstance(old, CSIDriver) and bool(old.spec.storage_capacity)
+    return _queue_if(told and not (isinstance(new, CSIDriver) and new.spec.storage_capacity))
+
+
+def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """A pod with claims that came to nothing: what was set aside for it, and never written, is free again.
+
+    Upstream does not ask for it; no volume or claim changes for anybody to see.
+    """
+    del pod, new
+    return _queue_if(not isinstance(old, Pod) or any(True for _ in claim_names(old)))
+
+
+def _after_capacity_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
+    """More room than before."""
+    del pod
+    if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
+        return QueueingHint.QUEUE
+    if new.limit is None:
+        return QueueingHint.SKIP
+    return _queue_if(old.limit is None or value(new.limit) > value(old.limit))
+
+
+_EITHER = ActionType.ADD | ActionType.UPDATE
+
+REGISTERED = (
+    ClusterEventWithHint(ClusterEvent(Resource.STORAGE_CLASS, _EITHER), _after_class_change),
+    ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, _EITHER), _after_claim_change),
+    # Any volume may be the one.
+    ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME, _EITHER)),
+    # A node may have come to the volume, or its labels have.
+    ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
+    ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, _EITHER | ActionType.DELETE), _after_csi_node_change),
+    ClusterEventWithHint(
+        ClusterEvent(Resource.CSI_DRIVER, ActionType.UPDATE | ActionType.DELETE), _after_driver_change
+    ),
+    ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
+    ClusterEventWithHint(ClusterEvent(Resource.CSI_STORAGE_CAPACITY, _EITHER), _after_capacity_change),
+)

@@ -1,0 +1,291 @@
+"""Filter: on which rows the pod's claims can be served, and by what.
+
+    bound claims     their volumes must be reachable from the row
+    delayed claims   with a selected node: made there, and nowhere else
+                     else the smallest free volume that matches and is reachable; else made for the row's node
+
+Claims are served from the smallest request up, so that a small one does not take the only large volume. A volume that
+is set aside for the claim beforehand is taken, or none. Which volume serves which claim differs from row to row (local
+disks), so each claim keeps a column of choices.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.api.quantity import nano_value, value
+from kscheduler.api.selectors import parse_label_selector
+from kscheduler.api.storage import (
+    FILESYSTEM,
+    NO_PROVISIONER,
+    STORAGE,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+)
+from kscheduler.framework.cluster.volumes import Volumes, is_bound_to
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.plugins.storage.volume_binding.claims import PodClaims, selected_node
+from kscheduler.plugins.storage.volume_binding.reach import in_topology, reachable, reachable_as_migrated, selected
+
+NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
+"""Bits of what is wrong with a row."""
+
+AVAILABLE = "Available"
+_NONE = -1
+
+Bits = NDArray[np.int64]
+
+
+@dataclass(slots=True)  # freezing costs more than the rest of a placement, here and below
+class Choice:
+    """What serves one claim on each row."""
+
+    claim: PersistentVolumeClaim
+    candidates: Sequence[PersistentVolume] = ()
+    chosen: NDArray[np.int64] | None = None
+    """Per row the index into `candidates`; `_NONE` is to be made. `None`: it is to be made on all of them."""
+
+    def volume_at(self, place: int) -> PersistentVolume | None:
+        """The volume for the claim at a place of the rows."""
+        index = _NONE if self.chosen is None else int(self.chosen[place])
+        return None if index == _NONE else self.candidates[index]
+
+    @property
+    def to_be_made(self) -> Mask | None:
+        """The rows where no volume serves the claim; `None` is all of them."""
+        return None if self.chosen is None else self.chosen == _NONE
+
+
+Served = tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]
+"""(volume, claim) pairs to be bound, and claims whose volumes are to be made."""
+
+
+@dataclass(slots=True)
+class Placement:
+    """How the delayed claims are served on these rows."""
+
+    rows: Rows
+    given: tuple[PersistentVolumeClaim, ...] = ()
+    """Claims whose node was selected before."""
+    choices: tuple[Choice, ...] = ()
+
+    def at(self, row: int) -> Served | None:
+        """How on the row; `None` where it was not worked out for it."""
+        place = int(self.rows.searchsorted(row))
+        if place == len(self.rows) or self.rows.item(place) != row:
+            return None
+        served = [(choice.claim, choice.volume_at(place)) for choice in self.choices]
+        made = [claim for claim, volume in served if volume is None]
+        return [(volume, claim) for claim, volume in served if volume is not None], [*self.given, *made]
+
+
+@dataclass(slots=True)
+class Storage:
+    """What placing looks at."""
+
+    volumes: Volumes
+    nodes: NodeTable
+
+
+def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None, Placement]:
+    """What is wrong with each row, and how claims are served where nothing is. Raises `ValueError`: an Error.
+
+    Where nothing is wrong with any row there is no array (`None`), here and below: most pods' claims can be served on
+    every node, and to find that out over thousands of rows costs as much as all the rest.
+    """
+    wrong = _bound_elsewhere(claims.bound, storage, rows)
+    if not claims.delayed:
+        return wrong, Placement(rows)
+    given = tuple(claim for claim in claims.delayed if selected_node(claim) is not None)
+    open_claims = [claim for claim in claims.delayed if selected_node(claim) is None]
+    here = _selected_here(given, storage.nodes, rows) if given else None
+    inside = rows if here is None else rows[here]
+    choices = tuple(_matched(open_claims, storage, inside))
+    to_be_made: list[tuple[PersistentVolumeClaim, Mask | None]] = [(claim, None) for claim in given]
+    to_be_made.extend((choice.claim, choice.to_be_made) for choice in choices)
+    lacking = _not_to_be_made(to_be_made, storage, inside)
+    if here is None:
+        return _either(wrong, lacking), Placement(rows, given, choices)
+    conflicts = np.where(here, 0, BIND_CONFLICT)
+    if lacking is not None:
+        conflicts[here] |= lacking
+    return _either(wrong, conflicts), Placement(inside, given, choices)
+
+
+def _either(one: Bits | None, other: Bits | None) -> Bits | None:
+    if one is None or other is None:
+        return other if one is None else one
+    return one | other
+
+
+# --- bound claims -----------------------------------------------------------------------------------------------------
+
+
+def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Bits | None:
+    """The first claim that fails decides about a row."""
+    wrong: Bits | None = None
+    for claim in claims:
+        volume = storage.volumes.volume(claim.spec.volume_name)
+        if volume is None:
+            return _marked(wrong, None, VOLUME_MISSING, rows)
+        fits = reachable_as_migrated(volume, storage.volumes, storage.nodes, rows)
+        if np.count_nonzero(fits) < len(fits):
+            wrong = _marked(wrong, ~fits, NODE_CONFLICT, rows)
+    return wrong
+
+
+def _marked(wrong: Bits | None, failing: Mask | None, bit: int, rows: Rows) -> Bits:
+    """With this bit on the failing rows (`None`: all) that nothing was wrong with."""
+    if wrong is None:
+        wrong = np.zeros(len(rows), dtype=np.int64)
+    asked = wrong == 0
+    wrong[asked if failing is None else asked & failing] = bit
+    return wrong
+
+
+# --- delayed claims ---------------------------------------------------------------------------------------------------
+
+
+def _selected_here(claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: Rows) -> Mask:
+    here = np.ones(len(rows), dtype=np.bool_)
+    for claim in claims:
+        name = selected_node(claim)
+        if name is not None:
+            here &= rows == nodes.row_of(name)
+    return here
+
+
+def _matched(claims: Sequence[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Iterator[Choice]:
+    taken: dict[str, Mask] = {}
+    for claim in sorted(claims, key=_request) if len(claims) > 1 else claims:
+        volumes = storage.volumes.volumes_for(claim)
+        candidates = _candidates(claim, volumes) if volumes else ()
+        if not candidates:
+            yield Choice(claim)
+            continue
+        chosen = np.full(len(rows), _NONE, dtype=np.int64)
+        for index, volume in enumerate(candidates):
+            usable = reachable(volume, storage.nodes, rows) & (chosen == _NONE)
+            if volume.metadata.name in taken:
+                usable &= ~taken[volume.metadata.name]
+            chosen[usable] = index
+            if usable.any():
+                taken[volume.metadata.name] = taken.get(volume.metadata.name, False) | usable
+            if (chosen != _NONE).all():
+                break
+        yield Choice(claim, candidates, chosen)
+
+
+def _candidates(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
+    """What may serve the claim, best first; only the one that is set aside for it, if there is one."""
+    fitting = [volume for volume in volumes if _may_serve(volume, claim)]
+    set_aside = next((volume for volume in fitting if is_bound_to(volume, claim)), None)
+    if set_aside is not None:
+        return [set_aside]
+    selector = parse_label_selector(claim.spec.selector) if claim.spec.selector is not None else None
+    free = [
+        volume
+        for volume in fitting
+        if volume.status.phase == AVAILABLE
+        and (selector is None or selector.matches(volume.metadata.labels))
+        and set(claim.spec.access_modes) <= set(volume.spec.access_modes)
+    ]
+    return sorted(free, key=_capacity)
+
+
+def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
+    wanted, given = claim.spec, volume.spec
+    return (
+        _capacity(volume) >= _request(claim)
+        and (wanted.volume_mode or FILESYSTEM) == (given.volume_mode or FILESYSTEM)
+        and (wanted.volume_attributes_class_name or "") == (given.volume_attributes_class_name or "")
+        and volume.metadata.deletion_timestamp is None
+    )
+
+
+def _request(claim: PersistentVolumeClaim) -> int:
+    return nano_value(claim.spec.resources.requests.get(STORAGE, 0))
+
+
+def _capacity(volume: PersistentVolume) -> int:
+    return nano_value(volume.spec.capacity.get(STORAGE, 0))
+
+
+# --- volumes to be made -----------------------------------------------------------------------------------------------
+
+
+def _not_to_be_made(
+    needs: Iterable[tuple[PersistentVolumeClaim, Mask | None]], storage: Storage, rows: Rows
+) -> Bits | None:
+    """The first claim that fails decides about a row. `None`: the claim's volume is to be made for all of them."""
+    wrong: Bits | None = None
+    for claim, needed in needs:
+        if not _is_needed(needed, wrong, rows):
+            continue
+        storage_class = _class_of(claim, storage.volumes)
+        if storage_class.provisioner in ("", NO_PROVISIONER):
+            wrong = _marked(wrong, needed, BIND_CONFLICT, rows)
+            continue
+        if storage_class.allowed_topologies:
+            forbidden = ~in_topology(storage_class.allowed_topologies, storage.nodes, rows)
+            wrong = _marked(wrong, _both(needed, forbidden), BIND_CONFLICT, rows)
+        has_room = _has_room(claim, storage_class, storage, rows)
+        if has_room is not None:
+            wrong = _marked(wrong, _both(needed, ~has_room), NOT_ENOUGH_SPACE, rows)
+    return wrong
+
+
+def _is_needed(needed: Mask | None, wrong: Bits | None, rows: Rows) -> bool:
+    """Whether on some row the claim's volume is to be made, and nothing was wrong before."""
+    if wrong is None:
+        return len(rows) > 0 if needed is None else bool(needed.any())
+    return bool(np.count_nonzero(wrong == 0 if needed is None else needed & (wrong == 0)))
+
+
+def _both(one: Mask | None, other: Mask) -> Mask:
+    return other if one is None else one & other
+
+
+def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
+    name = claim.storage_class
+    if not name:
+        raise ValueError(f'no class for claim "{claim.key}"')
+    found = volumes.storage_class(name)
+    if found is None:
+        raise ValueError(f'failed to find storage class "{name}"')
+    return found
+
+
+def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask | None:
+    """Rows that reach enough free storage; `None` (all) where the driver does not tell, or no size is asked for."""
+    sufficient = _sufficient(claim, storage_class, storage)
+    if sufficient is None:
+        return None
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for capacity in sufficient:
+        mask |= selected(capacity.node_topology, storage.nodes, rows)
+    return mask
+
+
+def told_capacities(claim: PersistentVolumeClaim, storage: Storage) -> Iterable[CSIStorageCapacity] | None:
+    """What the driver tells of room enough for the claim, wherever; `None` where it does not tell, or it is no matter.
+
+    Raises `ValueError` for a claim without a class.
+    """
+    return _sufficient(claim, _class_of(claim, storage.volumes), storage)
+
+
+def _sufficient(
+    claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage
+) -> Iterable[CSIStorageCapacity] | None:
+    request = claim.spec.resources.requests.get(STORAGE)
+    driver = storage.volumes.csi_driver(storage_class.provisioner)
+    if request is None or driver is None or not driver.spec.storage_capacity:
+        return None
+    size, told = value(request), storage.volumes.capacities(storage_class.metadata.name)
+    return (one for one in told if one.limit is not None and value(one.limit) >= size)

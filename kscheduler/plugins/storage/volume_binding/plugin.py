@@ -1,0 +1,309 @@
+"""The extension points of VolumeBinding.
+
+PreFilter   the claims, or why the pod must wait for them
+Filter      where they can be served
+Reserve     the choice for the node is assumed: the next pod sees volumes and claims as taken
+PreBind     it is written, and the pod waits until the volume controller has bound everything (600 s at most)
+Unreserve   what was assumed and not written is taken back
+
+Score       by how full the storage would be; with the feature gate StorageCapacityScoring only, which is off by
+            default: without it the arguments have no `shape`, and PreScore skips
+"""
+
+from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from kscheduler.aio.bell import Bell
+from kscheduler.api.storage import (
+    BOUND_BY_CONTROLLER,
+    SELECTED_NODE,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+)
+from kscheduler.config.plugin_args import VolumeBindingArgs
+from kscheduler.framework.cluster.volumes import NOTHING_KNOWN, Volumes, claim_names, is_bound_to
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
+from kscheduler.framework.plugin import (
+    PASS_ALL,
+    SKIPPED,
+    UNSIGNABLE,
+    Plugin,
+    PreFilterResult,
+    PreFlightResult,
+    Source,
+    status_of_code,
+)
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.details import Detail
+from kscheduler.framework.status import SKIP, SUCCESS, Status, error
+from kscheduler.plugins.storage.volume_binding import events
+from kscheduler.plugins.storage.volume_binding.claims import PodClaims, pod_claims
+from kscheduler.plugins.storage.volume_binding.details import claim_details, unready_claims
+from kscheduler.plugins.storage.volume_binding.placement import (
+    BIND_CONFLICT,
+    NODE_CONFLICT,
+    NOT_ENOUGH_SPACE,
+    VOLUME_MISSING,
+    Placement,
+    Storage,
+    place,
+)
+from kscheduler.plugins.storage.volume_binding.progress import Undertaking
+from kscheduler.plugins.storage.volume_binding.scoring import CapacityScore
+
+CHECK_SECONDS: Final = 1.0
+"""How often a waiting pod looks though no event came: a node's labels may have changed."""
+
+_PREPARED: Final = PreFilterResult(SUCCESS)
+
+_REASONS = {
+    NODE_CONFLICT: "node(s) didn't match PersistentVolume's node affinity",
+    BIND_CONFLICT: "node(s) didn't find available persistent volumes to bind",
+    NOT_ENOUGH_SPACE: "node(s) did not have enough free storage",
+    VOLUME_MISSING: "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)",
+}
+_NOTHING_TO_WRITE: Final = PreFlightResult(SKIP, allow_parallel=True)
+_WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
+
+
+@dataclass(slots=True)
+class _Claims:
+    """What PreFilter found, and what Filter made of it: one placement per call."""
+
+    claims: PodClaims
+    placements: list[Placement] = field(default_factory=list)
+
+
+class VolumeBinding(Plugin):
+    """Finds, sets aside and binds the volumes of a pod."""
+
+    name = "VolumeBinding"
+    depends_on = (Source.ROW, Source.VOLUMES)
+    needs_volumes = True
+    reads_pods = False
+
+    def __init__(self, args: VolumeBindingArgs | None, handle: Handle) -> None:
+        self._handle = handle
+        args = args or VolumeBindingArgs()
+        self._timeout_seconds = float(args.bind_timeout_seconds)
+        self._capacity_score = CapacityScore(args.shape) if args.shape else None
+
+    def events_to_register(self) -> Sequence[ClusterEventWithHint]:
+        """Whatever may bring a volume, or bring the node to it."""
+        return events.REGISTERED
+
+    def sign(self, pod: PodInfo) -> Hashable:
+        """Who has claims shares nothing."""
+        return UNSIGNABLE if any(True for _ in claim_names(pod.pod)) else ()
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
+        """Skip for pods without claims."""
+        del nodes
+        if not pod.pod.spec.volumes:
+            return SKIPPED
+        volumes = self._handle.volumes
+        if volumes is None:
+            return PreFilterResult(NOTHING_KNOWN) if any(True for _ in claim_names(pod.pod)) else SKIPPED
+        claims = pod_claims(pod, volumes)
+        if isinstance(claims, Status):
+            return PreFilterResult(claims.by(self.name))
+        if not claims.bound and not claims.delayed:
+            return SKIPPED
+        cycle.write(_Claims(claims))
+        return _PREPARED
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
+        """Bits of what is wrong with each row, as a negative number: no preemption brings a volume."""
+        del pod
+        volumes = self._handle.volumes
+        if volumes is None:
+            return PASS_ALL
+        state, began = cycle.read(_Claims), self._handle.clock.monotonic()
+        wrong, placement = place(state.claims, Storage(volumes, nodes), rows)
+        state.placements.append(placement)
+        self._observe("predicate", began, is_ok=True)
+        return PASS_ALL if wrong is None or not wrong.any() else -wrong
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """Every bit has its reason."""
+        del cycle
+        return status_of_code(code, tuple(text for bit, text in _REASONS.items() if bit & -code), self.name)
+
+    def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
+        """Which claim cannot be served, and why; for a pod that must wait for its claims, which those are."""
+        volumes, state = self._handle.volumes, cycle.find(_Claims)
+        if volumes is None:
+            return ()
+        if state is None or not len(rows):
+            return unready_claims(pod, volumes)
+        return claim_details(state.claims, volumes, nodes, rows)
+
+    def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
+        """Skip without a shape, and for pods without claims: where it would give each node 0 points."""
+        del pod, nodes, rows
+        return SKIP if self._capacity_score is None or cycle.find(_Claims) is None else SUCCESS
+
+    def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
+        """By what Filter has found to serve the claims there."""
+        del pod
+        points = np.zeros(len(rows), dtype=np.int64)
+        state, volumes = cycle.find(_Claims), self._handle.volumes
+        if self._capacity_score is None or state is None or volumes is None:
+            return points
+        storage = Storage(volumes, nodes)
+        for placement in state.placements:  # the last one that has a row is what Reserve takes
+            given = self._capacity_score.of(placement, storage)
+            place = placement.rows.searchsorted(rows)
+            place[place == len(placement.rows)] = 0
+            is_there = placement.rows[place] == rows if len(placement.rows) else np.zeros(len(rows), dtype=np.bool_)
+            points[is_there] = given[place[is_there]]
+        return points
+
+    # --- setting aside ------------------------------------------------------------------------------------------------
+
+    def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Assume the choice that Filter made for the node."""
+        state, volumes = cycle.find(_Claims), self._handle.volumes
+        if state is None or volumes is None or not state.claims.delayed:
+            return SUCCESS
+        began = self._handle.clock.monotonic()
+        status = self._assume(cycle, state, volumes, pod, node_name)
+        self._observe("assume", began, is_ok=status.is_success)
+        return status
+
+    def _assume(self, cycle: CycleState, state: _Claims, volumes: Volumes, pod: PodInfo, node_name: str) -> Status:
+        row = self._handle.view.nodes.row_of(node_name)
+        served = next((found for one in reversed(state.placements) if (found := one.at(row)) is not None), None)
+        if served is None:
+            return error(f'no pod volume found for node "{node_name}"')
+        matches, to_make = served
+        undertaking = Undertaking(pod, node_name)
+        cycle.write(undertaking)
+        try:
+            for volume, claim in matches:
+                bound = _bound_to(volume, claim)
+                volumes.assume_volume(bound)
+                undertaking.bindings.append((bound, claim))
+            for claim in to_make:
+                made = _made_for(claim, node_name)
+                volumes.assume_claim(made)
+                undertaking.provisions.append(made)
+        except ValueError as out_of_sync:
+            self._restore(undertaking)
+            return error(str(out_of_sync))
+        return SUCCESS
+
+    def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
+        """Take back what was assumed. What has been written stays: the next attempt goes on from there."""
+        del pod, node_name
+        undertaking = cycle.find(Undertaking)
+        if undertaking is not None:
+            self._restore(undertaking)
+
+    def _restore(self, undertaking: Undertaking, first_binding: int = 0, first_provision: int = 0) -> None:
+        volumes = self._handle.volumes
+        if volumes is not None:
+            for volume, _ in undertaking.bindings[first_binding:]:
+                volumes.restore_volume(volume)
+            for claim in undertaking.provisions[first_provision:]:
+                volumes.restore_claim(claim)
+
+    # --- binding ------------------------------------------------------------------------------------------------------
+
+    def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
+        """Skip where all claims were bound from the start. Devices may be prepared meanwhile."""
+        del pod, node_name
+        return _NOTHING_TO_WRITE if cycle.find(Undertaking) is None else _WRITES
+
+    async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
+        """Write what was decided, and wait until it is done."""
+        del pod, node_name
+        undertaking = cycle.find(Undertaking)
+        if undertaking is None:
+            return SUCCESS
+        began = self._handle.clock.monotonic()
+        status = await self._write(undertaking)
+        status = await self._wait(undertaking) if status.is_success else status
+        self._observe("bind", began, is_ok=status.is_success)
+        return status
+
+    def _observe(self, operation: str, began: float, *, is_ok: bool) -> None:
+        self._handle.observe_volumes(operation, self._handle.clock.monotonic() - began, is_ok=is_ok)
+
+    async def _write(self, undertaking: Undertaking) -> Status:
+        """Volumes first, then claims. After a failure what was written stays, and the rest is no longer assumed."""
+        writer = self._handle.volume_writer
+        if writer is None:
+            return error("nobody here may write volumes and claims")
+        bound = made = 0
+        try:
+            for number, (volume, claim) in enumerate(undertaking.bindings):
+                written = await writer.bind_volume(volume)
+                if isinstance(written, Status):
+                    return written
+                undertaking.bindings[number] = (written, claim)
+                bound += 1
+            for number, claim in enumerate(undertaking.provisions):
+                selected = await writer.select_node(claim)
+                if isinstance(selected, Status):
+                    return selected
+                undertaking.provisions[number] = selected
+                made += 1
+        finally:
+            self._restore(undertaking, bound, made)
+        return SUCCESS
+
+    async def _wait(self, undertaking: Undertaking) -> Status:
+        volumes, clock = self._handle.volumes, self._handle.clock
+        assert volumes is not None  # noqa: S101  without them nothing was undertaken
+        deadline = clock.monotonic() + self._timeout_seconds
+        changed = Bell(clock)
+        end = volumes.on_change(undertaking.subjects(), changed.ring)
+        try:
+            while True:
+                status = undertaking.progress(volumes, self._handle.view.nodes)
+                if status is not None:
+                    return status if status.is_success else _failed(status.message)
+                left = deadline - clock.monotonic()
+                if left <= 0:
+                    return _failed("context deadline exceeded")
+                await changed.heard(min(left, CHECK_SECONDS))
+        finally:
+            end()
+
+
+def _failed(why: str) -> Status:
+    return error(f"binding volumes: {why}")
+
+
+def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
+    """The volume as it is to be: it names the claim, and says that no user chose it unless one did."""
+    meta = claim.metadata
+    reference = ObjectReference(
+        "PersistentVolumeClaim", meta.namespace, meta.name, meta.uid, "v1", meta.resource_version
+    )
+    owner = volume.spec.claim_ref
+    is_named = owner is not None and is_bound_to(volume, claim) and owner.uid == meta.uid
+    spec = volume.spec if is_named else msgspec.structs.replace(volume.spec, claim_ref=reference)
+    annotations = volume.metadata.annotations
+    if not is_bound_to(volume, claim) and BOUND_BY_CONTROLLER not in annotations:
+        annotations = {**annotations, BOUND_BY_CONTROLLER: "yes"}
+    metadata = msgspec.structs.replace(volume.metadata, annotations=annotations)
+    return msgspec.structs.replace(volume, metadata=metadata, spec=spec)
+
+
+def _made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """The claim as it is to be: its volume is to be made for this node."""
+    annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
+    metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
+    return msgspec.structs.replace(claim, metadata=metadata)

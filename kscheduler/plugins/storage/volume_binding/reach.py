@@ -1,0 +1,114 @@
+"""From which rows a volume can be reached, and which rows a topology means.
+
+A volume's affinity looks at labels only: upstream asks it about a node without fields, where what a term says of
+`metadata.name` is passed over. A term of nothing else matches every node.
+"""
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+import numpy as np
+
+from kscheduler.api.core import LabelSelector, Node, NodeSelectorTerm
+from kscheduler.api.selectors import NodeTerm, Operator, Requirement, Selector, parse_label_selector, parse_node_term
+from kscheduler.api.storage import PersistentVolume, TopologySelectorTerm, VolumeNodeAffinity
+from kscheduler.framework.cluster.volumes import Volumes
+from kscheduler.framework.nodes.label_column import Mask
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.rules import csi_migration
+
+
+def reachable(volume: PersistentVolume, nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows that the volume's own affinity admits."""
+    return _admitted(volume.spec.node_affinity, nodes, rows)
+
+
+def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask:
+    """The same, with an in-tree volume seen as its CSI driver's where its plugin is migrated. Raises `ValueError`."""
+    plugin = csi_migration.plugin_of(volume.spec)
+    if plugin:
+        at = volumes.migrated_rows(plugin)
+        if at is nodes.rows() and len(rows):
+            return _admitted(_translated(volume), nodes, rows)
+        migrated = np.isin(rows, at)
+        if migrated.any():
+            mask = reachable(volume, nodes, rows)
+            mask[migrated] = _admitted(_translated(volume), nodes, rows[migrated])
+            return mask
+    return reachable(volume, nodes, rows)
+
+
+def reaches(volume: PersistentVolume, volumes: Volumes, node: Node) -> bool:
+    """The same for one node. Raises `ValueError`."""
+    plugin = csi_migration.plugin_of(volume.spec)
+    is_migrated = bool(plugin) and volumes.is_migrated(node.metadata.name, plugin)
+    affinity = _translated(volume) if is_migrated else volume.spec.node_affinity
+    required = affinity.required if affinity is not None else None
+    if required is None:
+        return True
+    terms, labels = map(_parsed_term, required.node_selector_terms), node.metadata.labels
+    return any(not one.nothing and all(wanted.matches(labels) for wanted in one.labels) for one in terms)
+
+
+def in_topology(terms: Iterable[TopologySelectorTerm], nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows that one of the terms admits; no terms admit all."""
+    terms = tuple(terms)
+    if not terms:
+        return np.ones(len(rows), dtype=np.bool_)
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        wanted = [(one.key, frozenset(one.values)) for one in term.match_label_expressions]
+        if wanted and all(values for _, values in wanted):
+            mask |= _all_hold([Requirement(key, Operator.IN, values) for key, values in wanted], nodes, rows)
+    return mask
+
+
+def selected(selector: LabelSelector | None, nodes: NodeTable, rows: Rows) -> Mask:
+    """Rows whose labels a selector matches; a missing selector matches none."""
+    parsed = _parsed_selector(selector) if selector is not None else None
+    if parsed is None or parsed.nothing:
+        return np.zeros(len(rows), dtype=np.bool_)
+    return _all_hold(parsed.requirements, nodes, rows)
+
+
+def _translated(volume: PersistentVolume) -> VolumeNodeAffinity | None:
+    try:
+        return csi_migration.translated_affinity(volume)
+    except ValueError as problem:
+        raise ValueError(f"could not translate pv: {problem}") from None
+
+
+def _admitted(affinity: VolumeNodeAffinity | None, nodes: NodeTable, rows: Rows) -> Mask:
+    required = affinity.required if affinity is not None else None
+    if required is None:
+        return np.ones(len(rows), dtype=np.bool_)
+    terms = required.node_selector_terms
+    if len(terms) == 1:
+        return _term_holds(_parsed_term(terms[0]), nodes, rows)
+    mask = np.zeros(len(rows), dtype=np.bool_)
+    for term in terms:
+        mask |= _term_holds(_parsed_term(term), nodes, rows)
+    return mask
+
+
+def _term_holds(term: NodeTerm, nodes: NodeTable, rows: Rows) -> Mask:
+    if term.nothing:
+        return np.zeros(len(rows), dtype=np.bool_)
+    return _all_hold(term.labels, nodes, rows)
+
+
+def _all_hold(requirements: Iterable[Requirement], nodes: NodeTable, rows: Rows) -> Mask:
+    mask: Mask | None = None
+    for requirement in requirements:
+        holds = nodes.matches(requirement, rows)
+        mask = holds if mask is None else mask & holds
+    return mask if mask is not None else np.ones(len(rows), dtype=np.bool_)
+
+
+@lru_cache(maxsize=16_384)
+def _parsed_term(term: NodeSelectorTerm) -> NodeTerm:
+    return parse_node_term(term)
+
+
+def _parsed_selector(selector: LabelSelector) -> Selector:
+    return parse_label_selector(selector)

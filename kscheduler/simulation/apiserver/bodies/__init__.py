@@ -1,0 +1,1 @@
+"""What a request carries: bodies in each format, checks of their fields, patches."""

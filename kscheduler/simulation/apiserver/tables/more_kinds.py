@@ -1,0 +1,178 @@
+"""Columns of further kinds: access, settings, network, storage drivers, devices."""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kscheduler.simulation.apiserver.tables.columns import AGE, NAME, Column, at, plain
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.table_cells import NONE, field, selector_text
+
+_CREATED_AT = at("Created At", "metadata.creationTimestamp")
+
+
+def _count(name: str, *paths: str) -> Column:
+    return Column(name, plain(lambda value: sum(len(field(value, path, ())) for path in paths)), type="integer")
+
+
+def _text(name: str, cell: Callable[[Object], object], *, wide: bool = False) -> Column:
+    return Column(name, plain(cell), wide)
+
+
+def _role(binding: Object) -> str:
+    return f"{field(binding, 'roleRef.kind')}/{field(binding, 'roleRef.name')}"
+
+
+def _subjects(kind: str) -> Callable[[Object], str]:
+    def cell(binding: Object) -> str:
+        found = [subject for subject in binding.get("subjects") or () if subject.get("kind") == kind]
+        return ", ".join("/".join(filter(None, (subject.get("namespace"), subject.get("name")))) for subject in found)
+
+    return cell
+
+
+_BINDINGS = (
+    NAME,
+    _text("Role", _role),
+    AGE,
+    _text("Users", _subjects("User"), wide=True),
+    _text("Groups", _subjects("Group"), wide=True),
+    _text("ServiceAccounts", _subjects("ServiceAccount"), wide=True),
+)
+
+
+def _used(limits: bool) -> Callable[[Object], str]:
+    """`cpu: 1/4, pods: 2/10` of a quota, of its limits or of everything else."""
+
+    def cell(quota: Object) -> str:
+        hard, used = field(quota, "status.hard", {}), field(quota, "status.used", {})
+        names = sorted(name for name in hard if name.startswith("limits") is limits)
+        return ", ".join(f"{name}: {used.get(name, 0)}/{hard[name]}" for name in names)
+
+    return cell
+
+
+def _hosts(ingress: Object) -> str:
+    hosts = [rule["host"] for rule in field(ingress, "spec.rules", ()) if rule.get("host")]
+    return ",".join(hosts) or "*"
+
+
+def _ingress_ports(ingress: Object) -> str:
+    return "80, 443" if field(ingress, "spec.tls", ()) else "80"
+
+
+def _pod_selector(policy: Object) -> str:
+    return selector_text(field(policy, "spec.podSelector.matchLabels", {}))
+
+
+def _endpoints(value: Object) -> str:
+    found = [
+        f"{address.get('ip')}:{port.get('port')}"
+        for subset in value.get("subsets") or ()
+        for address in subset.get("addresses") or ()
+        for port in subset.get("ports") or ()
+    ]
+    return ",".join(found) or NONE
+
+
+def _slice_ports(value: Object) -> str:
+    return ",".join(str(port.get("port")) for port in value.get("ports") or ()) or "<unset>"
+
+
+def _slice_addresses(value: Object) -> str:
+    return ",".join(
+        address for endpoint in value.get("endpoints") or () for address in endpoint.get("addresses") or ()
+    ) or ("<unset>")
+
+
+def _claim_state(claim: Object) -> str:
+    states = [
+        name
+        for name, path in (("allocated", "allocation"), ("reserved", "reservedFor"))
+        if (claim.get("status") or {}).get(path)
+    ]
+    if "deletionTimestamp" in claim["metadata"]:
+        states.insert(0, "deleted")
+    return ",".join(states) or "pending"
+
+
+def _parameters(ingress_class: Object) -> str:
+    parameters = field(ingress_class, "spec.parameters", {})
+    group = f".{parameters['apiGroup']}" if parameters.get("apiGroup") else ""
+    return f"{parameters['kind']}{group}/{parameters['name']}" if parameters else NONE
+
+
+_WEBHOOKS = (NAME, _count("Webhooks", "webhooks"), AGE)
+
+MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
+    {
+        "configmaps": (NAME, _count("Data", "data", "binaryData"), AGE),
+        "secrets": (NAME, at("Type", "type", "Opaque"), _count("Data", "data"), AGE),
+        "endpoints": (NAME, _text("Endpoints", _endpoints), AGE),
+        "limitranges": (NAME, _CREATED_AT),
+        "resourcequotas": (NAME, _text("Request", _used(limits=False)), _text("Limit", _used(limits=True)), AGE),
+        "roles.rbac.authorization.k8s.io": (NAME, _CREATED_AT),
+        "clusterroles.rbac.authorization.k8s.io": (NAME, _CREATED_AT),
+        "rolebindings.rbac.authorization.k8s.io": _BINDINGS,
+        "clusterrolebindings.rbac.authorization.k8s.io": _BINDINGS,
+        "csidrivers.storage.k8s.io": (
+            NAME,
+            at("AttachRequired", "spec.attachRequired", default=True),
+            at("PodInfoOnMount", "spec.podInfoOnMount", default=False),
+            at("StorageCapacity", "spec.storageCapacity", default=False),
+            _text(
+                "TokenRequests",
+                lambda value: (
+                    ",".join(request.get("audience", "") for request in field(value, "spec.tokenRequests", ()))
+                    or "<unset>"
+                ),
+            ),
+            at("RequiresRepublish", "spec.requiresRepublish", default=False),
+            _text("Modes", lambda value: ",".join(field(value, "spec.volumeLifecycleModes", ("Persistent",)))),
+            AGE,
+        ),
+        "csinodes.storage.k8s.io": (NAME, _count("Drivers", "spec.drivers"), AGE),
+        "csistoragecapacities.storage.k8s.io": (NAME, _CREATED_AT),
+        "volumeattachments.storage.k8s.io": (
+            NAME,
+            at("Attacher", "spec.attacher"),
+            at("PV", "spec.source.persistentVolumeName"),
+            at("Node", "spec.nodeName"),
+            at("Attached", "status.attached", default=False),
+            AGE,
+        ),
+        "resourceclaims.resource.k8s.io": (NAME, _text("State", _claim_state), AGE),
+        "resourceslices.resource.k8s.io": (
+            NAME,
+            at("Node", "spec.nodeName"),
+            at("Driver", "spec.driver"),
+            at("Pool", "spec.pool.name"),
+            AGE,
+        ),
+        "ingressclasses.networking.k8s.io": (
+            NAME,
+            at("Controller", "spec.controller"),
+            _text("Parameters", _parameters),
+            AGE,
+        ),
+        "ingresses.networking.k8s.io": (
+            NAME,
+            at("Class", "spec.ingressClassName", NONE),
+            _text("Hosts", _hosts),
+            at("Address", "status.loadBalancer.address"),
+            _text("Ports", _ingress_ports),
+            AGE,
+        ),
+        "networkpolicies.networking.k8s.io": (NAME, _text("Pod-Selector", _pod_selector), AGE),
+        "endpointslices.discovery.k8s.io": (
+            NAME,
+            at("AddressType", "addressType"),
+            _text("Ports", _slice_ports),
+            _text("Endpoints", _slice_addresses),
+            AGE,
+        ),
+        "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+        "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+        "runtimeclasses.node.k8s.io": (NAME, at("Handler", "handler"), AGE),
+    }
+)
+"""Columns by resource."""

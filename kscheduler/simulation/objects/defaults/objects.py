@@ -1,0 +1,247 @@
+"""Defaults and the create and update strategies of all kinds: what the server adds, resets and carries over.
+
+Each function changes its argument, a fresh copy, in place. `on_create` is for new objects; `on_update` is for writes
+over an existing object, where the main resource keeps the old status and the status subresource keeps the old spec.
+"""
+
+import base64
+import uuid
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kscheduler.simulation.kinds.api_errors import Object
+from kscheduler.simulation.kinds.resources import ServedResource
+from kscheduler.simulation.objects.defaults import pods as pod_defaults
+from kscheduler.simulation.objects.defaults import workloads as workload_defaults
+
+_TEMPLATE_KINDS = frozenset({"DaemonSet", "Deployment", "ReplicaSet", "StatefulSet", "Job", "ReplicationController"})
+_STATUS_RESET_ON_CREATE = frozenset({"PodDisruptionBudget", "ResourceClaim", *_TEMPLATE_KINDS})
+_FIRST_NODE_PORT, _NODE_PORTS = 30000, 2768
+_KEPT_METADATA = ("uid", "creationTimestamp", "deletionTimestamp", "deletionGracePeriodSeconds", "generation")
+
+
+def on_create(resource: ServedResource, value: Object) -> None:
+    """Fill in defaults and the initial status of a new object."""
+    metadata = value["metadata"]
+    if resource.has_generation:
+        metadata["generation"] = 1
+    if resource.kind in _TEMPLATE_KINDS:
+        workload_defaults.fill_new(value)
+        _default_template(value)
+    workload_defaults.fill(value)
+    default = _CREATE.get(resource.key)
+    if default is not None:
+        default(value)
+    if resource.kind in _STATUS_RESET_ON_CREATE:
+        value["status"] = {}
+
+
+def _default_template(value: Object) -> None:
+    spec = value.setdefault("spec", {})
+    template = spec.get("template")
+    if isinstance(template, dict):
+        pod_defaults.default_pod_spec(template.setdefault("spec", {}))
+    if value["kind"] not in {"DaemonSet", "Job"}:
+        spec.setdefault("replicas", 1)
+
+
+def _pod(pod: Object) -> None:
+    spec = pod["spec"]
+    spec.setdefault("serviceAccountName", "default")
+    pod_defaults.default_pod_spec(spec)
+    pod_defaults.add_default_tolerations(spec)
+    pod_defaults.merge_label_keys(pod)
+    pod["status"] = pod_defaults.initial_status(pod)
+
+
+def _node(node: Object) -> None:
+    node.setdefault("spec", {})
+    status = node.setdefault("status", {})
+    if status.get("capacity"):
+        status["allocatable"] = {**status["capacity"], **(status.get("allocatable") or {})}
+
+
+def _namespace(namespace: Object) -> None:
+    metadata = namespace["metadata"]
+    metadata["labels"] = {**(metadata.get("labels") or {}), "kubernetes.io/metadata.name": metadata["name"]}
+    spec = namespace.setdefault("spec", {})
+    spec["finalizers"] = [*(f for f in spec.get("finalizers") or () if f != "kubernetes"), "kubernetes"]
+    namespace["status"] = {"phase": "Active"}
+
+
+def _service(service: Object) -> None:
+    spec = service.setdefault("spec", {})
+    spec.setdefault("type", "ClusterIP")
+    spec.setdefault("sessionAffinity", "None")
+    service["status"] = {"loadBalancer": {}}
+    if spec["type"] != "ExternalName":
+        _address(service)
+    for port in spec.get("ports") or ():
+        port.setdefault("protocol", "TCP")
+        port.setdefault("targetPort", port.get("port"))
+
+
+def _address(service: Object) -> None:
+    """Set an address to show. Nothing listens there, so two services may have the same."""
+    spec = service["spec"]
+    number = uuid.UUID(service["metadata"]["uid"]).int % 0xFFFE + 1
+    spec.setdefault("clusterIP", f"10.96.{number >> 8}.{number & 0xFF}")
+    spec.setdefault("clusterIPs", [spec["clusterIP"]])
+    spec.setdefault("ipFamilies", ["IPv4"])
+    spec.setdefault("ipFamilyPolicy", "SingleStack")
+    spec.setdefault("internalTrafficPolicy", "Cluster")
+    if spec["type"] in {"NodePort", "LoadBalancer"}:
+        spec.setdefault("externalTrafficPolicy", "Cluster")
+        for place, port in enumerate(spec.get("ports") or ()):
+            port.setdefault("nodePort", _FIRST_NODE_PORT + (number + place) % _NODE_PORTS)
+
+
+def _claim(claim: Object) -> None:
+    claim.setdefault("spec", {}).setdefault("volumeMode", "Filesystem")
+    claim["status"] = {"phase": "Pending"}
+
+
+def _volume(volume: Object) -> None:
+    spec = volume.setdefault("spec", {})
+    spec.setdefault("volumeMode", "Filesystem")
+    spec.setdefault("persistentVolumeReclaimPolicy", "Retain")
+    volume["status"] = {"phase": "Pending"}
+
+
+def _priority_class(value: Object) -> None:
+    value.setdefault("preemptionPolicy", "PreemptLowerPriority")
+
+
+def _storage_class(value: Object) -> None:
+    value.setdefault("reclaimPolicy", "Delete")
+    value.setdefault("volumeBindingMode", "Immediate")
+
+
+def _secret(secret: Object) -> None:
+    """Move `stringData` to `data`."""
+    secret.setdefault("type", "Opaque")
+    plain = secret.pop("stringData", None) or {}
+    encoded = {key: base64.b64encode(text.encode()).decode() for key, text in plain.items()}
+    if encoded:
+        secret["data"] = {**(secret.get("data") or {}), **encoded}
+
+
+def _quota(quota: Object) -> None:
+    quota["status"] = {}
+
+
+def _binding(binding: Object) -> None:
+    reference = binding.get("roleRef")
+    if isinstance(reference, dict):
+        reference.setdefault("apiGroup", "rbac.authorization.k8s.io")
+    for subject in binding.get("subjects") or ():
+        if subject.get("kind") in {"User", "Group"}:
+            subject.setdefault("apiGroup", "rbac.authorization.k8s.io")
+
+
+def _ingress(ingress: Object) -> None:
+    ingress["status"] = {"loadBalancer": {}}
+
+
+def _network_policy(policy: Object) -> None:
+    spec = policy.setdefault("spec", {})
+    spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
+
+
+_CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
+    {
+        "pods": _pod,
+        "nodes": _node,
+        "namespaces": _namespace,
+        "services": _service,
+        "persistentvolumeclaims": _claim,
+        "persistentvolumes": _volume,
+        "secrets": _secret,
+        "resourcequotas": _quota,
+        "rolebindings.rbac.authorization.k8s.io": _binding,
+        "clusterrolebindings.rbac.authorization.k8s.io": _binding,
+        "ingresses.networking.k8s.io": _ingress,
+        "networkpolicies.networking.k8s.io": _network_policy,
+        "priorityclasses.scheduling.k8s.io": _priority_class,
+        "storageclasses.storage.k8s.io": _storage_class,
+    }
+)
+
+
+_DEFAULTED_ON_UPDATE = frozenset(
+    {
+        "services",
+        "persistentvolumeclaims",
+        "persistentvolumes",
+        "priorityclasses.scheduling.k8s.io",
+        "storageclasses.storage.k8s.io",
+        "secrets",
+        "resourcequotas",
+        "rolebindings.rbac.authorization.k8s.io",
+        "clusterrolebindings.rbac.authorization.k8s.io",
+        "ingresses.networking.k8s.io",
+        "networkpolicies.networking.k8s.io",
+    }
+)
+"""Kinds whose manifests may be sent again without the server's defaults."""
+
+
+def on_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
+    """Carry over what this write may not change, and count a new generation if the spec changed."""
+    # The order matters: defaults are filled in before the specs are compared, or each write would be a new generation.
+    _keep_metadata(old["metadata"], new["metadata"])
+    if subresource == "status":
+        _keep(old, new, *(name for name in old.keys() | new.keys() if name not in {"status", "metadata"}))
+        return
+    if resource.key == "services" and (old.get("spec") or {}).get("type") == (new.get("spec") or {}).get("type"):
+        _keep_missing(old["spec"], new["spec"], _SERVICE_ADDRESSES)
+    if resource.key in _DEFAULTED_ON_UPDATE:
+        _CREATE[resource.key](new)
+    if "status" in resource.subresources:
+        _keep(old, new, "status")
+    if resource.key == "pods":
+        pod_defaults.default_pod_spec(new["spec"])
+        _keep_assigned_fields(old["spec"], new["spec"])
+        pod_defaults.add_default_tolerations(new["spec"])
+    if resource.kind in _TEMPLATE_KINDS:
+        _default_template(new)
+        workload_defaults.fill_changed(old, new)
+    workload_defaults.fill(new)
+    if resource.key == "namespaces" and not subresource:
+        new["spec"] = old.get("spec", {})
+    if resource.has_generation and old.get("spec") != new.get("spec"):
+        new["metadata"]["generation"] = int(old["metadata"].get("generation", 0)) + 1
+
+
+def _keep_metadata(old: Object, new: Object) -> None:
+    for name in _KEPT_METADATA:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+    new["name"] = old["name"]
+    if "namespace" in old:
+        new["namespace"] = old["namespace"]
+
+
+def _keep(old: Object, new: Object, *names: str) -> None:
+    for name in names:
+        if name in old:
+            new[name] = old[name]
+        else:
+            new.pop(name, None)
+
+
+_SERVICE_ADDRESSES = ("clusterIP", "clusterIPs", "ipFamilies", "ipFamilyPolicy", "internalTrafficPolicy")
+
+
+def _keep_missing(old: Object, new: Object, names: tuple[str, ...]) -> None:
+    for name in names:
+        if name in old and name not in new:
+            new[name] = old[name]
+
+
+def _keep_assigned_fields(old: Object, new: Object) -> None:
+    """Keep fields that admission has set at creation and that a manifest, sent again, does not have."""
+    assigned = ("priority", "preemptionPolicy", "serviceAccountName", "serviceAccount", "nodeName", "tolerations")
+    _keep_missing(old, new, (*assigned, "overhead"))

@@ -1,0 +1,1 @@
+"""What is refused in any object, whatever its kind, and in Events."""

@@ -1,0 +1,119 @@
+"""Validation of objects: metadata, and the rules of the kind. All violated rules are reported.
+
+Types are checked before (`typed.decoding`), rules that need other objects in `admission`. The rules are in
+`kscheduler.simulation.rules`; for kinds without an entry here only the metadata is checked.
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from kscheduler.api.quantity import QuantityError
+from kscheduler.simulation.kinds import field_rules as rules
+from kscheduler.simulation.kinds.api_errors import ApiError, FieldCause, Object, bad_request, invalid
+from kscheduler.simulation.kinds.resources import ServedResource
+from kscheduler.simulation.objects.validation import events as event_validation
+from kscheduler.simulation.rules import access, cluster, pod_updates, pods, services, volumes, workloads
+from kscheduler.simulation.rules.metadata import validate_metadata
+
+_NOT_A_QUANTITY = "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+
+
+def check_create(resource: ServedResource, value: Object) -> None:
+    """Refuse a new object that breaks a rule. Raises 422 with all causes."""
+    causes = validate_metadata(resource, value["metadata"])
+    rule = _CREATE.get(resource.key)
+    if rule is not None:
+        causes += rule(value)
+    _raise(resource, value, causes)
+
+
+def check_update(resource: ServedResource, old: Object, new: Object, subresource: str) -> None:
+    """Refuse a write that breaks a rule or changes an immutable field. Raises 422."""
+    causes = validate_metadata(resource, new["metadata"])
+    if not subresource:
+        causes += _main_resource(resource, old, new)
+    if resource.key == "nodes" and subresource == "status":
+        causes += cluster.validate_node(new)
+    _raise(resource, new, causes)
+
+
+def _main_resource(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
+    rule, change = _CREATE.get(resource.key), _UPDATE.get(resource.key)
+    # Unchanged fields were valid at creation, and must not prevent other changes of an older object.
+    causes = rule(new) if rule is not None and _content(old) != _content(new) else []
+    if change is not None:
+        found = change(old, new)
+        known = {(cause.field, cause.message) for cause in causes}
+        causes += [cause for cause in found if (cause.field, cause.message) not in known]
+    return causes + _immutable(resource, old, new)
+
+
+def _content(value: Object) -> Object:
+    return {name: part for name, part in value.items() if name not in {"metadata", "status"}}
+
+
+def _raise(resource: ServedResource, value: Object, causes: list[FieldCause]) -> None:
+    if causes:
+        raise invalid(resource.kind, resource.group, value["metadata"].get("name", ""), causes)
+
+
+def malformed(resource: ServedResource, error: Exception) -> ApiError:
+    """400 for an object whose fields have unexpected types."""
+    reason = _NOT_A_QUANTITY if isinstance(error, QuantityError) else f"json: {error}"
+    return bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a {resource.kind}: {reason}'
+    )
+
+
+_CREATE: Mapping[str, Callable[[Object], list[FieldCause]]] = MappingProxyType(
+    {
+        **workloads.ON_CREATE,
+        "pods": pods.validate_pod,
+        "nodes": cluster.validate_node,
+        "services": services.validate_service,
+        "configmaps": access.validate_settings,
+        "secrets": access.validate_settings,
+        "persistentvolumeclaims": volumes.validate_claim,
+        "persistentvolumes": volumes.validate_volume,
+        "storageclasses.storage.k8s.io": volumes.validate_storage_class,
+        "events": event_validation.validate_core_event,
+        "events.events.k8s.io": event_validation.validate_event,
+        "leases.coordination.k8s.io": cluster.validate_lease,
+        "poddisruptionbudgets.policy": cluster.validate_budget,
+        "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class,
+        "roles.rbac.authorization.k8s.io": access.validate_role,
+        "clusterroles.rbac.authorization.k8s.io": access.validate_role,
+        "rolebindings.rbac.authorization.k8s.io": access.validate_binding,
+        "clusterrolebindings.rbac.authorization.k8s.io": access.validate_binding,
+    }
+)
+
+_UPDATE: Mapping[str, Callable[[Object, Object], list[FieldCause]]] = MappingProxyType(
+    {
+        **workloads.ON_UPDATE,
+        "pods": pod_updates.validate_pod_update,
+        "nodes": cluster.validate_node_update,
+        "persistentvolumeclaims": volumes.validate_claim_update,
+        "persistentvolumes": volumes.validate_volume_update,
+        "configmaps": access.validate_settings_update,
+        "secrets": access.validate_settings_update,
+        "priorityclasses.scheduling.k8s.io": cluster.validate_priority_class_update,
+        "rolebindings.rbac.authorization.k8s.io": access.validate_binding_update,
+        "clusterrolebindings.rbac.authorization.k8s.io": access.validate_binding_update,
+    }
+)
+
+_IMMUTABLE: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "storageclasses.storage.k8s.io": ("provisioner", "parameters", "reclaimPolicy", "volumeBindingMode"),
+        "resourceclaims.resource.k8s.io": ("spec",),
+    }
+)
+
+
+def _immutable(resource: ServedResource, old: Object, new: Object) -> list[FieldCause]:
+    return [
+        rules.bad_value(name, new.get(name), "field is immutable")
+        for name in _IMMUTABLE.get(resource.key, ())
+        if old.get(name) != new.get(name)
+    ]

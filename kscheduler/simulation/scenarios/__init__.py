@@ -1,0 +1,13 @@
+"""What `kscheduler bench` plays: scheduler_perf's scenarios as data, against the real parts of a scheduler.
+
+    template    objects with placeholders, checked when they are declared
+    scenario    a list of typed operations on a cluster, validated, resizable
+    catalogue   the scenarios: scheduler_perf's at their 5,000-node sizes, and our own
+    service     queue, cache, handlers, cycle, failures, preemption: the service's assembly
+    cluster     a stand-in for API server, controllers and kubelets, which answers at once
+    player      plays and measures a scenario
+    apart       runs each scenario in a process of its own
+    figures     the results, as text and JSON
+
+The wire is not measured: requests, decoding of watches, sending of Events.
+"""

@@ -1,0 +1,171 @@
+"""A stand-in for API server, controllers and kubelets that executes every request at once.
+
+Each change becomes a watch event, and `deliver` passes the events to the informers' stores and handlers, in order. So a
+Binding comes back as MODIFIED, a deleted victim as DELETED, a condition as MODIFIED; a claim with a selected node gets
+a volume for the node's zone and is bound to it, as a provisioner and the volume controller would do.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from kscheduler.api.kinds import KINDS, NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS, Kind
+from kscheduler.api.meta import Condition, KubeObject, ObjectMeta
+from kscheduler.api.storage import (
+    BIND_COMPLETED,
+    SELECTED_NODE,
+    CSIPersistentVolumeSource,
+    ObjectReference,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimStatus,
+    PersistentVolumeSpec,
+    PersistentVolumeStatus,
+    VolumeNodeAffinity,
+)
+from kscheduler.api.well_known import ZONE
+from kscheduler.client.watch import WatchEvent
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.informers.informer import Informer
+from kscheduler.simulation.scenarios.template import TemplateError
+
+_SCHEDULED: Final = (Condition(type="PodScheduled", status="True"),)
+_replace = msgspec.structs.replace
+
+
+class StandIn:
+    """The cluster as the scheduler sees it. Implements the protocols for writes to pods, victims and volumes."""
+
+    def __init__(self) -> None:
+        self.informers: Mapping[Kind, Informer[Any]] = {kind: Informer(kind) for kind in KINDS.values()}
+        self.on_bound: Callable[[str], None] = lambda _uid: None
+        """Called with the UID of each pod that gets a node."""
+        self._events: deque[tuple[Kind, WatchEvent[Any]]] = deque()
+        self._version = 1
+
+    def pod_of(self, key: str) -> Pod | None:
+        """A pod in the state that the watch showed last."""
+        found: Pod | None = self.informers[PODS].store.get(key)
+        return found
+
+    def deliver(self) -> None:
+        """Deliver all changes as watch events."""
+        events, informers = self._events, self.informers
+        while events:
+            kind, event = events.popleft()
+            informers[kind].apply(event)
+
+    # --- actions of users, controllers and kubelets -------------------------------------------------------------------
+
+    def create(self, kind: Kind, obj: KubeObject) -> None:
+        """Create an object and show it at once. Raises `TemplateError` if the name is taken."""
+        if obj.key in self.informers[kind].store:
+            raise TemplateError(f"{kind.name} {obj.key} is created twice")
+        self.informers[kind].apply(WatchEvent("ADDED", obj))
+
+    def delete(self, kind: Kind, obj: KubeObject) -> None:
+        """Remove an object."""
+        self._events.append((kind, WatchEvent("DELETED", obj)))
+
+    def terminate(self, pod: Pod) -> None:
+        """Mark a pod as terminating; a finalizer keeps it."""
+        metadata = _replace(pod.metadata, deletion_timestamp="2026-11-21T00:00:00Z")
+        self._modify(PODS, _replace(pod, metadata=metadata))
+
+    def show(self, kind: Kind, obj: KubeObject) -> None:
+        """Show a newer version of an object that another client has written; it has its own resource version."""
+        self._events.append((kind, WatchEvent("MODIFIED", obj)))
+
+    def change(self, kind: Kind, obj: KubeObject) -> None:
+        """The same, with a new resource version, as for the scheduler's own writes."""
+        self._modify(kind, obj)
+
+    def _modify(self, kind: Kind, obj: Any) -> Any:
+        """Give a changed object a new resource version, and show it."""
+        self._version += 1
+        obj.metadata = _replace(obj.metadata, resource_version=str(self._version))
+        self._events.append((kind, WatchEvent("MODIFIED", obj)))
+        return obj
+
+    # --- requests of the scheduler ------------------------------------------------------------------------------------
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Accept a Binding. Implements `framework.handle.Writer`."""
+        status = _replace(pod.status, conditions=_SCHEDULED, nominated_node_name="")
+        self._modify(PODS, _replace(pod, spec=_replace(pod.spec, node_name=node_name), status=status))
+        self.on_bound(pod.metadata.uid)
+        return SUCCESS
+
+    async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
+        """Accept a condition and a nomination. Implements `scheduling.failures.status_writer.StatusPatcher`."""
+        status = pod.status
+        if condition is not None:
+            status = _replace(status, conditions=(condition,))
+        if nominated_node_name is not None:
+            status = _replace(status, nominated_node_name=nominated_node_name)
+        if status == pod.status:
+            return pod
+        changed: Pod = self._modify(PODS, _replace(pod, status=status))
+        return changed
+
+    async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
+        """Delete a victim without a grace period. Implements `scheduling.eviction.victims.VictimWriter`."""
+        del condition
+        known = self.pod_of(pod.key)
+        if known is None or known.metadata.uid != pod.metadata.uid:
+            return False
+        self.delete(PODS, known)
+        return True
+
+    async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
+        """Accept a claim reference, and bind the claim. Implements `framework.cluster.volumes.VolumeWriter`."""
+        bound = _replace(volume, status=PersistentVolumeStatus(phase="Bound"))
+        self._modify(PERSISTENT_VOLUMES, bound)
+        owner = volume.spec.claim_ref
+        claim = self._claim(f"{owner.namespace}/{owner.name}") if owner is not None else None
+        if claim is not None:
+            self._bind_claim(claim, volume.metadata.name)
+        return bound
+
+    async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
+        """Accept a selected node, create a volume for it and bind both."""
+        selected: PersistentVolumeClaim = self._modify(PERSISTENT_VOLUME_CLAIMS, _replace(claim))
+        volume = self._volume_for(selected)
+        self._events.append((PERSISTENT_VOLUMES, WatchEvent("ADDED", volume)))
+        self._bind_claim(selected, volume.metadata.name)
+        return selected
+
+    def _claim(self, key: str) -> PersistentVolumeClaim | None:
+        found: PersistentVolumeClaim | None = self.informers[PERSISTENT_VOLUME_CLAIMS].store.get(key)
+        return found
+
+    def _bind_claim(self, claim: PersistentVolumeClaim, volume_name: str) -> None:
+        annotations = {**claim.metadata.annotations, BIND_COMPLETED: "yes"}
+        spec = _replace(claim.spec, volume_name=volume_name)
+        metadata = _replace(claim.metadata, annotations=annotations)
+        status = PersistentVolumeClaimStatus(phase="Bound")
+        self._modify(PERSISTENT_VOLUME_CLAIMS, _replace(claim, metadata=metadata, spec=spec, status=status))
+
+    def _volume_for(self, claim: PersistentVolumeClaim) -> PersistentVolume:
+        meta = claim.metadata
+        name = f"pvc-{meta.uid}"
+        node = self.informers[NODES].store.get(meta.annotations[SELECTED_NODE])
+        zone = node.metadata.labels.get(ZONE, "") if node is not None else ""
+        spec = PersistentVolumeSpec(
+            capacity=claim.spec.resources.requests,
+            access_modes=claim.spec.access_modes,
+            claim_ref=ObjectReference("PersistentVolumeClaim", meta.namespace, meta.name, meta.uid, "v1"),
+            node_affinity=_reached_from(zone) if zone else None,
+            storage_class_name=claim.storage_class,
+            csi=CSIPersistentVolumeSource("ebs.csi.aws.com", name),
+        )
+        metadata = ObjectMeta(name=name, uid=f"volume-{meta.uid}", resource_version=meta.resource_version)
+        return PersistentVolume(metadata=metadata, spec=spec, status=PersistentVolumeStatus(phase="Bound"))
+
+
+def _reached_from(zone: str) -> VolumeNodeAffinity:
+    term = NodeSelectorTerm(match_expressions=(NodeSelectorRequirement(ZONE, "In", (zone,)),))
+    return VolumeNodeAffinity(required=NodeSelector((term,)))

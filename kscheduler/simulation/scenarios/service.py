@@ -1,0 +1,56 @@
+"""The scheduler that is measured: the service's assembly over a cluster that stands in.
+
+Metrics, records, classes of pods, conditions and preemption are on, as in the service. What is left out is what talks
+to a network: the client, the workers whose only work is to wait for it, and the sending of Events.
+"""
+
+from typing import Any, Final
+
+from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, WORKLOAD_KINDS
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.config.loader import default_configuration
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
+from kscheduler.scheduling.failures.status_writer import StatusWriter
+from kscheduler.scheduling.handlers.workloads import StoredWorkloads
+from kscheduler.scheduling.reports import EventSink
+from kscheduler.simulation.scenarios.cluster import StandIn
+
+SCHEDULER_NAME: Final = "kscheduler"
+
+
+class CountedEvents:
+    """Counts Events; their bodies and their way to the API server belong to the wire. Implements `EventSink`."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def record(self, *_: Any, **__: Any) -> None:
+        """One more."""
+        self.count += 1
+
+
+class ServiceInProcess(Assembly):
+    """A scheduler without a network; nothing in it runs by itself but the conditions' tasks."""
+
+    def __init__(self, cluster: StandIn, *, clock: Clock = REAL_CLOCK, events: EventSink | None = None) -> None:
+        """`events`: who records them; by default they are counted."""
+        self.cluster = cluster
+        self.events = CountedEvents() if events is None else events
+        self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)
+        super().__init__(default_configuration(SCHEDULER_NAME), registry(), self._cluster_ports(), clock)
+        self.listen_to(cluster.informers)
+
+    def _cluster_ports(self) -> Ports:
+        cluster = self.cluster
+        return Ports(
+            binder=cluster,
+            evictor=cluster,
+            statuses=self.status_writer,
+            events=self.events,
+            volume_writer=cluster,
+            pod_of=cluster.pod_of,
+            workloads=StoredWorkloads(*(cluster.informers[kind].store for kind in WORKLOAD_KINDS)),
+            budgets=StoredBudgets(cluster.informers[POD_DISRUPTION_BUDGETS].store),
+        )

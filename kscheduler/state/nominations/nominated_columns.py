@@ -1,0 +1,210 @@
+"""The nominated pods in columns: whom a pod must leave room for, told without a walk over all nominations.
+
+The problem: while a thousand preemptors wait for their victims to go, each further cycle must think of all of them on
+their rows. The idea: what each takes is worked out when it is nominated; a cycle picks those of equal or higher
+priority and sums them by row. Between two cycles a few nominations change, and only those are looked at.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.nodes.arrivals import Arrivals
+from kscheduler.framework.nodes.change_log import ChangeLog
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.occupants import Kind, kind_of
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.nominations.nominator import NominatedPods
+
+_FIRST_LENGTH: Final = 64
+_LARGEST: Final = 2**44
+"""An amount beyond is not summed up here, so that no sum of half a million pods overflows."""
+
+
+class Expected:
+    """The nominated pods that a pod must leave room for, sorted and summed when it is known where they matter."""
+
+    def __init__(self, columns: "NominatedColumns", slots: NDArray[np.intp]) -> None:
+        self._columns = columns
+        self._slots = slots
+        self._everywhere: Arrivals | None = None
+
+    def among(self, rows: Rows) -> Arrivals | None:
+        """Those that come to one of the rows (ascending); `None` where there are none."""
+        if len(rows) == 1 and self._everywhere is None:  # the node that the pod is nominated to itself
+            there = self._columns.on_row(self._slots, int(rows[0]))
+            return self._columns.arrivals(there) if len(there) else None
+        if self._everywhere is None:
+            self._everywhere = self._columns.arrivals(self._slots)
+        return self._everywhere.among(rows)
+
+
+class NominatedColumns:
+    """One slot per nominated pod; a slot that becomes free is filled by the last one."""
+
+    def __init__(self, nodes: NodeTable, nominator: NominatedPods) -> None:
+        self._nodes = nodes
+        self._nominator = nominator
+        self._changes = -1
+        self._begin()
+
+    def before(self, pod: PodInfo) -> "Expected | None":
+        """Whom the pod must leave room for: nominated pods of equal or higher priority, never itself.
+
+        Nodes that are not there have none. `None` where there is nobody. It holds until a nomination is made or ends.
+        """
+        if not len(self._nominator) and not self._uids:
+            return None
+        self._follow()
+        count = len(self._uids)
+        is_before = self._priority[:count] >= pod.priority
+        is_before &= self._row[:count] >= 0
+        own = self._slot_of.get(pod.uid)
+        if own is not None:
+            is_before[own] = False
+        slots = np.flatnonzero(is_before)
+        return Expected(self, slots) if len(slots) else None
+
+    def on_row(self, slots: NDArray[np.intp], row: int) -> NDArray[np.intp]:
+        """Those of the slots whose pods are nominated to the row."""
+        return slots.take(np.flatnonzero(self._row.take(slots) == row))
+
+    def arrivals(self, slots: NDArray[np.intp]) -> Arrivals:
+        """The pods of some slots (at least one), by row."""
+        if len(slots) > 1:
+            slots = slots.take(np.lexsort((self._number.take(slots), self._row.take(slots))))
+        rows, sums = self._row.take(slots), self._sums.take(slots, axis=1)
+        starts = np.arange(len(slots) + 1)
+        is_next = rows[1:] != rows[:-1]
+        if np.count_nonzero(is_next) < len(is_next):  # several on one row
+            starts = np.concatenate(([0], np.flatnonzero(is_next) + 1, [len(slots)]))
+            rows, sums = rows.take(starts[:-1]), np.add.reduceat(sums, starts[:-1], axis=1)
+        return Arrivals(
+            rows=rows,
+            starts=starts[:-1],
+            counts=starts[1:] - starts[:-1],
+            sums=sums,
+            kinds=self._kind.take(slots),
+            all_kinds=self._all_kinds,
+            slots=slots,
+            pods=self._pods.copy(),
+            is_exact=bool(self._is_exact.take(slots).all()),
+            any_ports=bool(self._has_ports.take(slots).any()),
+        )
+
+    # --- keeping up ---------------------------------------------------------------------------------------------------
+
+    def _begin(self) -> None:
+        self.row_changes = ChangeLog()
+        """Rows where a nomination has been made or has ended, as of the last `before`; another log where any may have.
+
+        Which row a node has is a matter of the table's own log."""
+        self._resources_version = self._nodes.resources_version
+        self._slot_of: dict[str, int] = {}
+        self._uids: list[str] = []
+        self._pods: list[PodInfo] = []
+        self._node_names: list[str] = []
+        self._next_number = 0
+        self._rows: Rows | None = None
+        self._kind_numbers: dict[Kind, int] = {}
+        self._all_kinds: list[PodInfo] = []
+        self._priority: NDArray[np.int64] = np.zeros(_FIRST_LENGTH, dtype=np.int64)
+        self._row: NDArray[np.intp] = np.zeros(_FIRST_LENGTH, dtype=np.intp)
+        self._number: NDArray[np.int64] = np.zeros(_FIRST_LENGTH, dtype=np.int64)
+        """Tells who was nominated before whom."""
+        self._kind: NDArray[np.intp] = np.zeros(_FIRST_LENGTH, dtype=np.intp)
+        self._is_exact: NDArray[np.bool_] = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
+        self._has_ports: NDArray[np.bool_] = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
+        self._sums: NDArray[np.int64] = np.zeros((len(self._nodes.requested) + 2, _FIRST_LENGTH), dtype=np.int64)
+
+    def _follow(self) -> None:
+        is_outgrown = self._resources_version != self._nodes.resources_version
+        if is_outgrown or self._changes != self._nominator.changes:
+            self._take_over(anew=is_outgrown or self._changes < 0)
+        if self._rows is not self._nodes.rows():
+            self._rows = self._nodes.rows()
+            self._row[: len(self._uids)] = [self._nodes.row_of(name) for name in self._node_names]
+
+    def _take_over(self, *, anew: bool) -> None:
+        touched = self._nominator.take_touched()
+        self._changes = -1  # until all of them are here: if one raises, the others must not be forgotten
+        if anew or touched is None or len(self._all_kinds) > 2 * len(self._uids) + 1024:
+            self._learn_all()
+        else:
+            for uid in touched:
+                self._set(uid)
+        self._changes = self._nominator.changes
+
+    def _learn_all(self) -> None:
+        self._begin()
+        for uid in self._nominator.nominated():
+            self._set(uid)
+
+    def _set(self, uid: str) -> None:
+        nomination = self._nominator.nomination(uid)
+        slot = self._slot_of.get(uid)
+        if slot is not None:
+            self._tell(int(self._row[slot]))
+        if nomination is None:
+            if slot is not None:
+                self._free(slot)
+            return
+        if slot is None:
+            slot = self._slot_of[uid] = len(self._uids)
+            self._uids.append(uid)
+            self._pods.append(nomination[1])
+            self._node_names.append(nomination[0])
+            if len(self._uids) > len(self._priority):
+                self._grow()
+        self._fill(slot, *nomination)
+
+    def _fill(self, slot: int, node_name: str, pod: PodInfo) -> None:
+        self._pods[slot], self._node_names[slot] = pod, node_name
+        self._priority[slot] = pod.priority
+        self._row[slot] = row = self._nodes.row_of(node_name)
+        self._tell(row)
+        self._number[slot] = self._next_number
+        self._next_number += 1
+        self._kind[slot] = self._kind_number(pod)
+        self._has_ports[slot] = bool(pod.host_ports)
+        self._sums[:, slot] = 0
+        places, is_exact = self._nodes.resources, True
+        amounts = [(places.get(name), amount) for name, amount in pod.accounted.items()]
+        for place, amount in (*amounts, *zip((-2, -1), pod.nonzero_accounted, strict=True)):
+            if place is None or not 0 <= amount <= _LARGEST:
+                is_exact = False
+            else:
+                self._sums[place, slot] = amount
+        self._is_exact[slot] = is_exact
+
+    def _tell(self, row: int) -> None:
+        if row >= 0:
+            self.row_changes.append(row)
+
+    def _kind_number(self, pod: PodInfo) -> int:
+        kind = kind_of(pod)
+        number = self._kind_numbers.get(kind)
+        if number is None:
+            number = self._kind_numbers[kind] = len(self._all_kinds)
+            self._all_kinds.append(pod)
+        return number
+
+    def _free(self, slot: int) -> None:
+        """The last one moves to where somebody has gone."""
+        last = len(self._uids) - 1
+        del self._slot_of[self._uids[slot]]
+        uid, pod, node_name = self._uids.pop(), self._pods.pop(), self._node_names.pop()
+        if slot == last:
+            return
+        self._uids[slot], self._pods[slot], self._node_names[slot] = uid, pod, node_name
+        self._slot_of[uid] = slot
+        for column in (self._priority, self._row, self._number, self._kind, self._is_exact, self._has_ports):
+            column[slot] = column[last]
+        self._sums[:, slot] = self._sums[:, last]
+
+    def _grow(self) -> None:
+        more = len(self._priority)
+        for name in ("_priority", "_row", "_number", "_kind", "_is_exact", "_has_ports"):
+            setattr(self, name, np.pad(getattr(self, name), (0, more)))
+        self._sums = np.pad(self._sums, ((0, 0), (0, more)))

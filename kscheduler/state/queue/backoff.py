@@ -1,0 +1,65 @@
+"""How long a pod waits after a failed attempt (kube-scheduler 4.7).
+
+    duration = initial * 2^(count - 1), at most the maximum
+    count    = errors in a row if there are any, else rejections; 0 waits not at all
+    expiry   = last attempt + duration, down to the whole wall-clock second
+
+Whole seconds make pods that failed together come back together, in one order, instead of trickling.
+
+On purpose longer than kube-scheduler's, for what a second does not heal:
+
+    the API server refused the Binding for certain     10, 20, 40 ... 300 s    by refusals in a row
+    an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not eat the loop
+
+Both start anew when somebody changes the pod's spec, labels or annotations, and end with any other outcome.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Final, Protocol
+
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+
+STRIKE_INITIAL_SECONDS: Final = 10.0
+STRIKE_MAX_SECONDS: Final = 300.0
+BUGS_UNTIL_QUARANTINE: Final = 5
+"""Exceptions in a row before a pod is kept away longer: a few may have been something else's fault."""
+
+
+@dataclass(frozen=True, slots=True)
+class BackoffPolicy:
+    """The two settings: `podInitialBackoffSeconds` and `podMaxBackoffSeconds`."""
+
+    initial_seconds: float = 1.0
+    max_seconds: float = 10.0
+
+    def duration(self, queued: QueuedPodInfo) -> float:
+        """Seconds to wait after the pod's last attempt."""
+        count = queued.consecutive_errors_count or queued.unschedulable_count
+        usual = _doubled(self.initial_seconds, count, self.max_seconds)
+        strikes = queued.refusals or max(0, queued.bugs - BUGS_UNTIL_QUARANTINE + 1)
+        return max(usual, _doubled(STRIKE_INITIAL_SECONDS, strikes, STRIKE_MAX_SECONDS))
+
+    def expiration(self, queued: QueuedPodInfo) -> float:
+        """The whole second at which the wait ends; 0 for a pod that need not wait."""
+        duration = self.duration(queued)
+        return math.floor(queued.timestamp + duration) if duration else 0.0
+
+
+def _doubled(initial: float, count: int, most: float) -> float:
+    """`initial` for the first time, twice as much for each later one, never above `most`."""
+    return float(min(initial * 2 ** min(count - 1, 62), most)) if count else 0.0
+
+
+class BacksOff(Protocol):
+    """A pod that waits for its next attempt, or a bundle of them."""
+
+    @property
+    def backoff_expiration(self) -> float:
+        """The whole second at which the wait ends; 0 is none."""
+        ...
+
+
+def is_backing_off(queued: BacksOff, now: float) -> bool:
+    """Whether the wait is not over; the second of its end still counts as waiting."""
+    return bool(queued.backoff_expiration) and queued.backoff_expiration >= math.floor(now)

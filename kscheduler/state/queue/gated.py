@@ -1,0 +1,143 @@
+"""Gated pods, by who gates them.
+
+Only an event that the gating plugin registered can let a gated pod in, so an event that it did not costs nothing,
+however many pods wait behind the gate. A *standing* gate (`framework.standing_gate`) tells whom it may let in
+now; all others stay where they are, whatever the event, and are kept in groups whose pods answer an event alike: it
+costs as much as there are groups.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+
+Gate = tuple[str, str]
+"""Profile and plugin."""
+MayLetIn = Callable[[], Collection[str] | None]
+"""Keys of the pods that a standing gate has turned away and may let in now; `None` where it does not know for once."""
+HintsAlike = Callable[[PodInfo, frozenset[str]], Hashable | None]
+"""Equal for pods, of one priority, of which the hints of these plugins say the same; `None` for one like no other."""
+KeptOut = tuple[QueuedPodInfo, int]
+"""One of several pods whose hints answer alike, and how many they are."""
+_Group = dict[str, QueuedPodInfo]
+
+
+def no_hints_alike(_pod: PodInfo, _plugins: frozenset[str]) -> Hashable | None:
+    """Every pod is asked by itself."""
+    return None
+
+
+class GatedPods:
+    """Pods that PreEnqueue turned down."""
+
+    def __init__(
+        self,
+        standing: Mapping[Gate, MayLetIn] | None = None,
+        hints_alike: HintsAlike = no_hints_alike,
+    ) -> None:
+        self._standing = standing or {}
+        self._hints_alike = hints_alike
+        self._behind: dict[Gate, dict[str, QueuedPodInfo]] = {}
+        """By key."""
+        self._groups: dict[Gate, dict[Hashable, _Group]] = {}
+        """Those behind standing gates."""
+        self._group_of: dict[str, Hashable] = {}
+
+    def __len__(self) -> int:
+        return sum(map(len, self._behind.values()))
+
+    def __bool__(self) -> bool:
+        return bool(self._behind)
+
+    def __iter__(self) -> Iterator[QueuedPodInfo]:
+        return (queued for pods in self._behind.values() for queued in pods.values())
+
+    def __contains__(self, key: str) -> bool:
+        return self.get(key) is not None
+
+    def get(self, key: str) -> QueuedPodInfo | None:
+        """The pod with this key."""
+        return next((pods[key] for pods in self._behind.values() if key in pods), None)
+
+    def put(self, queued: QueuedPodInfo) -> None:
+        """A pod is gated by `queued.gating_plugin`; it must not be here already."""
+        gate = _gate_of(queued)
+        self._behind.setdefault(gate, {})[queued.key] = queued
+        if gate in self._standing:
+            self._join(gate, queued)
+
+    def remove(self, key: str) -> QueuedPodInfo | None:
+        """Take the pod with this key out."""
+        for gate, pods in self._behind.items():
+            if key in pods:
+                queued = pods.pop(key)
+                if not pods:
+                    del self._behind[gate]
+                self._leave(gate, key)
+                return queued
+        return None
+
+    def renew(self, queued: QueuedPodInfo) -> None:
+        """A pod that is here has changed; its place among the others stays."""
+        gate = _gate_of(queued)
+        if queued.key in self._group_of:
+            self._leave(gate, queued.key)
+            self._join(gate, queued)
+
+    def _join(self, gate: Gate, queued: QueuedPodInfo) -> None:
+        rejectors = queued.unschedulable_plugins | queued.pending_plugins
+        alike = self._hints_alike(queued.pod, rejectors)
+        name = queued.key if alike is None else (alike, rejectors, queued.pending_plugins)
+        self._group_of[queued.key] = name
+        self._groups.setdefault(gate, {}).setdefault(name, {})[queued.key] = queued
+
+    def _leave(self, gate: Gate, key: str) -> None:
+        name = self._group_of.pop(key, None)
+        if name is None:
+            return
+        groups = self._groups[gate]
+        del groups[name][key]
+        if not groups[name]:
+            del groups[name]
+
+    def behind(self, is_asked: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
+        """The pods whose gate (profile, plugin) is asked."""
+        return [queued for gate, pods in self._behind.items() if is_asked(*gate) for queued in pods.values()]
+
+    def hearing(self, is_asked: Callable[[str, str], bool], spared: str) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
+        """The same in two parts: those whom the gate may let in, and by group those whom it would turn away again.
+
+        The pod with UID `spared` is not counted among the latter.
+        """
+        found: list[QueuedPodInfo] = []
+        kept_out: list[KeptOut] = []
+        for gate, pods in self._behind.items():
+            if not is_asked(*gate):
+                continue
+            keys = self._may_let_in(gate, pods)
+            found += pods.values() if keys is None else [pods[key] for key in keys]
+            if keys is not None:
+                kept_out += self._kept_out(gate, [*keys, *self._keys_of(spared, gate, keys)])
+        return found, kept_out
+
+    def _may_let_in(self, gate: Gate, pods: _Group) -> dict[str, None] | None:
+        """The pods behind a gate that have to be asked about; `None` where all have."""
+        known = self._standing[gate]() if gate in self._standing else None
+        return None if known is None else dict.fromkeys(key for key in known if key in pods)
+
+    def _keys_of(self, spared: str, gate: Gate, but: Collection[str]) -> Iterable[str]:
+        if not spared:
+            return ()
+        pods = self._behind[gate].items()
+        return [key for key, queued in pods if queued.pod.uid == spared and key not in but]
+
+    def _kept_out(self, gate: Gate, but: Iterable[str]) -> Iterator[KeptOut]:
+        others = Counter(map(self._group_of.__getitem__, but))
+        for name, group in self._groups[gate].items():
+            if len(group) > others[name]:
+                yield next(iter(group.values())), len(group) - others[name]
+
+
+def _gate_of(queued: QueuedPodInfo) -> Gate:
+    return queued.pod.pod.spec.scheduler_name, queued.gating_plugin

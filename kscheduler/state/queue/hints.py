@@ -1,0 +1,146 @@
+"""Which events may let a parked pod through.
+
+Each profile's plugins have registered events, some with a hint that looks at the objects. A pod is asked about an event
+only through the plugins that turned it down; a plugin it never met cannot help it. What an event means to a profile is
+looked up once per kind of event, so an event that none of a pod's rejectors registered costs one comparison of sets.
+"""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import Enum
+from typing import Final, Protocol
+
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework.events import ClusterEvent, ClusterEventWithHint, HintFunction, QueueingHint, Resource
+from kscheduler.framework.pods.pod_info import PodInfo
+
+Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
+"""Plugin name to the events that may change its verdict."""
+_Hints = Mapping[str, Sequence[HintFunction | None]]
+"""Plugin name to what it asks about one event; `None` asks nothing and always says Queue."""
+AskHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
+"""Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod,
+the object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints."""
+
+_HEARS_NOTHING: Final[_Hints] = {}
+_MOST_REGISTERED: Final = 1000
+"""Sets of plugins whose events are remembered: those of pods that were turned down."""
+
+
+class QueueingStrategy(Enum):
+    """Where an event sends a parked pod."""
+
+    SKIP = "skip"
+    AFTER_BACKOFF = "after backoff"
+    IMMEDIATELY = "immediately"
+
+
+class Waiting(Protocol):
+    """A pod that was turned down, or one that stands for its class."""
+
+    @property
+    def pod(self) -> PodInfo:
+        """The pod."""
+        ...
+
+    @property
+    def unschedulable_plugins(self) -> frozenset[str]:
+        """Who turned it down."""
+        ...
+
+    @property
+    def pending_plugins(self) -> frozenset[str]:
+        """Those that wait for something outside the cluster."""
+        ...
+
+
+def ask_bare(
+    plugin: str, event: str, hint: HintFunction | None, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
+) -> bool:
+    """Unguarded and unmeasured: for hints that are known not to fail."""
+    del plugin, event
+    return hint is None or hint(pod, old, new) is QueueingHint.QUEUE
+
+
+class HintTable:
+    """The registrations of all profiles, by scheduler name."""
+
+    def __init__(
+        self,
+        registrations: Mapping[str, Registrations],
+        ask: AskHint = ask_bare,
+    ) -> None:
+        self._registrations = registrations
+        self._ask = ask
+        self._interesting: dict[ClusterEvent, bool] = {}
+        self._hints: dict[tuple[str, ClusterEvent], _Hints] = {}
+        self._registered: dict[tuple[str, frozenset[str]], tuple[str, ...]] = {}
+
+    def interests_anyone(self, event: ClusterEvent) -> bool:
+        """Whether any plugin of any profile registered the event."""
+        known = self._interesting.get(event)
+        if known is None:
+            is_wildcard = event.resource is Resource.WILDCARD
+            known = is_wildcard or any(self._hints_for(name, event) for name in self._registrations)
+            self._interesting[event] = known
+        return known
+
+    def hears(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
+        """Whether the plugin registered the event; the wildcard is an event of everybody who registered any."""
+        return plugin in self._hints_for(profile, event)
+
+    def concerns(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether the event may mean anything to pods that these plugins turned down; if not, `strategy` says SKIP."""
+        if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
+            return True
+        return not rejectors.isdisjoint(self._hints_for(profile, event))
+
+    def registered(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        """Labels of the events that these plugins registered, in order; worked out once per set of plugins."""
+        known = self._registered.get((profile, plugins))
+        if known is None:
+            if len(self._registered) >= _MOST_REGISTERED:
+                self._registered.clear()
+            of_profile = self._registrations.get(profile, {})
+            labels = {one.event.label for plugin in plugins for one in of_profile.get(plugin, ())}
+            known = self._registered[profile, plugins] = tuple(sorted(labels))
+        return known
+
+    def strategy(
+        self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
+    ) -> QueueingStrategy:
+        """What the event means for the pod: the hints of the plugins that turned it down."""
+        rejectors = waiting.unschedulable_plugins | waiting.pending_plugins
+        profile = waiting.pod.pod.spec.scheduler_name
+        if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
+            return QueueingStrategy.AFTER_BACKOFF
+        hints = self._hints_for(profile, event)
+        if rejectors.isdisjoint(hints):
+            return QueueingStrategy.SKIP
+        for plugin in _pending_first(rejectors, waiting.pending_plugins):
+            asked = hints.get(plugin, ())
+            if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in asked):
+                if plugin in waiting.pending_plugins:
+                    return QueueingStrategy.IMMEDIATELY
+                return QueueingStrategy.AFTER_BACKOFF
+        return QueueingStrategy.SKIP
+
+    def _hints_for(self, profile: str, event: ClusterEvent) -> _Hints:
+        known = self._hints.get((profile, event))
+        if known is None:
+            registered = self._registrations.get(profile, {})
+            known = self._hints[profile, event] = _matching(registered, event)
+        return known
+
+
+def _matching(registered: Registrations, event: ClusterEvent) -> _Hints:
+    found: dict[str, Sequence[HintFunction | None]] = {}
+    for plugin, extensions in registered.items():
+        asks = [one.hint for one in extensions if one.event.matches(event)]
+        if asks:
+            found[plugin] = asks
+    return found or _HEARS_NOTHING
+
+
+def _pending_first(rejectors: Collection[str], pending: frozenset[str]) -> Collection[str]:
+    """A pending plugin's Queue outdoes the others', so it is asked first."""
+    return rejectors if not pending else (*pending, *(plugin for plugin in rejectors if plugin not in pending))

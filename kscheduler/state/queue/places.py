@@ -1,0 +1,204 @@
+"""Where the waiting pods are: in three heaps, in the pool, behind a gate; alone or in a bundle.
+
+This is the queue's memory without its rules: elements are put somewhere, found, and taken out, and it is counted who
+turned down how many of them. A pod is in one place only.
+"""
+
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterator
+from itertools import chain
+from typing import Any, Final, Protocol
+
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.state.queue.bundles import Bundle, Bundles, Element
+from kscheduler.state.queue.gated import GatedPods
+from kscheduler.state.queue.heap import KeyedHeap
+from kscheduler.state.queue.parked import Parked
+
+ACTIVE: Final = "active"
+BACKOFF: Final = "backoff"
+UNSCHEDULABLE: Final = "unschedulable"
+GATED: Final = "gated"
+"""Queue names, as metrics have them."""
+
+
+class SortKey(Protocol):
+    """The QueueSort plugin's order."""
+
+    def __call__(self, queued: QueuedPodInfo, /) -> Any:
+        """Compared with `<`: the smallest goes first."""
+        ...
+
+
+class Places:
+    """All waiting pods."""
+
+    def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
+        self._sort_key = sort_key
+        self._active: KeyedHeap[Element] = KeyedHeap(self._order)
+        self._backoff: KeyedHeap[Element] = KeyedHeap(lambda one: (one.backoff_expiration, self._order(one)))
+        self._error_backoff: KeyedHeap[Element] = KeyedHeap(lambda one: one.backoff_expiration)
+        self._heaps = tuple((heap, heap.keys()) for heap in (self._active, self._backoff, self._error_backoff))
+        """With their keys: to see that a pod waits nowhere must be cheap, it is asked twice about each."""
+        self.parked = Parked()
+        self.gated = gated if gated is not None else GatedPods()
+        self.bundles = Bundles(sort_key)
+        self.rejections: Counter[tuple[str, str]] = Counter()
+        """How many of them were turned down by each (plugin, profile)."""
+
+    def _order(self, element: Element) -> Any:
+        return self._sort_key(element.best if isinstance(element, Bundle) else element)
+
+    # --- looking --------------------------------------------------------------------------------------------------
+
+    def sizes(self) -> dict[str, int]:
+        """Pods by place."""
+        elements = {
+            ACTIVE: len(self._active),
+            BACKOFF: len(self._backoff) + len(self._error_backoff),
+            UNSCHEDULABLE: len(self.parked),
+        }
+        sizes = {place: count + self.bundles.surplus(place) for place, count in elements.items()}
+        return {**sizes, GATED: len(self.gated)}
+
+    def has_ready(self) -> bool:
+        """Whether `pop` has something to give."""
+        return bool(len(self._active) or len(self._backoff))
+
+    def has_parked(self) -> bool:
+        """Whether anybody waits for an event, gated ones included."""
+        return bool(len(self.parked) or self.gated)
+
+    def parked_pods(self) -> Iterator[QueuedPodInfo]:
+        """Pods that wait for an event, gated ones included."""
+        elements = (one if isinstance(one, Bundle) else (one,) for one in self.parked)
+        return chain(chain.from_iterable(elements), self.gated)
+
+    def is_parked(self, key: str) -> bool:
+        """Whether a pod that is alone waits for an event."""
+        return key in self.parked or key in self.gated
+
+    def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
+        """Where a pod is, and its history."""
+        bundle = self.bundles.of_pod(key)
+        if bundle is not None:
+            return bundle.place, bundle.get(key)
+        for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff)):
+            queued = heap.get(key)
+            if isinstance(queued, QueuedPodInfo):
+                return place, queued
+        for place, found in ((UNSCHEDULABLE, self.parked.get(key)), (GATED, self.gated.get(key))):
+            if isinstance(found, QueuedPodInfo):
+                return place, found
+        return None
+
+    # --- putting in -----------------------------------------------------------------------------------------------
+
+    def put(self, element: Element, place: str) -> None:
+        """Into that place; a pod that was parked is so no longer. A bundle must have been taken out."""
+        key: Any = element.key
+        if isinstance(element, Bundle):
+            element.place = place
+        else:
+            self.unpark(key)
+        if place == UNSCHEDULABLE:
+            self.parked.put(element)
+        elif place == GATED and isinstance(element, QueuedPodInfo):
+            self.gated.put(element)
+        else:
+            self._heap(element, place).push(key, element)
+
+    def _heap(self, element: Element, place: str) -> KeyedHeap[Element]:
+        if place == ACTIVE:
+            return self._active
+        return self._backoff if element.unschedulable_plugins or element.pending_plugins else self._error_backoff
+
+    # --- taking out -----------------------------------------------------------------------------------------------
+
+    def pop(self) -> tuple[str, QueuedPodInfo] | None:
+        """Who is active, or, if nobody is, who backs off (unless it was an error); of a bundle the next member."""
+        for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff)):
+            element = heap.pop()
+            if isinstance(element, Bundle):
+                queued = self.bundles.leave(element, element.best.key)
+                if element:
+                    heap.push(element.key, element)
+                return place, queued
+            if element is not None:
+                return place, element
+        return None
+
+    def heads_of_backoff(self) -> Iterator[Element]:
+        """The element of each back-off heap whose wait ends first."""
+        heads = (heap.peek() for heap in (self._backoff, self._error_backoff))
+        return (head for head in heads if head is not None)
+
+    def take_out(self, element: Element) -> None:
+        """Take an element out of its place, a bundle as a whole."""
+        if not isinstance(element, Bundle):
+            self.remove(element.key)
+        elif element.place == UNSCHEDULABLE:
+            self.parked.pop(element.key)
+        else:
+            self._heap(element, element.place).remove(element.key)
+
+    def remove(self, key: str) -> QueuedPodInfo | None:
+        """Take a pod out, wherever it is."""
+        bundle = self.bundles.of_pod(key)
+        if bundle is not None:
+            return self._leave(bundle, key)
+        for heap, keys in self._heaps:
+            if key in keys:
+                queued = heap.remove(key)
+                if isinstance(queued, QueuedPodInfo):
+                    return queued
+        return self.unpark(key)
+
+    def unpark(self, key: str) -> QueuedPodInfo | None:
+        """Take a pod that is alone out of the pool, or from behind its gate."""
+        if not self.has_parked():
+            return None
+        queued = self.parked.pop(key)
+        return queued if isinstance(queued, QueuedPodInfo) else self.gated.remove(key)
+
+    def go_alone(self, queued: QueuedPodInfo) -> None:
+        """Take a pod out of its bundle, if it is in one; it stays in its place."""
+        bundle = self.bundles.of_pod(queued.key)
+        if bundle is not None:
+            place = bundle.place
+            self._leave(bundle, queued.key)
+            self.put(queued, place)
+
+    def join_class(self, name: Hashable, queued: QueuedPodInfo) -> Bundle:
+        """Park a pod that was just turned down with all the others of its class, wherever they are."""
+        profile = queued.pod.pod.spec.scheduler_name
+        before = self.bundles.of_class(name)
+        if before is not None:
+            self.take_out(before)
+            self.count(before.rejectors, profile, -len(before))
+        bundle = self.bundles.join(name, queued)
+        self.put(bundle, UNSCHEDULABLE)
+        self.count(bundle.rejectors, profile, len(bundle))
+        return bundle
+
+    def _leave(self, bundle: Bundle, key: str) -> QueuedPodInfo:
+        self.take_out(bundle)
+        member = self.bundles.leave(bundle, key)
+        if bundle:
+            self.put(bundle, bundle.place)
+        return member
+
+    # --- counting -------------------------------------------------------------------------------------------------
+
+    def count_rejections(self, queued: QueuedPodInfo, change: int) -> None:
+        """Count a pod in or out with those who turned it down."""
+        plugins = queued.unschedulable_plugins | queued.pending_plugins
+        if plugins:
+            self.count(plugins, queued.pod.pod.spec.scheduler_name, change)
+
+    def count(self, plugins: Collection[str], profile: str, change: int) -> None:
+        """So many pods more or fewer were turned down by these plugins."""
+        for plugin in plugins:
+            self.rejections[plugin, profile] += change
+            if self.rejections[plugin, profile] <= 0:
+                del self.rejections[plugin, profile]

@@ -1,0 +1,77 @@
+"""What changed between two versions of a pod that waits, as cluster events: one per changed property."""
+
+from functools import lru_cache
+
+import msgspec
+
+from kscheduler.api.core import Pod, PodStatus
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.events import ActionType, ClusterEvent, Resource
+from kscheduler.framework.pods.requests import accounted_requests
+
+
+def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDULABLE_POD) -> list[ClusterEvent]:
+    """One event per property that changed; a plain update where none of them did."""
+    changed = [action for action, differs in _EXTRACTORS if differs(old, new)]
+    return [_event(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
+
+
+_event = lru_cache(ClusterEvent)
+"""They are values, and there are a dozen."""
+
+
+def looks_alike(old: Pod, new: Pod) -> bool:
+    """Whether no plugin can tell two versions of a pod apart: all that differs is what the scheduler itself wrote."""
+    before, after = old.metadata, new.metadata
+    return (
+        before.labels == after.labels
+        and before.annotations == after.annotations
+        and before.owner_references == after.owner_references
+        and before.deletion_timestamp == after.deletion_timestamp
+        and old.spec == new.spec
+        and _without_our_condition(old.status) == _without_our_condition(new.status)
+    )
+
+
+def is_our_own_word(old: Pod, new: Pod) -> bool:
+    """Whether nothing but the scheduler's own condition and nomination differs: that must wake nobody."""
+    node = new.status.nominated_node_name
+    if old.status.nominated_node_name != node:
+        status = msgspec.structs.replace(old.status, nominated_node_name=node)
+        old = msgspec.structs.replace(old, status=status)
+    return looks_alike(old, new)
+
+
+def _without_our_condition(status: PodStatus) -> PodStatus:
+    others = tuple(one for one in status.conditions if one.type != "PodScheduled")
+    return msgspec.structs.replace(status, conditions=others)
+
+
+def _labels_differ(old: Pod, new: Pod) -> bool:
+    return old.metadata.labels != new.metadata.labels
+
+
+def _is_scaled_down(old: Pod, new: Pod) -> bool:
+    if old.spec is new.spec and old.status is new.status:
+        return False
+    try:
+        before, after = accounted_requests(old), accounted_requests(new)
+    except QuantityError:  # the cycle says so; the pod is tried again anyway when its owner mends it
+        return False
+    return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
+
+
+def _gates_are_gone(old: Pod, new: Pod) -> bool:
+    return bool(old.spec.scheduling_gates) and not new.spec.scheduling_gates
+
+
+def _tolerations_differ(old: Pod, new: Pod) -> bool:
+    return len(old.spec.tolerations) != len(new.spec.tolerations)
+
+
+_EXTRACTORS = (
+    (ActionType.UPDATE_POD_LABEL, _labels_differ),
+    (ActionType.UPDATE_POD_SCALE_DOWN, _is_scaled_down),
+    (ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED, _gates_are_gone),
+    (ActionType.UPDATE_POD_TOLERATION, _tolerations_differ),
+)

@@ -1,0 +1,423 @@
+"""The scheduling queue: who is tried next, who waits for what.
+
+    add ------> active ----pop_nowait----> in flight ----done----> (bound)
+                 ^  ^                       |     |
+                 |  |               failed  |     |  turned down, and no event since helps
+                 |  |                       v     v
+                 |  +--back-off over-- backoff   unschedulable
+                 |                        ^           |
+                 +---- not backing off ---+-----------+  an event that a plugin which turned it down asked for
+
+    A pod that PreEnqueue turns down is *gated*: parked beside the unschedulable until its plugin lets it in.
+
+The words and rules are kube-scheduler's. Events that come while a pod is in flight are kept and
+judged when it returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never those
+that failed with an error. Every 30 s whoever has been parked for 5 minutes is tried again: a safety net, which no
+correct hint ever needs.
+
+Pods that all plugins judge alike wait and move as one element (see `bundles`). With `QueuePolicy.class_of` saying that
+no pod is like another, every element is a pod, and the queue does what kube-scheduler's does.
+"""
+
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from dataclasses import dataclass
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.framework import events
+from kscheduler.framework.events import ClusterEvent
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import Code
+from kscheduler.state.queue.backoff import is_backing_off
+from kscheduler.state.queue.bundles import Bundle, Element
+from kscheduler.state.queue.gated import GatedPods
+from kscheduler.state.queue.hints import QueueingStrategy
+from kscheduler.state.queue.in_flight import InFlight, SeenEvent
+from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
+from kscheduler.state.queue.pod_changes import is_our_own_word, looks_alike, pod_update_events
+from kscheduler.state.queue.policy import ClassOf, QueuePolicy, no_class
+
+__all__ = [
+    "ACTIVE",
+    "BACKOFF",
+    "GATED",
+    "UNSCHEDULABLE",
+    "ClassOf",
+    "QueuePolicy",
+    "QueueStatistics",
+    "SchedulingQueue",
+    "no_class",
+]
+
+MAX_IN_UNSCHEDULABLE_SECONDS = 300.0
+FLUSH_UNSCHEDULABLE_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class QueueStatistics:
+    """How many pods are where."""
+
+    active: int
+    backoff: int
+    unschedulable: int
+    gated: int
+    in_flight: int
+    in_flight_events: Mapping[str, int]
+    """By event label."""
+
+
+class SchedulingQueue:
+    """Pods that want a node. Keys are `namespace/name`; `now` is wall-clock seconds throughout."""
+
+    def __init__(self, policy: QueuePolicy) -> None:
+        self._policy = policy
+        self._places = Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
+        self._in_flight = InFlight()
+        self._has_failed_gates = False
+
+    def statistics(self) -> QueueStatistics:
+        """Sizes, for metrics."""
+        sizes = self._places.sizes()
+        return QueueStatistics(
+            active=sizes[ACTIVE],
+            backoff=sizes[BACKOFF],
+            unschedulable=sizes[UNSCHEDULABLE],
+            gated=sizes[GATED],
+            in_flight=len(self._in_flight),
+            in_flight_events=dict(self._in_flight.events),
+        )
+
+    def rejections(self) -> dict[tuple[str, str], int]:
+        """How many pods that wait were turned down by each (plugin, profile): `scheduler_unschedulable_pods`."""
+        return dict(self._places.rejections)
+
+    def parked(self) -> Iterator[QueuedPodInfo]:
+        """Pods that wait for an event, gated ones included."""
+        return self._places.parked_pods()
+
+    def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
+        """Labels of the events that may change these plugins' minds, in order: what a parked pod waits for."""
+        return self._policy.hints.registered(profile, plugins)
+
+    def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
+        """Where a pod is, and its history."""
+        return self._places.find(key)
+
+    # --- what the watch says ------------------------------------------------------------------------------------------
+
+    def add(self, pod: PodInfo, now: float) -> None:
+        """A pod without a node has appeared."""
+        self.delete(pod.key)
+        self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
+
+    def update(self, old: Pod, pod: PodInfo, now: float) -> None:
+        """A pod that wants a node has changed; one of the same version (a relist) has not."""
+        version = pod.pod.metadata.resource_version
+        has_changed = not version or version != old.metadata.resource_version
+        changes = pod_update_events(old, pod.pod) if has_changed and not is_our_own_word(old, pod.pod) else []
+        if pod.uid in self._in_flight:
+            for event in changes:
+                self._in_flight.record(SeenEvent(event, old, pod.pod, only=pod.uid))
+            return
+        found = self.find(pod.key)
+        if found is not None:
+            self._renew(*found, pod)
+            self._react(*found, changes, old, now)
+        elif has_changed:
+            self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
+
+    def delete(self, key: str) -> None:
+        """A pod is gone, or has got a node from elsewhere."""
+        queued = self._places.remove(key)
+        if queued is not None:
+            self._places.count_rejections(queued, -1)
+
+    def move_all(
+        self,
+        event: ClusterEvent,
+        old: KubeObject | None,
+        new: KubeObject | None,
+        now: float,
+        spared: str = "",
+        pre_check: Callable[[PodInfo], bool] | None = None,
+    ) -> None:
+        """Something happened in the cluster: whoever it may help is tried again, except the pod with UID `spared`.
+
+        `pre_check` may pass over parked pods besides; of a pod it may look at what all pods of its class share.
+        """
+        if not self._places.has_parked() and not len(self._in_flight):
+            return
+        if not self._policy.hints.interests_anyone(event):
+            return
+        waiting = self._parked_that_hear(event)
+        if self._places.gated:
+            waiting += self._gated_that_may_come_in(event, old, new, spared, pre_check)
+        for element in waiting:
+            is_spared = not isinstance(element, Bundle) and element.pod.uid == spared
+            if not is_spared and (pre_check is None or pre_check(element.pod)):
+                self._move(element, event, old, new, now)
+        if len(self._in_flight):
+            self._in_flight.record(SeenEvent(event, old, new))
+
+    def activate(self, keys: Collection[str], now: float) -> None:
+        """Try these at once, whatever they wait for; one that is being tried comes back as soon as it may."""
+        for key in keys:
+            found = self.find(key)
+            uid = self._in_flight.uid_of(key)
+            if found is None and uid:
+                self._in_flight.record(SeenEvent(events.FORCE_ACTIVATE, None, None, only=uid))
+            elif found is not None and found[0] != ACTIVE:
+                self._activate(*found, now)
+
+    # --- what a worker does -------------------------------------------------------------------------------------------
+
+    def pop_nowait(self, now: float) -> QueuedPodInfo | None:
+        """The next pod to try, or `None`. The pod is in flight until `done` or `requeue`."""
+        while (popped := self._places.pop()) is not None:
+            place, queued = popped
+            if place == BACKOFF:
+                self._policy.on_incoming(ACTIVE, events.POP_FROM_BACKOFF, 1)
+            self._places.count_rejections(queued, -1)
+            if queued.pod.uid in self._in_flight:
+                continue
+            queued.attempts += 1
+            queued.initial_attempt_timestamp = queued.initial_attempt_timestamp or now
+            self._in_flight.begin(queued.pod.uid, queued.key)
+            return queued
+        return None
+
+    def has_ready(self) -> bool:
+        """Whether `pop_nowait` has something to give."""
+        return self._places.has_ready()
+
+    def done(self, uid: str) -> None:
+        """The attempt led to a node, or the pod is no longer ours to schedule."""
+        self._in_flight.done(uid)
+
+    def is_in_flight(self, uid: str) -> bool:
+        """Whether a worker has the pod."""
+        return uid in self._in_flight
+
+    def requeue(self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None) -> Bundle | None:
+        """The attempt failed. `queued` names the plugins that turned the pod down; none means an error.
+
+        `holds_for`: the verdict is every pod's of this class, as the cluster is now. Unless the pod has another class
+        by now, all of them are parked with it, and the bundle that they are in is returned.
+        """
+        try:
+            return self._requeue(queued, now, holds_for) if self.find(queued.key) is None else None
+        finally:
+            self._in_flight.done(queued.pod.uid)
+
+    def flush_backoff(self, now: float) -> None:
+        """Let go whose back-off is over. PreEnqueue let them in when they came here."""
+        while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
+            for element in ripe:
+                self._places.take_out(element)
+                self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
+
+    def flush_unschedulable(self, now: float) -> None:
+        """The safety net: whoever has been parked for 5 minutes is tried again."""
+        event = events.UNSCHEDULABLE_TIMEOUT
+        self._ask_failed_gates_again(event.label, now)
+        waiting = (*self._places.parked, *self._gated_that_hear(event))
+        for element in waiting:
+            if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
+                self._move(element, event, None, None, now)
+                element.was_flushed = not element.gating_plugin  # one that is still gated was not rescued
+
+    def _ask_failed_gates_again(self, label: str, now: float) -> None:
+        if not self._has_failed_gates:
+            return
+        self._has_failed_gates = False  # whoever is kept out again says so
+        for queued in [one for one in self._places.gated if one.gate_failed]:
+            self._place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
+
+    # --- an attempt has failed ----------------------------------------------------------------------------------------
+
+    def _requeue(self, queued: QueuedPodInfo, now: float, holds_for: Hashable | None) -> Bundle | None:
+        is_rejected = bool(queued.unschedulable_plugins or queued.pending_plugins)
+        if is_rejected:
+            queued.unschedulable_count += 1
+            queued.consecutive_errors_count = 0
+        else:
+            queued.consecutive_errors_count += 1
+        queued.timestamp = now
+        queued.was_flushed = False
+        queued.backoff_expiration = self._policy.backoff.expiration(queued)
+        strategy = self._strategy_of_missed_events(queued) if is_rejected else QueueingStrategy.AFTER_BACKOFF
+        is_shared = holds_for is not None and strategy is QueueingStrategy.SKIP
+        if is_shared and self._policy.class_of(queued.pod) == holds_for:
+            self._policy.on_incoming(UNSCHEDULABLE, events.SCHEDULE_ATTEMPT_FAILURE, 1)
+            return self._places.join_class(holds_for, queued)
+        self._places.count_rejections(queued, 1)
+        self._place(queued, strategy, events.SCHEDULE_ATTEMPT_FAILURE, now)
+        return None
+
+    def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
+        if queued.pod.uid not in self._in_flight:  # nobody kept the events for it, so it may have missed any
+            return QueueingStrategy.AFTER_BACKOFF
+        answer = QueueingStrategy.SKIP
+        for seen in self._in_flight.since(queued.pod.uid):
+            strategy = self._policy.hints.strategy(queued, seen.event, seen.old, seen.new)
+            if strategy is QueueingStrategy.IMMEDIATELY:
+                return strategy
+            if strategy is QueueingStrategy.AFTER_BACKOFF:
+                answer = strategy
+                if not queued.pending_plugins:
+                    return answer
+        return answer
+
+    # --- something has happened ---------------------------------------------------------------------------------------
+
+    def _parked_that_hear(self, event: ClusterEvent) -> list[Element]:
+        """Parked elements that one of their rejectors registered the event for."""
+        concerns = self._policy.hints.concerns
+        return self._places.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
+
+    def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
+        """Gated pods whose gating plugin registered the event; the others are passed over without a look."""
+        hears = self._policy.hints.hears
+        return self._that_may_be_asked(self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event)))
+
+    def _that_may_be_asked(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
+        """Those whose PreEnqueue did answer: where it fails, it is left in peace until `flush_unschedulable`.
+
+        Nobody knows what such a pod waits for, and in a busy cluster events come by the second. Its own update counts.
+        """
+        return [one for one in gated if not one.gate_failed] if self._has_failed_gates else gated
+
+    def _gated_that_may_come_in(
+        self,
+        event: ClusterEvent,
+        old: KubeObject | None,
+        new: KubeObject | None,
+        spared: str,
+        pre_check: Callable[[PodInfo], bool] | None,
+    ) -> list[QueuedPodInfo]:
+        """The same, without those that a standing gate would turn away again once hints have let them go.
+
+        They have left the pool and come back, and nothing but the number of arrivals tells: they are not touched. One
+        of a group answers the hints for all.
+        """
+        hears = self._policy.hints.hears
+        found, kept_out = self._places.gated.hearing(lambda profile, plugin: hears(profile, plugin, event), spared)
+        for one, pods in kept_out:
+            if pre_check is not None and not pre_check(one.pod):
+                continue
+            if self._policy.hints.strategy(one, event, old, new) is not QueueingStrategy.SKIP:
+                self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
+        return self._that_may_be_asked(found)
+
+    def _move(
+        self, element: Element, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None, now: float
+    ) -> None:
+        strategy = self._policy.hints.strategy(element, event, old, new)
+        if strategy is not QueueingStrategy.SKIP:
+            self._places.take_out(element)
+            self._place(element, strategy, event.label, now)
+
+    def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
+        """Take over the newest version of a pod; one that is of another class now goes its own way."""
+        before = queued.pod.pod
+        if looks_alike(before, pod.pod):
+            pod.signature = queued.pod.signature
+        queued.pod = pod
+        bundle = self._places.bundles.of_pod(queued.key)
+        if bundle is not None and self._policy.class_of(pod) != bundle.key:
+            self._places.go_alone(queued)
+        elif bundle is None and place in (ACTIVE, BACKOFF):
+            self._places.put(queued, place)  # its order may be another now
+        elif place == GATED and not is_our_own_word(before, pod.pod):
+            self._places.gated.renew(queued)
+
+    def _react(
+        self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
+    ) -> None:
+        """A pod's own update may wake it, or shorten its back-off."""
+        new = queued.pod.pod
+        if place == BACKOFF and queued.forgive(old, new):
+            self._places.remove(queued.key)
+            queued.backoff_expiration = self._policy.backoff.expiration(queued)
+            self._place(queued, QueueingStrategy.AFTER_BACKOFF, events.UNSCHEDULABLE_POD_UPDATE.label, now)
+        if place not in (UNSCHEDULABLE, GATED):
+            return
+        for event in changes:
+            strategy = self._policy.hints.strategy(queued, event, old, new)
+            if strategy is not QueueingStrategy.SKIP:
+                self._places.go_alone(queued)
+                self._place(queued, strategy, event.label, now)
+                if not self._places.is_parked(queued.key):
+                    return
+
+    def _activate(self, place: str, queued: QueuedPodInfo, now: float) -> None:
+        self._places.go_alone(queued)
+        if place == BACKOFF:
+            self._places.remove(queued.key)
+            self._enter(ACTIVE, queued, events.FORCE_ACTIVATE.label, now)
+        else:
+            self._to_active(queued, events.FORCE_ACTIVATE.label, now)
+
+    # --- where to -----------------------------------------------------------------------------------------------------
+
+    def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
+        """Put an element where it belongs; nothing but the pool may hold it."""
+        if isinstance(element, Bundle):
+            if not self._policy.pre_enqueue(element.pod, "").is_success:
+                for member in self._places.bundles.dissolve(element):
+                    self._place(member, strategy, label, now)
+                return
+        elif strategy is QueueingStrategy.SKIP:
+            self._park(element, label)
+            return
+        if strategy is QueueingStrategy.AFTER_BACKOFF and is_backing_off(element, now):
+            self._to_backoff(element, label, now)
+        else:
+            self._to_active(element, label, now)
+
+    def _to_active(self, element: Element, label: str, now: float) -> None:
+        if self._is_let_in(element, label):
+            self._enter(ACTIVE, element, label, now)
+
+    def _to_backoff(self, element: Element, label: str, now: float) -> None:
+        if self._is_let_in(element, label):
+            self._enter(BACKOFF, element, label, now)
+
+    def _enter(self, place: str, element: Element, label: str, now: float) -> None:
+        pods = 1
+        if isinstance(element, Bundle):
+            pods = len(element)
+        elif place == ACTIVE:
+            element.initial_attempt_timestamp = element.initial_attempt_timestamp or now
+        self._places.put(element, place)
+        self._policy.on_incoming(place, label, pods)
+        if self._policy.on_moved is not None:
+            self._policy.on_moved(element, place, label, now)
+
+    def _park(self, queued: QueuedPodInfo, label: str) -> None:
+        """Into the pool, or behind its gate; counted as incoming unless it was there."""
+        was_here = self._places.unpark(queued.key) is not None
+        place = GATED if queued.gating_plugin else UNSCHEDULABLE
+        self._places.put(queued, place)
+        if not was_here:
+            self._policy.on_incoming(UNSCHEDULABLE, label, 1)
+            if self._policy.on_moved is not None:
+                self._policy.on_moved(queued, place, label, queued.timestamp)
+
+    def _is_let_in(self, element: Element, label: str) -> bool:
+        """Ask PreEnqueue; a pod that is turned down is parked as gated. For a bundle it was asked already."""
+        if isinstance(element, Bundle):
+            return True
+        status = self._policy.pre_enqueue(element.pod, element.gating_plugin)
+        element.gate_failed = status.code is Code.ERROR
+        if status.is_success:
+            element.gating_plugin = ""
+            return True
+        self._has_failed_gates = self._has_failed_gates or element.gate_failed
+        element.gating_plugin = status.plugin
+        if status.plugin not in element.unschedulable_plugins | element.pending_plugins:
+            self._places.count((status.plugin,), element.pod.pod.spec.scheduler_name, 1)
+        element.unschedulable_plugins |= {status.plugin}
+        self._park(element, label)
+        return False

@@ -1,0 +1,231 @@
+"""How many CSI volumes each node has, in columns by driver.
+
+A node has a volume attached when one of its pods uses it, or when a VolumeAttachment says so. What stands behind a
+pod's claim changes with claim, volume, class and the node's CSINode, so nothing is counted up and down: a node that any
+of these may touch is marked, and counted anew when somebody asks next.
+
+Most changes are a pod that comes, or its claim that gets a volume, and most nodes are far from their limit. For those
+it is enough to know how many volumes more there may be at most: the node's room is lowered by so many, and it is
+counted anew only for somebody who needs to know it exactly.
+
+    mark           anything may have changed, the limit and whether it can be counted included
+    may_have_more  the limit is as it was, and so is whether it can be counted
+"""
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.cluster.volumes import UNLIMITED_ROOM, CountColumn
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.nodes.row_index import compact, values_at
+from kscheduler.state.storage.csi_nodes import NO_LIMITS
+
+NO_LIMIT: Final = -1
+_MOST_UNASKED: Final = 256
+"""Marks of nodes that are gone, beside one for each node that is there."""
+NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
+
+
+class NodeAttachments(NamedTuple):
+    """What one node has attached. A tuple, because one is made with every change on a node."""
+
+    by_pods: Mapping[str, str] = NO_VOLUMES
+    """Unique name to driver, of the volumes that pods use."""
+    besides: Mapping[str, str] = NO_VOLUMES
+    """The same, of volumes that are attached and that no pod uses."""
+    limits: Mapping[str, int] = NO_LIMITS
+    """By driver; a driver without one has no limit."""
+    problem: str = ""
+    """Why it cannot be counted."""
+
+    def of(self, driver: str) -> int:
+        """How many volumes of a driver."""
+        if not self.by_pods and not self.besides:
+            return 0
+        drivers = *self.by_pods.values(), *self.besides.values()
+        return drivers.count(driver)
+
+
+_NOTHING: Final = NodeAttachments()
+
+
+class _DriverColumns:
+    """One driver's numbers, by row."""
+
+    def __init__(self, driver: str, capacity: int) -> None:
+        self.driver = driver
+        self.attached: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
+        self.limits: NDArray[np.int64] = np.full(capacity, NO_LIMIT, dtype=np.int64)
+        self.room: NDArray[np.int64] = np.full(capacity, UNLIMITED_ROOM, dtype=np.int64)
+        """The limit less what may be attached at most."""
+        self.least_room = UNLIMITED_ROOM
+        """No row has less."""
+
+    def grow(self, capacity: int) -> None:
+        """Make room for more rows."""
+        more = capacity - len(self.attached)
+        self.attached = np.pad(self.attached, (0, more))
+        self.limits = np.pad(self.limits, (0, more), constant_values=NO_LIMIT)
+        self.room = np.pad(self.room, (0, more), constant_values=UNLIMITED_ROOM)
+
+    def show(self, row: int, found: NodeAttachments) -> None:
+        """The row's node has this."""
+        attached, limit = found.of(self.driver), found.limits.get(self.driver, NO_LIMIT)
+        self.attached[row] = attached
+        self.limits[row] = limit
+        self._set_room(row, limit - attached if limit >= 0 else UNLIMITED_ROOM)
+
+    def lower(self, row: int, volumes: int) -> None:
+        """The row's node may have so many more."""
+        self._set_room(row, self.room.item(row) - volumes)
+
+    def _set_room(self, row: int, room: int) -> None:
+        self.room[row] = room
+        self.least_room = min(self.least_room, room)
+
+
+class AttachedVolumes:
+    """The columns, and who uses which volume."""
+
+    def __init__(self, nodes: NodeTable, count: Callable[[str], NodeAttachments]) -> None:
+        """`count` works out what a node has attached now."""
+        self._nodes = nodes
+        self._count = count
+        self._found: dict[str, NodeAttachments] = {}
+        self._users: dict[str, set[str]] = {}
+        self._uncountable: dict[str, str] = {}
+        self._marked: set[str] = set()
+        self._estimated: set[str] = set()
+        """Nodes whose room may be more than is told."""
+        self._columns: dict[str, _DriverColumns] = {}
+
+    def mark(self, node_name: str) -> None:
+        """Anything may have changed on the node."""
+        self._marked.add(node_name)
+        self._make_room()
+
+    def may_have_more(self, node_name: str, volumes: int) -> None:
+        """At most so many volumes more are attached to the node (or fewer than before)."""
+        row = self._nodes.row_of(node_name)
+        if row < 0:
+            self.mark(node_name)
+            return
+        if node_name not in self._estimated:
+            self._make_room()
+            self._estimated.add(node_name)
+        for columns in self._columns.values():
+            if row < len(columns.room):  # a row beyond is a new one, and its node is marked
+                columns.lower(row, volumes)
+
+    def _make_room(self) -> None:
+        """Nodes come and go, each by a name of its own, and perhaps nobody ever asks about volumes."""
+        if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MOST_UNASKED:
+            self._refresh()
+
+    def attached(self, driver: str) -> CountColumn:
+        """Attached volumes of a driver per row."""
+        return self._of(driver).attached
+
+    def limits(self, driver: str) -> CountColumn:
+        """The driver's limit per row, `NO_LIMIT` where there is none."""
+        return self._of(driver).limits
+
+    def room(self, driver: str) -> CountColumn:
+        """How many more volumes of a driver each row takes, `UNLIMITED_ROOM` where it has no limit."""
+        return self._of(driver).room
+
+    def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
+        """Whether each of the rows has room for so many more volumes, without counting all that may have changed."""
+        columns = self._columns.get(driver)
+        if columns is None or len(self._estimated) > 2 * len(self._nodes):  # nodes that went are in it, too
+            columns = self._of(driver)
+        self._refresh_marked()
+        if columns.least_room >= volumes:
+            return True
+        least = int(values_at(self._grown(columns).room, compact(rows)).min(initial=UNLIMITED_ROOM))
+        if rows is self._nodes.rows():
+            columns.least_room = least  # a row that is no node now is shown anew before it is one
+        return least >= volumes
+
+    def is_countable(self) -> bool:
+        """Whether all nodes with limits can be counted; if in doubt, False."""
+        self._refresh_marked()
+        return not self._uncountable
+
+    def has_limits(self, node_name: str) -> bool:
+        """Whether some driver has a limit on the node."""
+        self._refresh()
+        found = self._found.get(node_name)
+        return found is not None and bool(found.limits)
+
+    def users(self, unique_name: str) -> set[str]:
+        """Nodes with a pod that uses the volume."""
+        self._refresh()
+        return self._users.get(unique_name, set())
+
+    def uncountable(self) -> Mapping[str, str]:
+        """Nodes with limits that cannot be counted, and why."""
+        self._refresh()
+        return self._uncountable
+
+    def _of(self, driver: str) -> _DriverColumns:
+        self._refresh()
+        columns = self._columns.get(driver)
+        if columns is None:
+            columns = self._columns[driver] = _DriverColumns(driver, self._nodes.capacity)
+            for name, found in self._found.items():
+                row = self._nodes.row_of(name)
+                if row >= 0:
+                    columns.show(row, found)
+        return self._grown(columns)
+
+    def _grown(self, columns: _DriverColumns) -> _DriverColumns:
+        if len(columns.attached) < self._nodes.capacity:
+            columns.grow(self._nodes.capacity)
+        return columns
+
+    def _refresh(self) -> None:
+        if self._estimated:
+            self._marked |= self._estimated
+        self._refresh_marked()
+
+    def _refresh_marked(self) -> None:
+        if not self._marked:
+            return
+        for columns in self._columns.values():
+            self._grown(columns)
+        for name in self._marked:
+            self._recount(name)
+        self._estimated -= self._marked
+        self._marked.clear()
+
+    def _recount(self, name: str) -> None:
+        before, found = self._found.get(name, _NOTHING), self._count(name)
+        if found.by_pods != before.by_pods:
+            self._exchange_users(name, before.by_pods, found.by_pods)
+        if found == _NOTHING:
+            self._found.pop(name, None)
+        else:
+            self._found[name] = found
+        if found.problem and found.limits:
+            self._uncountable[name] = found.problem
+        else:
+            self._uncountable.pop(name, None)
+        row = self._nodes.row_of(name)
+        if row >= 0:
+            for columns in self._columns.values():
+                columns.show(row, found)
+
+    def _exchange_users(self, name: str, before: Mapping[str, str], now: Mapping[str, str]) -> None:
+        for unique_name in before:
+            if unique_name not in now:
+                users = self._users[unique_name]
+                users.discard(name)
+                if not users:
+                    del self._users[unique_name]
+        for unique_name in now:
+            self._users.setdefault(unique_name, set()).add(name)

@@ -1,0 +1,396 @@
+"""Storage as the next decision must see it: objects, assumptions, and what pods on nodes use.
+
+Fed by the cache (pods and nodes) and by whoever watches volumes, claims, classes, drivers and attachments. Everything
+is synchronous; a change is one step. Implements `framework.cluster.volumes.Volumes`.
+"""
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+import numpy as np
+
+from kscheduler.api.core import Pod
+from kscheduler.api.meta import KubeObject
+from kscheduler.api.storage import (
+    CSIDriver,
+    CSINode,
+    CSIStorageCapacity,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    VolumeAttachment,
+)
+from kscheduler.framework.cluster.volumes import (
+    CLAIM,
+    POD,
+    VOLUME,
+    AttachableVolume,
+    BrokenClaimError,
+    CountColumn,
+    Disk,
+    Subject,
+    is_bound_to,
+)
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.storage.assume_cache import AssumeCache
+from kscheduler.state.storage.attachable import attachable_volumes
+from kscheduler.state.storage.attached_volumes import NO_VOLUMES, AttachedVolumes, NodeAttachments
+from kscheduler.state.storage.csi_nodes import CSINodes
+from kscheduler.state.storage.name_index import Names, file, unfile
+from kscheduler.state.storage.volume_attachments import VolumeAttachments
+from kscheduler.state.storage.volume_listeners import VolumeListeners
+from kscheduler.state.storage.volume_use import VolumeUse, names_claims_only
+
+_NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
+_NOBODY: Final[Collection[str]] = ()
+
+
+class VolumeTable:
+    """Storage objects and their use."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self._nodes = nodes
+        self._volumes: AssumeCache[PersistentVolume] = AssumeCache()
+        self._claims: AssumeCache[PersistentVolumeClaim] = AssumeCache()
+        self._classes: dict[str, StorageClass] = {}
+        self._csi_nodes = CSINodes(nodes)
+        self._drivers: dict[str, CSIDriver] = {}
+        self._capacities: dict[str, dict[str, CSIStorageCapacity]] = {}
+        self._attachments = VolumeAttachments()
+        self._free: Names = {}
+        """Storage class to volumes that belong to nobody."""
+        self._owned: Names = {}
+        """Claim key to volumes that name it."""
+        self._claims_of: Names = {}
+        """Volume name to keys of the claims that name it."""
+        self._use = VolumeUse()
+        self._attached = AttachedVolumes(nodes, self._count_node)
+        self._listeners = VolumeListeners()
+        self.changes = 0
+        """Moves with every storage object that comes, changes, goes, or is assumed to."""
+
+    # --- fed by the cache ---------------------------------------------------------------------------------------------
+
+    def add_pod(self, pod: PodInfo, node_name: str) -> None:
+        """A pod counts on a node from now on."""
+        if pod.pod.spec.volumes:
+            self._use.add(pod, node_name)
+            self._use_changed(pod.pod, node_name, more=len(pod.pod.spec.volumes))
+
+    def remove_pod(self, pod: PodInfo, node_name: str) -> None:
+        """A pod counts on its node no longer."""
+        if pod.pod.spec.volumes:
+            self._use.remove(pod, node_name)
+            self._use_changed(pod.pod, node_name, more=0)
+            self._listeners.tell((POD, pod.uid))
+
+    def _use_changed(self, pod: Pod, node_name: str, *, more: int) -> None:
+        if names_claims_only(pod):
+            self._attached.may_have_more(node_name, more)
+        else:
+            self._attached.mark(node_name)
+
+    def row_changed(self, node_name: str) -> None:
+        """A node has got a row."""
+        self._attached.mark(node_name)
+
+    # --- fed by the watches -------------------------------------------------------------------------------------------
+
+    def put(self, obj: KubeObject) -> None:
+        """An object of any storage kind is there, or has changed. Raises `TypeError` for another kind."""
+        self.changes += 1
+        match obj:
+            case PersistentVolume():
+                self._put_volume(obj)
+            case PersistentVolumeClaim():
+                self._put_claim(obj)
+            case StorageClass():
+                self._classes[obj.key] = obj
+                self._mark_all()
+            case CSINode():
+                self._csi_nodes.put(obj)
+                self._attached.mark(obj.key)
+            case CSIDriver():
+                self._drivers[obj.key] = obj
+            case CSIStorageCapacity():
+                self._put_capacity(obj)
+            case VolumeAttachment():
+                self._put_attachment(obj)
+            case _:
+                raise TypeError(f"{type(obj).__name__} is no storage object")
+
+    def remove(self, obj: KubeObject) -> None:
+        """An object of any storage kind is gone; `obj` may be stale. Raises `TypeError` for another kind."""
+        self.changes += 1
+        match obj:
+            case PersistentVolume():
+                self._remove_volume(obj.key)
+            case PersistentVolumeClaim():
+                self._remove_claim(obj.key)
+            case StorageClass():
+                self._classes.pop(obj.key, None)
+                self._mark_all()
+            case CSINode():
+                self._csi_nodes.remove(obj.key)
+                self._attached.mark(obj.key)
+            case CSIDriver():
+                self._drivers.pop(obj.key, None)
+            case CSIStorageCapacity():
+                self._remove_capacity(obj.key)
+            case VolumeAttachment():
+                self._remove_attachment(obj.key)
+            case _:
+                raise TypeError(f"{type(obj).__name__} is no storage object")
+
+    def _put_volume(self, volume: PersistentVolume) -> None:
+        name = volume.key
+        self._unfile_volume(name)
+        self._volumes.put(volume)
+        owner = volume.spec.claim_ref
+        if owner is None:
+            file(self._free, volume.storage_class, name)
+        else:
+            file(self._owned, f"{owner.namespace}/{owner.name}", name)
+        self._volume_changed(name)
+
+    def _remove_volume(self, name: str) -> None:
+        self._unfile_volume(name)
+        self._volumes.remove(name)
+        self._volume_changed(name)
+
+    def _unfile_volume(self, name: str) -> None:
+        before = self._volumes.confirmed(name)
+        if before is None:
+            return
+        owner = before.spec.claim_ref
+        if owner is None:
+            unfile(self._free, before.storage_class, name)
+        else:
+            unfile(self._owned, f"{owner.namespace}/{owner.name}", name)
+
+    def _volume_changed(self, name: str) -> None:
+        for node_name in self._attachments.nodes_of(name):
+            self._attached.may_have_more(node_name, 1)
+        for key in self._claims_of.get(name, ()):
+            self._claim_changed(key)
+        self._listeners.tell((VOLUME, name))
+
+    def _put_claim(self, claim: PersistentVolumeClaim) -> None:
+        key = claim.key
+        self._unfile_claim(key)
+        self._claims.put(claim)
+        if claim.spec.volume_name:
+            file(self._claims_of, claim.spec.volume_name, key)
+        self._claim_changed(key)
+
+    def _remove_claim(self, key: str) -> None:
+        self._unfile_claim(key)
+        self._claims.remove(key)
+        self._claim_changed(key)
+
+    def _unfile_claim(self, key: str) -> None:
+        before = self._claims.confirmed(key)
+        if before is not None and before.spec.volume_name:
+            unfile(self._claims_of, before.spec.volume_name, key)
+
+    def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
+        """Its class never changes, but another one may have come under its name unseen, between two watches."""
+        self._remove_capacity(capacity.key)
+        self._capacities.setdefault(capacity.storage_class_name, {})[capacity.key] = capacity
+
+    def _remove_capacity(self, key: str) -> None:
+        for name, of_class in list(self._capacities.items()):
+            if of_class.pop(key, None) is not None and not of_class:
+                del self._capacities[name]
+
+    def _put_attachment(self, attachment: VolumeAttachment) -> None:
+        before = self._attachments.put(attachment)
+        if before is not None:
+            self._attached.may_have_more(before.spec.node_name, 0)
+        self._attached.may_have_more(attachment.spec.node_name, 1)
+
+    def _remove_attachment(self, name: str) -> None:
+        before = self._attachments.remove(name)
+        if before is not None:
+            self._attached.may_have_more(before.spec.node_name, 0)
+
+    def _claim_changed(self, key: str) -> None:
+        for node_name, mentions in self._use.claims.of(key).items():
+            self._attached.may_have_more(node_name, mentions)
+        for node_name in self._use.ephemeral.of(key):  # the claim may be another pod's by now: then nobody can count
+            self._attached.mark(node_name)
+        self._listeners.tell((CLAIM, key))
+
+    def _mark_all(self) -> None:
+        for node_name in self._use.node_names():
+            self._attached.mark(node_name)
+
+    # --- objects ------------------------------------------------------------------------------------------------------
+
+    def volume(self, name: str) -> PersistentVolume | None:
+        """A volume, as assumed if it is."""
+        return self._volumes.get(name)
+
+    def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """A claim, as assumed if it is."""
+        return self._claims.get(f"{namespace}/{name}")
+
+    def confirmed_volume(self, name: str) -> PersistentVolume | None:
+        """A volume as the API server last showed it."""
+        return self._volumes.confirmed(name)
+
+    def confirmed_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
+        """A claim as the API server last showed it."""
+        return self._claims.confirmed(f"{namespace}/{name}")
+
+    def volumes_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
+        """Volumes of the claim's class that belong to nobody or to this claim, as assumed, by name."""
+        wanted = claim.storage_class
+        free, owned = self._free.get(wanted, _NOBODY), self._owned.get(claim.key, _NOBODY)
+        if not free and not owned:
+            return ()
+        found = (self._volumes.get(name) for name in sorted({*free, *owned}))
+        return [volume for volume in found if volume is not None and _may_serve(volume, claim, wanted)]
+
+    def storage_class(self, name: str) -> StorageClass | None:
+        """A storage class."""
+        return self._classes.get(name)
+
+    def csi_node(self, name: str) -> CSINode | None:
+        """What a node's kubelet says of its drivers."""
+        return self._csi_nodes.get(name)
+
+    def csi_driver(self, name: str) -> CSIDriver | None:
+        """A CSI driver."""
+        return self._drivers.get(name)
+
+    def capacities(self, storage_class: str) -> Iterable[CSIStorageCapacity]:
+        """What drivers say of the room left for a class."""
+        return self._capacities.get(storage_class, {}).values()
+
+    # --- deciding -----------------------------------------------------------------------------------------------------
+
+    def assume_volume(self, volume: PersistentVolume) -> None:
+        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        self._volumes.assume(volume)
+        self.changes += 1
+
+    def assume_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        self._claims.assume(claim)
+        self.changes += 1
+
+    def restore_volume(self, volume: PersistentVolume) -> None:
+        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        self._volumes.restore(volume)
+        self.changes += 1
+
+    def restore_claim(self, claim: PersistentVolumeClaim) -> None:
+        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        self._claims.restore(claim)
+        self.changes += 1
+
+    def on_change(self, subjects: Iterable[Subject], listener: Callable[[], None]) -> Callable[[], None]:
+        """Call `listener` after each change of these; returns how to end that."""
+        return self._listeners.add(subjects, listener)
+
+    # --- use by pods on nodes -----------------------------------------------------------------------------------------
+
+    def is_on(self, uid: str, node_name: str) -> bool:
+        """Whether the pod (one with volumes) counts on the node, assumed or confirmed."""
+        return uid in self._use.pods(node_name)
+
+    def claim_users(self, namespace: str, name: str) -> Mapping[str, int]:
+        """By node: how many volumes of the node's pods name the claim, ephemeral ones left out."""
+        return self._use.claims.of(f"{namespace}/{name}")
+
+    def disk_rows(self, disk: Disk, *, read_only: bool) -> Rows:
+        """Rows where a pod has the disk; for a reader, where a pod *writes* to it."""
+        users = self._use.writers if read_only else self._use.disks
+        return self._nodes.rows_of(users.of(disk))
+
+    def migrated_rows(self, plugin: str) -> Rows:
+        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver.
+
+        The table's own `rows()` where they are all of them.
+        """
+        return self._csi_nodes.migrated_rows(plugin)
+
+    def is_migrated(self, node_name: str, plugin: str) -> bool:
+        """Whether the in-tree plugin's volumes are attached by its CSI driver on the node."""
+        return self._csi_nodes.is_migrated(node_name, plugin)
+
+    def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
+        """What a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
+        return attachable_volumes(pod, self, is_new=is_new)
+
+    def attach_limits(self, driver: str) -> CountColumn:
+        """How many volumes of the driver each row takes; -1 is no limit."""
+        return self._attached.limits(driver)
+
+    def has_attach_limits(self, node_name: str) -> bool:
+        """Whether some driver takes only so many volumes on the node."""
+        return self._attached.has_limits(node_name)
+
+    def attached(self, driver: str) -> CountColumn:
+        """How many volumes of the driver each row's pods use, or are attached there all the same."""
+        return self._attached.attached(driver)
+
+    def attach_room(self, driver: str) -> CountColumn:
+        """How many more volumes of the driver each row takes."""
+        return self._attached.room(driver)
+
+    def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
+        """Whether each of the rows takes so many more volumes of the driver; if in doubt, False."""
+        return self._attached.surely_take(driver, volumes, rows)
+
+    def is_countable(self) -> bool:
+        """Whether what is attached can be counted wherever there are limits; if in doubt, False."""
+        return self._attached.is_countable()
+
+    def rows_using(self, unique_name: str) -> Rows:
+        """Rows with a pod that uses the CSI volume."""
+        users = self._attached.users(unique_name)
+        return self._nodes.rows_of(users) if users else _NO_ROWS
+
+    def uncountable(self) -> Mapping[str, str]:
+        """Nodes with limits where what is attached cannot be counted, and why."""
+        return self._attached.uncountable()
+
+    def volumes_attached_to(self, node_name: str) -> Iterator[tuple[str, str]]:
+        """(unique name, driver) of what VolumeAttachments say is attached to the node."""
+        for attachment in self._attachments.on(node_name):
+            spec = attachment.spec
+            volume = self._volumes.confirmed(spec.source.persistent_volume_name or "")
+            if spec.attacher and volume is not None and volume.spec.csi is not None:
+                yield f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher
+
+    def _count_node(self, node_name: str) -> NodeAttachments:
+        pods, besides = self._use.pods(node_name), NO_VOLUMES
+        by_pods, problem = self._used_on(node_name, pods.values()) if pods else (NO_VOLUMES, "")
+        if self._attachments.is_any_on(node_name):
+            attached = self.volumes_attached_to(node_name)
+            besides = {unique_name: driver for unique_name, driver in attached if unique_name not in by_pods}
+        return NodeAttachments(by_pods, besides, self._csi_nodes.limits(node_name), problem)
+
+    def _used_on(self, node_name: str, pods: Iterable[PodInfo]) -> tuple[Mapping[str, str], str]:
+        used: dict[str, str] = {}
+        for pod in pods:
+            try:
+                attachable = self.attachable(pod.pod, is_new=False)
+            except BrokenClaimError as problem:
+                return used, str(problem)
+            for volume in attachable:
+                if volume.migrated_from and not self.is_migrated(node_name, volume.migrated_from):
+                    continue
+                if volume.problem:
+                    return used, volume.problem
+                used[volume.unique_name] = volume.driver
+        return used, ""
+
+
+def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim, storage_class: str) -> bool:
+    """Of the class, and nobody else's."""
+    owner = volume.spec.claim_ref
+    return volume.storage_class == storage_class and (owner is None or is_bound_to(volume, claim))

@@ -1,0 +1,126 @@
+"""Dense columns for what was asked lately, within a budget.
+
+A column has an entry per row, so ten thousand of them over 20,000 nodes would take 2.6 GB. Nearly all entries are 0,
+and the sparse counts are kept elsewhere: a column can be dropped at any time and made again.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kscheduler.framework.cluster.topology import CountColumn, DomainSums
+from kscheduler.framework.nodes.node_table import NodeTable
+
+T = TypeVar("T")
+_ALL: Final = slice(None)
+
+BUDGET_BYTES = 256 * 2**20
+"""For one collection of columns; at 20,000 nodes room for a thousand."""
+_ENTRY_BYTES = 8
+_OWN_BYTES: Final = 2048
+"""Of a column besides its entries: the owner (a parsed selector), its places in indexes, its sums."""
+_MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
+"""Entries of all sums by domain together; beyond, they begin anew."""
+
+
+@dataclass(slots=True)
+class _Sums:
+    """A column's sums by one label, and the state of the nodes that they hold for."""
+
+    version: int
+    told: DomainSums
+
+
+class RecentColumns(Generic[T]):
+    """Columns by owner, the one asked last standing last. `on_dropped` hears of an owner that lost its column."""
+
+    def __init__(self, budget_bytes: int, on_dropped: Callable[[T], None] | None = None) -> None:
+        self._columns: dict[T, CountColumn] = {}
+        self._on_dropped = on_dropped
+        self._budget_bytes = budget_bytes
+        self._sums: dict[int, dict[str, _Sums]] = {}
+        """By a column's id and topology key; an empty entry for a column that nobody has asked sums of."""
+        self._entries = 0
+
+    def __len__(self) -> int:
+        return len(self._columns)
+
+    def __iter__(self) -> Iterator[T]:
+        return iter(self._columns)
+
+    def use(self, owner: T) -> CountColumn | None:
+        """An owner's column, which counts as a use of it."""
+        column = self._columns.pop(owner, None)
+        if column is not None:
+            self._columns[owner] = column
+        return column
+
+    def keep(self, owner: T, column: CountColumn, most_columns: int | None = None) -> None:
+        """Keep a new column; those not used for longest make room.
+
+        `most_columns`: for owners that do not end by themselves, how many there may be whatever room they have.
+        """
+        most = max(1, self._budget_bytes // (_ENTRY_BYTES * len(column) + _OWN_BYTES))
+        if most_columns is not None:
+            most = min(most, most_columns)
+        while len(self._columns) >= most:  # by hand: all columns grow with the table, and with them what they weigh
+            self.drop(next(iter(self._columns)))
+        self._columns[owner] = column
+        self._sums[id(column)] = {}
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """A column's sums over the values of a label; `None` for a column that is not of this collection."""
+        by_key = self._sums.get(id(column))
+        if by_key is None:
+            return None
+        numbers, values = nodes.label_values(key, _ALL)
+        known = by_key.get(key)
+        if known is None or known.version != nodes.node_columns_version or known.told.numbers.base is not numbers.base:
+            known = by_key[key] = _Sums(nodes.node_columns_version, _summed(column, numbers, len(values)))
+            self._entries += len(values)
+            if self._entries > _MOST_SUMS:
+                self._forget_sums()
+        return known.told
+
+    def _forget_sums(self) -> None:
+        self._entries = 0
+        self._sums = {id(column): {} for column in self._columns.values()}
+
+    def drop(self, owner: T) -> None:
+        """Forget a column, if there is one."""
+        column = self._columns.pop(owner, None)
+        if column is None:
+            return
+        del self._sums[id(column)]
+        if self._on_dropped is not None:
+            self._on_dropped(owner)
+
+    def count(self, owner: T, row: int, change: int) -> None:
+        """Pods came to the row or left it; nothing to do where there is no column."""
+        column = self._columns.get(owner)
+        if column is not None:
+            column[row] += change
+            for sums in self._sums[id(column)].values():
+                sums.told.count(row, change)
+
+    def clear(self, row: int) -> None:
+        """Nothing is counted on the row."""
+        for column in self._columns.values():
+            column[row] = 0
+        self._forget_sums()
+
+    def grow(self, capacity: int) -> None:
+        """The table has more rows now."""
+        for owner, column in self._columns.items():
+            self._columns[owner] = np.pad(column, (0, capacity - len(column)))
+        self._forget_sums()
+
+
+def _summed(column: CountColumn, numbers: NDArray[np.int32], size: int) -> DomainSums:
+    sums = np.zeros(size, dtype=np.int64)
+    counted = np.flatnonzero(column)
+    np.add.at(sums, numbers.take(counted), column.take(counted))
+    return DomainSums(numbers, sums)

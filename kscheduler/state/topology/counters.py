@@ -1,0 +1,202 @@
+"""The topology counters: which pods are where, kept up to date as pods come, go and change.
+
+The problem: affinity and spread ask about sets of pods, and a walk over all pods in a cycle costs milliseconds. The
+idea: a question becomes a column (matching pods per row) when it is first asked, and every pod that comes or goes
+moves the columns that it concerns, found by an index. The terms that pods on rows hold against or for others are kept
+from the start, one entry per distinct term with its holders per row, because any newcomer may be the one they mean.
+
+    state.Cache --add, remove, replace--> groups of like pods  --first time asked--> columns of questions
+                                     '--> held terms           --asked-------------> columns of holders
+    namespaces --set, remove----------------------------------> columns that name namespaces by labels are dropped
+
+Pods on ghosts (names that no node carries) are not here: they come when the node does.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from kscheduler.api.core import Namespace, Pod
+from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.state.topology.columns import BUDGET_BYTES, RecentColumns
+from kscheduler.state.topology.groups import PodGroups
+from kscheduler.state.topology.held_terms import HeldTerms, TermsOfOneKind
+from kscheduler.state.topology.index import MatchIndex
+from kscheduler.state.topology.namespaces import NamespaceLabels
+
+_NO_LABELS: Final[Mapping[str, str]] = {}
+_LEAST_QUESTIONS: Final = 512
+"""So many questions are kept, and four for each group of like pods that are there. A question has no end: nobody tells
+that the last pod that asks it has gone, and each release of a Deployment may ask one that no other will."""
+
+
+@dataclass(frozen=True, slots=True)
+class CounterStatistics:
+    """How much is kept ready."""
+
+    columns: int
+    """Questions asked lately."""
+    held_terms: int
+    """Distinct terms that pods on nodes hold."""
+
+
+class TopologyCounts:
+    """All counters of one cluster view. Implements `framework.cluster.topology.TopologyCounters`."""
+
+    def __init__(self, nodes: NodeTable, budget_bytes: int = BUDGET_BYTES) -> None:
+        self._nodes = nodes
+        self._capacity = nodes.capacity
+        self._namespaces = NamespaceLabels()
+        self._groups = PodGroups()
+        self._index: MatchIndex[PodMatch] = MatchIndex()
+        self._columns: RecentColumns[PodMatch] = RecentColumns(budget_bytes, self._no_longer_counted)
+        self._held = HeldTerms(nodes, budget_bytes)
+        self.changes = 0
+        """Moves with every pod that is counted otherwise, and with the labels of namespaces."""
+
+    def statistics(self) -> CounterStatistics:
+        """Sizes, for metrics."""
+        return CounterStatistics(len(self._columns), len(self._held))
+
+    # --- questions ----------------------------------------------------------------------------------------------------
+
+    def matching(self, match: PodMatch) -> CountColumn:
+        """How many pods on each row match."""
+        self._fit()
+        column = self._columns.use(match)
+        if column is None:
+            column = self._counted(match)
+            self._columns.keep(match, column, _LEAST_QUESTIONS + 4 * len(self._groups))
+            self._index.add(match, match)
+        return column
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """One of the columns summed over a label of the nodes; `None` for another table, or another column."""
+        if nodes is not self._nodes:
+            return None
+        return self._columns.by_domain(column, key, nodes) or self._held.by_domain(column, key, nodes)
+
+    def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
+        """Whether this pod is one of the set, wherever it is; `held`: that of a term that a pod on a node holds."""
+        namespace = pod.metadata.namespace
+        labels = self._namespaces.of(namespace)
+        if labels is None and held:
+            labels = _NO_LABELS
+        return match.selects(pod.metadata.labels) and match.names(namespace, labels)
+
+    def required_anti_affinity(self, pod: PodInfo) -> Sequence[HeldTerm]:
+        """Required anti-affinity terms of pods on nodes that select this pod."""
+        return self._selecting(self._held.required_anti_affinity, pod)
+
+    def required_affinity(self, pod: PodInfo) -> Sequence[HeldTerm]:
+        """Required affinity terms of pods on nodes that select this pod."""
+        return self._selecting(self._held.required_affinity, pod)
+
+    def preferred(self, pod: PodInfo) -> Sequence[HeldTerm]:
+        """Preferred terms of pods on nodes, affinity and anti-affinity, that select this pod."""
+        return self._selecting(self._held.preferred, pod)
+
+    def _counted(self, match: PodMatch) -> CountColumn:
+        column = np.zeros(self._capacity, dtype=np.int64)
+        by_labels = match.namespace_selector is not None
+        for namespace in list(self._groups.namespaces) if by_labels else match.namespaces:
+            if match.names(namespace, self._namespaces.of(namespace)):
+                for group in self._groups.belonging_to(match, namespace):
+                    for row, count in group.rows.items():
+                        column[row] += count
+        return column
+
+    def _selecting(self, held: TermsOfOneKind, pod: PodInfo) -> Sequence[HeldTerm]:
+        """Towards a newcomer, a namespace that nobody knows (yet) is one without labels, as upstream."""
+        if not len(held):
+            return ()
+        self._fit()
+        return held.selecting(pod, self._namespaces.of(pod.namespace) or _NO_LABELS)
+
+    # --- changes ------------------------------------------------------------------------------------------------------
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """A pod counts on the row from now on."""
+        self._groups.add(row, pod)
+        self._move(row, pod, 1)
+
+    def remove(self, row: int, pod: PodInfo) -> None:
+        """A pod no longer counts on the row; `pod` is the version that was counted in."""
+        self._groups.remove(row, pod)
+        self._move(row, pod, -1)
+
+    def rebuild(self, row: int, pods: Iterable[PodInfo]) -> None:
+        """Exactly these pods count on the row, whatever counted there so far."""
+        self._fit()
+        self._groups.clear(row)
+        self._columns.clear(row)
+        self._held.clear(row)
+        self.changes += 1
+        for pod in pods:
+            self.add(row, pod)
+
+    def replace(self, row: int, old: PodInfo, new: PodInfo) -> None:
+        """A pod on the row has a new version."""
+        if not _looks_the_same(old, new):
+            self.remove(row, old)
+            self.add(row, new)
+
+    def set_namespace(self, namespace: Namespace) -> None:
+        """A namespace is there or has changed."""
+        name = namespace.metadata.name
+        before = self._namespaces.of(name)
+        if self._namespaces.set(namespace):
+            self.changes += 1
+            self._drop_those_that_see(name, before, namespace.metadata.labels)
+
+    def remove_namespace(self, name: str) -> None:
+        """A namespace is gone."""
+        before = self._namespaces.of(name)
+        if self._namespaces.remove(name):
+            self.changes += 1
+            self._drop_those_that_see(name, before, None)
+
+    def _move(self, row: int, pod: PodInfo, change: int) -> None:
+        self._fit()
+        self.changes += 1
+        self._held.count(row, pod, change)
+        if not len(self._columns):
+            return
+        of_namespace = self._namespaces.of(pod.namespace)
+        for match, _ in self._index.selecting(pod.namespace, pod.labels, of_namespace):
+            if match.counts_terminating or not pod.is_terminating:
+                self._columns.count(match, row, change)
+
+    def _no_longer_counted(self, match: PodMatch) -> None:
+        self._index.remove(match, match)
+
+    def _drop_those_that_see(
+        self, name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None
+    ) -> None:
+        """Drop the columns whose answer may have changed; namespaces change their labels once in a blue moon."""
+        for match in list(self._columns):
+            if match.names(name, before) != match.names(name, after):
+                self._columns.drop(match)
+
+    def _fit(self) -> None:
+        """Follow the table, which has grown."""
+        if self._capacity != self._nodes.capacity:
+            self._capacity = self._nodes.capacity
+            self._columns.grow(self._capacity)
+            self._held.grow(self._capacity)
+
+
+def _looks_the_same(old: PodInfo, new: PodInfo) -> bool:
+    """Whether no counter would move."""
+    before, after = old.pod.metadata, new.pod.metadata
+    return (
+        before.labels == after.labels
+        and before.namespace == after.namespace
+        and old.is_terminating == new.is_terminating
+        and old.pod.spec.affinity == new.pod.spec.affinity
+    )

@@ -1,0 +1,176 @@
+"""The pods on rows, grouped by what selectors see of them.
+
+A question that nobody asked before must look at everything that is there. Pods of one Deployment look alike, so they
+are kept as groups: (namespace, labels, terminating or not) with the number of pods per row. A selector is then tested
+once per group. Where a selector asks for a value of a label, a posting list by that label's values narrows the groups
+further; it is made when the label is first asked about, as the columns of node labels are.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from kscheduler.api.selectors import Operator, Requirement
+from kscheduler.bounded.recently_used import RecentlyUsed
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.pod_match import PodMatch
+
+_KEPT_POSTINGS = 16
+"""Label keys per namespace with a posting list."""
+
+_KEPT_FLAT = 1024
+_Key = tuple[str, ...]
+_Posting = dict[str, dict[_Key, "PodGroup"]]
+
+
+_flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
+"""Labels seen lately, by identity, and their key: informers make the equal labels of pods one value, and never change
+it. Holding them keeps their identities from being reused."""
+
+
+class PodGroup:
+    """Pods that no selector can tell apart."""
+
+    __slots__ = ("is_terminating", "labels", "rows")
+
+    def __init__(self, labels: Mapping[str, str], *, is_terminating: bool) -> None:
+        self.labels = labels
+        self.is_terminating = is_terminating
+        self.rows: dict[int, int] = {}
+        """How many on each row, where there are any."""
+
+    def belongs_to(self, match: PodMatch) -> bool:
+        """Whether its pods are in the set, as far as labels and deletion go."""
+        return (match.counts_terminating or not self.is_terminating) and match.selects(self.labels)
+
+
+class PodGroups:
+    """All groups, by namespace."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, _Namespace] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def namespaces(self) -> Iterable[str]:
+        """The namespaces that have pods on rows."""
+        return self._namespaces.keys()
+
+    def add(self, row: int, pod: PodInfo) -> None:
+        """A pod is on the row."""
+        namespace = self._namespaces.get(pod.namespace)
+        if namespace is None:
+            namespace = self._namespaces[pod.namespace] = _Namespace()
+        before = len(namespace.groups)
+        rows = namespace.group_of(pod).rows
+        self._count += len(namespace.groups) - before
+        rows[row] = rows.get(row, 0) + 1
+
+    def remove(self, row: int, pod: PodInfo) -> None:
+        """Take back what `add` was told of the same version of the pod."""
+        namespace = self._namespaces[pod.namespace]
+        group = namespace.group_of(pod)
+        group.rows[row] -= 1
+        if group.rows[row]:
+            return
+        del group.rows[row]
+        if not group.rows:
+            namespace.drop(_key(pod))
+            self._count -= 1
+            if not namespace.groups:
+                del self._namespaces[pod.namespace]
+
+    def clear(self, row: int) -> None:
+        """No pod is on the row. Looks at every group there is: for repairs."""
+        for name, namespace in list(self._namespaces.items()):
+            for key, group in list(namespace.groups.items()):
+                if group.rows.pop(row, None) is not None and not group.rows:
+                    namespace.drop(key)
+                    self._count -= 1
+            if not namespace.groups:
+                del self._namespaces[name]
+
+    def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
+        """The groups of one namespace that are in the set; whether the namespace itself is, is the caller's to know."""
+        its = self._namespaces.get(namespace)
+        if its is None:
+            return
+        narrowing = narrowest(match)
+        groups = its.groups.values() if narrowing is None else its.having(narrowing)
+        for group in groups:
+            if group.belongs_to(match):
+                yield group
+
+
+class _Namespace:
+    """The groups of one namespace."""
+
+    __slots__ = ("groups", "postings")
+
+    def __init__(self) -> None:
+        self.groups: dict[_Key, PodGroup] = {}
+        self.postings: RecentlyUsed[str, _Posting] = RecentlyUsed(_KEPT_POSTINGS)
+        """By label key, and then by value."""
+
+    def group_of(self, pod: PodInfo) -> PodGroup:
+        key = _key(pod)
+        group = self.groups.get(key)
+        if group is None:
+            group = self.groups[key] = PodGroup(pod.labels, is_terminating=pod.is_terminating)
+            for label, posting in self.postings.items():
+                _post(posting, label, key, group)
+        return group
+
+    def drop(self, key: _Key) -> None:
+        """Forget a group that has lost its last pod."""
+        group = self.groups.pop(key)
+        for label, posting in self.postings.items():
+            value = group.labels.get(label)
+            if value is not None:
+                del posting[value][key]
+                if not posting[value]:
+                    del posting[value]
+
+    def having(self, requirement: Requirement) -> Iterator[PodGroup]:
+        """The groups whose label has one of the values that an In requirement lists."""
+        posting = self.postings.use(requirement.key)
+        if posting is None:
+            posting = self.postings[requirement.key] = self._posted(requirement.key)
+        for value in requirement.values:
+            yield from posting.get(value, {}).values()
+
+    def _posted(self, label: str) -> _Posting:
+        posting: _Posting = {}
+        for key, group in self.groups.items():
+            _post(posting, label, key, group)
+        return posting
+
+
+def _post(posting: _Posting, label: str, key: _Key, group: PodGroup) -> None:
+    value = group.labels.get(label)
+    if value is not None:
+        posting.setdefault(value, {})[key] = group
+
+
+def _key(pod: PodInfo) -> _Key:
+    """What tells groups of one namespace apart, flat: a nested tuple per label would cost three times the memory."""
+    flat = _flattened(pod.labels) if pod.labels else ()
+    return ("terminating", *flat) if pod.is_terminating else flat
+
+
+def _flattened(labels: Mapping[str, str]) -> _Key:
+    known = _flat.get(id(labels))
+    if known is not None and known[0] is labels:
+        return known[1]
+    flat = tuple([part for item in sorted(labels.items()) for part in item])
+    if len(_flat) >= _KEPT_FLAT:
+        _flat.clear()  # not one by one: each pod with labels of its own comes by here once
+    _flat[id(labels)] = labels, flat
+    return flat
+
+
+def narrowest(match: PodMatch) -> Requirement | None:
+    """The In requirement with the fewest values among the set's selectors, or `None` where there is none."""
+    listed = (one for selector in match.selectors for one in selector.requirements if one.operator is Operator.IN)
+    return min(listed, key=lambda one: len(one.values), default=None)

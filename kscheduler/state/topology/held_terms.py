@@ -1,0 +1,125 @@
+"""The affinity terms that pods on nodes hold towards others.
+
+Affinity works both ways: a pod that asks for nothing may still be kept away, or drawn near, by one that is there. Pods
+of one Deployment hold the same term, so each distinct term is kept once, with the number of its holders per row.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kscheduler.framework.cluster.topology import CountColumn, DomainSums, HeldTerm
+from kscheduler.framework.nodes.node_table import NodeTable
+from kscheduler.framework.pods.affinity_terms import NO_TERMS, AffinityTerm
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.state.topology.columns import RecentColumns
+from kscheduler.state.topology.index import MatchIndex
+
+
+class HeldTerms:
+    """All of them, by what they do."""
+
+    def __init__(self, nodes: NodeTable, budget_bytes: int) -> None:
+        columns: RecentColumns[_Holders] = RecentColumns(budget_bytes)
+        self._columns = columns
+        self.required_anti_affinity = TermsOfOneKind(nodes, columns)
+        self.required_affinity = TermsOfOneKind(nodes, columns)
+        self.preferred = TermsOfOneKind(nodes, columns)
+
+    def __len__(self) -> int:
+        return sum(map(len, (self.required_anti_affinity, self.required_affinity, self.preferred)))
+
+    def count(self, row: int, pod: PodInfo, change: int) -> None:
+        """A pod has come to the row (1) or left it (-1)."""
+        terms = pod.affinity_terms
+        if terms is NO_TERMS:
+            return
+        for kind, its in (
+            (self.required_anti_affinity, terms.required_anti_affinity),
+            (self.required_affinity, terms.required_affinity),
+            (self.preferred, terms.preferred_by_both),
+        ):
+            if its:
+                kind.count(row, its, change)
+
+    def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
+        """A column of holders summed over a label of the nodes; `None` for another column."""
+        return self._columns.by_domain(column, key, nodes)
+
+    def clear(self, row: int) -> None:
+        """No pod is on the row. Looks at every term there is: for repairs."""
+        for terms in (self.required_anti_affinity, self.required_affinity, self.preferred):
+            terms.clear(row)
+
+    def grow(self, capacity: int) -> None:
+        """The table has more rows now."""
+        self._columns.grow(capacity)
+
+
+@dataclass(slots=True, eq=False)
+class _Holders:
+    """A term and how many on each row hold it."""
+
+    term: AffinityTerm
+    rows: dict[int, int]
+
+
+class TermsOfOneKind:
+    """Distinct terms with their holders."""
+
+    def __init__(self, nodes: NodeTable, columns: "RecentColumns[_Holders]") -> None:
+        self._nodes = nodes
+        self._columns = columns
+        self._holders: dict[AffinityTerm, _Holders] = {}
+        self._index: MatchIndex[_Holders] = MatchIndex()
+
+    def __len__(self) -> int:
+        return len(self._holders)
+
+    def count(self, row: int, terms: Iterable[AffinityTerm], change: int) -> None:
+        """A pod that holds these terms has come to the row (1) or left it (-1)."""
+        for term in terms:
+            holders = self._holders.get(term) or self._first_of(term)
+            left = holders.rows.get(row, 0) + change
+            self._columns.count(holders, row, change)
+            if left:
+                holders.rows[row] = left
+            else:
+                del holders.rows[row]
+                self._forget_if_unheld(holders)
+
+    def clear(self, row: int) -> None:
+        """No pod on the row holds anything."""
+        for holders in list(self._holders.values()):
+            self._columns.count(holders, row, -holders.rows.pop(row, 0))
+            self._forget_if_unheld(holders)
+
+    def selecting(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> list[HeldTerm]:
+        """The terms that select this pod, whose namespace has these labels."""
+        found = self._index.selecting(pod.namespace, pod.labels, namespace_labels)
+        return [self._told(holders) for _, holders in found]
+
+    def _told(self, holders: _Holders) -> HeldTerm:
+        term = holders.term
+        return HeldTerm(term.topology_key, term.weight, self._column(holders), term.match)
+
+    def _column(self, holders: _Holders) -> CountColumn:
+        column = self._columns.use(holders)
+        if column is None:
+            column = np.zeros(self._nodes.capacity, dtype=np.int64)
+            for row, count in holders.rows.items():
+                column[row] = count
+            self._columns.keep(holders, column)
+        return column
+
+    def _first_of(self, term: AffinityTerm) -> _Holders:
+        holders = self._holders[term] = _Holders(term, {})
+        self._index.add(term.match, holders)
+        return holders
+
+    def _forget_if_unheld(self, holders: _Holders) -> None:
+        if not holders.rows:
+            del self._holders[holders.term]
+            self._index.remove(holders.term.match, holders)
+            self._columns.drop(holders)

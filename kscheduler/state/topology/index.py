@@ -1,0 +1,73 @@
+"""Which of many selectors select a pod, without asking each of them.
+
+The problem: ten thousand questions and held terms may be kept, and every pod that comes or goes concerns a few of them.
+The idea: a set of pods is filed under its namespaces and one label value that it insists on (the In requirement with
+the fewest values). A pod then looks into the drawers of its own namespace and labels, and only what lies there is
+tested in full. Sets that name their namespaces by labels are filed under no namespace, sets that insist on no value
+under no label.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Generic, TypeVar
+
+from kscheduler.framework.pods.pod_match import PodMatch
+from kscheduler.state.topology.groups import narrowest
+
+T = TypeVar("T")
+
+_Drawer = tuple[str | None, str | None, str | None]
+"""Namespace, label key, label value; `None` for any."""
+
+
+class MatchIndex(Generic[T]):
+    """Values filed under sets of pods; one value per set and tag."""
+
+    def __init__(self) -> None:
+        self._drawers: dict[_Drawer, dict[T, PodMatch]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self._drawers)
+
+    def add(self, match: PodMatch, value: T) -> None:
+        """File a value under a set."""
+        for drawer in _drawers_of(match):
+            self._drawers.setdefault(drawer, {})[value] = match
+
+    def remove(self, match: PodMatch, value: T) -> None:
+        """Take a value out again. Raises `KeyError` where it was not filed."""
+        for drawer in _drawers_of(match):
+            values = self._drawers[drawer]
+            del values[value]
+            if not values:
+                del self._drawers[drawer]
+
+    def selecting(
+        self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None
+    ) -> Iterator[tuple[PodMatch, T]]:
+        """The sets that a pod with this namespace and these labels is in (whether it is terminating aside)."""
+        if not self._drawers:
+            return
+        for drawer in self._open(namespace, labels):
+            for value, match in drawer.items():
+                if match.selects(labels) and match.names(namespace, namespace_labels):
+                    yield match, value
+
+    def _open(self, namespace: str, labels: Mapping[str, str]) -> Iterator[dict[T, PodMatch]]:
+        drawers = self._drawers
+        for place in (namespace, None):
+            if (drawer := drawers.get((place, None, None))) is not None:
+                yield drawer
+            for key, value in labels.items():
+                if (drawer := drawers.get((place, key, value))) is not None:
+                    yield drawer
+
+
+def _drawers_of(match: PodMatch) -> Iterator[_Drawer]:
+    places: Iterable[str | None] = match.namespaces if match.namespace_selector is None else (None,)
+    narrowing = narrowest(match)
+    for place in places:
+        if narrowing is None:
+            yield place, None, None
+        else:
+            for value in narrowing.values:
+                yield place, narrowing.key, value

@@ -1,0 +1,231 @@
+"""The NodeTable against the objects it was made of, whatever happened in between."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
+
+from kscheduler.api.selectors import NodeTerm, Operator, Requirement
+from kscheduler.framework.nodes.label_column import LabelColumn
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.nodes.node_table import NodeTable, stable_hash
+from kscheduler.scheduling.classes.class_engine import ClassEngine
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.state.cache import Cache
+from kscheduler.state.row_check import row_fault
+from tests.builders import make_node, make_pod, pod_info
+from tests.framework.nodes.cluster_objects import node_fields, pod_fields
+from tests.framework.nodes.naive_columns import REQUIREMENTS, Place, check
+from tests.scheduling.classes.test_signatures import default_profile
+
+NAMES = st.sampled_from([f"node-{number}" for number in range(4)])
+MANY = 40
+"""Twice that is more than the first capacity."""
+
+
+class NodeTableMachine(RuleBasedStateMachine):
+    """Nodes and pods come, change and go; the table equals its recomputation after every step."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.table = NodeTable()
+        self.table._least_resources = self.table._sweep_resources_at = 4  # names in use are looked for all the time
+        self.places: dict[str, Place] = {}
+        self.infos: dict[str, NodeInfo] = {}
+        self.serial = 0
+
+    def next_number(self) -> int:
+        """A number that was not given before."""
+        self.serial += 1
+        return self.serial
+
+    def add(self, name: str, fields: dict[str, Any], pods: int = 0) -> None:
+        """A node with some pods on it already."""
+        node = make_node(name, **fields)
+        info = self.infos[name] = NodeInfo(node)
+        self.places[name] = Place(node)
+        for _ in range(pods):
+            pod = pod_info(f"pod-{self.next_number()}", requests={"cpu": "1"})
+            info.add_pod(pod)
+            self.places[name].pods[pod.uid] = pod
+        row = self.table.add(info)
+        assert self.table.info(row) is info
+
+    @rule(name=NAMES, fields=node_fields, pods=st.integers(0, 2))
+    def node_comes_or_changes(self, name: str, fields: dict[str, Any], pods: int) -> None:
+        info = self.infos.get(name)
+        if info is None:
+            self.add(name, fields, pods)
+            return
+        before = info.node
+        assert before is not None
+        self.places[name].node = make_node(name, **fields)
+        info.set_node(self.places[name].node)
+        generation = self.table.last_generation
+        self.table.update(self.table.row_of(name), before)
+        assert self.table.generation[self.table.row_of(name)] > generation
+
+    @precondition(lambda self: len(self.infos) < 3 * MANY)
+    @rule(fields=node_fields)
+    def many_nodes_come(self, fields: dict[str, Any]) -> None:
+        for _ in range(MANY):
+            self.add(f"of-many-{self.next_number()}", fields)
+
+    @rule()
+    def the_many_go(self) -> None:
+        for name in [name for name in self.infos if name.startswith("of-many-")]:
+            self.node_goes(name)
+
+    @rule(name=NAMES)
+    def one_goes(self, name: str) -> None:
+        if name in self.infos:
+            self.node_goes(name)
+
+    def node_goes(self, name: str) -> None:
+        """It frees its row."""
+        row = self.table.row_of(name)
+        self.table.remove(row)
+        del self.infos[name], self.places[name]
+        with pytest.raises(KeyError):
+            self.table.info(row)
+
+    @rule(name=NAMES, fields=pod_fields)
+    def pod_comes(self, name: str, fields: dict[str, Any]) -> None:
+        if name in self.infos:
+            pod = pod_info(f"pod-{self.next_number()}", **fields)
+            self.infos[name].add_pod(pod)
+            self.table.add_pod(self.table.row_of(name), pod)
+            self.places[name].pods[pod.uid] = pod
+
+    @rule(name=NAMES)
+    def pod_goes(self, name: str) -> None:
+        if name in self.infos and self.infos[name].pods:
+            pod = next(iter(self.infos[name].pods.values()))
+            self.infos[name].remove_pod(pod)
+            self.table.remove_pod(self.table.row_of(name), pod)
+            del self.places[name].pods[pod.uid]
+
+    @rule(requirement=st.sampled_from(REQUIREMENTS))
+    def somebody_asks_about_a_label(self, requirement: Requirement) -> None:
+        """A column is made when it is first asked for, which may be before or after the nodes."""
+        self.table.matches(requirement, self.table.rows())
+
+    @rule(name=NAMES)
+    def somebody_asks_for_names(self, name: str) -> None:
+        rows = self.table.rows()
+        names = [self.table.name_of(row) for row in rows.tolist()]
+        for operator, wanted in ((Operator.IN, True), (Operator.NOT_IN, False)):
+            term = NodeTerm(fields=(Requirement("metadata.name", operator, frozenset((name,))),))
+            found = self.table.matches_term(term, rows).tolist()
+            assert found == [(one == name) is wanted for one in names]
+
+    @invariant()
+    def the_table_equals_its_recomputation(self) -> None:
+        check(self.table, self.places)
+
+
+TestNodeTable = NodeTableMachine.TestCase
+
+
+def test_a_frozen_copy_of_the_names_survives_the_reuse_of_a_row() -> None:
+    table = NodeTable()
+    row = table.add(NodeInfo(make_node("first")))
+    frozen = table.names()
+    table.remove(row)
+    assert table.add(NodeInfo(make_node("second"))) == row
+    assert frozen[row] == "first"
+    assert table.names()[row] == "second"
+
+
+def test_a_resource_that_one_node_had_is_not_left_to_the_next_owner_of_its_row() -> None:
+    table = NodeTable()
+    info = NodeInfo(make_node("first", **{"example.com/gpu": "4"}))
+    info.add_pod(pod_info("p", requests={"example.com/gpu": "3"}))
+    row = table.add(info)
+    table.remove(row)
+    table.add(NodeInfo(make_node("second")))
+    rows = table.rows()
+    assert table.amounts(table.allocatable, "example.com/gpu", rows).tolist() == [0]
+    assert table.amounts(table.requested, "example.com/gpu", rows).tolist() == [0]
+
+
+def test_a_ghost_gets_no_row() -> None:
+    with pytest.raises(ValueError, match="ghost"):
+        NodeTable().add(NodeInfo())
+
+
+def test_label_values_that_have_passed_do_not_pile_up() -> None:
+    """A label such as a boot id has a new value at every change; its column is made anew when mostly dead."""
+    table = NodeTable()
+    node = make_node("n", labels={"boot": "0"})
+    info = NodeInfo(node)
+    row = table.add(info)
+    asks = Requirement("boot", Operator.EXISTS)
+    for number in range(2_500):
+        before, node = node, make_node("n", labels={"boot": str(number)})
+        info.set_node(node)
+        table.update(row, before)
+        assert table.matches(asks, table.rows()).tolist() == [True]
+    _, values = table.label_values("boot", table.rows())
+    assert len(values) < 1_200
+
+
+def test_a_requirement_sees_values_that_came_after_it_was_first_asked() -> None:
+    column = LabelColumn(4)
+    only_b = Requirement("zone", Operator.IN, frozenset("b"))
+    rows = np.arange(2, dtype=np.intp)
+    column.set(0, "a")
+    assert column.matches(only_b, rows).tolist() == [False, False]
+    column.set(1, "b")
+    assert column.matches(only_b, rows).tolist() == [False, True]
+
+
+def test_the_hash_of_a_name_is_the_same_everywhere() -> None:
+    """Ties are broken by it: it must never change between versions, processes or machines."""
+    assert stable_hash("") == 13_020_603_013_274_838_756
+    assert stable_hash("node-1") == 3_020_689_103_880_935_311
+
+
+def test_names_of_resources_that_nobody_uses_any_more_are_forgotten() -> None:
+    cache = Cache()
+    cache.add_node(make_node("stays", **{"example.com/kept": "2"}))
+    cache.add_pod(make_pod("keeps", node="stays", requests={"example.com/taken": "1"}))
+    for number in range(1000):
+        cache.add_node(make_node("node", **{f"example.com/of-node-{number}": "1"}))
+        cache.add_pod(make_pod("pod", node="stays", requests={f"example.com/of-pod-{number}": "1"}))
+        cache.remove_pod("uid-of-pod")
+        cache.remove_node("node")
+        assert len(cache.nodes.resources) <= 67
+        assert len(cache.nodes.allocatable) == len(cache.nodes.requested) == len(cache.nodes.resources)
+    rows = cache.nodes.rows()
+    assert cache.nodes.amounts(cache.nodes.allocatable, "example.com/kept", rows).tolist() == [2]
+    assert cache.nodes.amounts(cache.nodes.requested, "example.com/taken", rows).tolist() == [1]
+    info = cache.node_info("stays")
+    assert info is not None
+    assert len(info.requested) <= 70
+    assert row_fault(cache, "stays") is None
+
+
+def test_what_was_worked_out_by_places_of_before_is_not_believed_though_there_are_as_many_names() -> None:
+    """Fit remembers in which columns its resources are; class columns remember what it said."""
+    cache = Cache()
+    cache.nodes._least_resources = cache.nodes._sweep_resources_at = 5
+    cache.add_node(make_node("a", **{"example.com/first": "1", "example.com/gpu": "1"}))
+    cache.add_node(make_node("b", **{"example.com/first": "1"}))
+    wants = pod_info("wants", requests={"example.com/gpu": "1"})
+    profile = default_profile(cache)
+    engine = ClassEngine(profile, cache)
+    before = cache.nodes.resources_version
+
+    def feasible() -> list[str]:
+        return schedule(profile, wants, cache, engine=engine).feasible_names()
+
+    assert feasible() == ["a"]
+    cache.add_node(make_node("a", **{"example.com/gpu": "1"}))
+    cache.add_node(make_node("b", **{"example.com/other": "1"}))
+    cache.add_node(make_node("b", **{"example.com/other": "1"}, labels={"some": "label"}))
+    assert "example.com/first" not in cache.nodes.resources
+    assert cache.nodes.resources_version != before
+    assert feasible() == ["a"]

@@ -1,0 +1,163 @@
+"""What the volume plugins do in cases that random clusters rarely hit."""
+
+from typing import Any
+
+import pytest
+
+from kscheduler.api.codec import convert
+from kscheduler.api.storage import CSINode, PersistentVolume, PersistentVolumeClaim
+from kscheduler.framework.cycle_state import CycleState
+from kscheduler.framework.handle import Handle
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Code
+from kscheduler.plugins.in_tree import registry
+from kscheduler.state.cache import Cache
+from tests.plugins.made import HANDLE, info, node, pod
+
+GA_ZONE, BETA_ZONE = "topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone"
+CLAIMED = info(volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "data"}}])
+
+
+def cluster(*nodes: Any, labels: dict[str, str] | None = None, **source: Any) -> Cache:
+    """Nodes, and a claim bound to a volume with these labels and this source."""
+    cache = Cache()
+    for one in nodes:
+        cache.add_node(one)
+    spec = source or {"csi": {"driver": "csi.one", "volumeHandle": "h"}}
+    cache.volumes.put(convert({"metadata": {"name": "pv", "labels": labels or {}}, "spec": spec}, PersistentVolume))
+    meta = {"name": "data", "namespace": "default", "annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
+    cache.volumes.put(convert({"metadata": meta, "spec": {"volumeName": "pv"}}, PersistentVolumeClaim))
+    return cache
+
+
+def passing(name: str, cache: Cache, judged: PodInfo) -> set[str]:
+    """Nodes that a plugin lets the pod on."""
+    handle = Handle(cache, None, None, volumes=cache.volumes)  # type: ignore[arg-type]
+    plugin: Any = registry().build(name, None, handle)
+    state, nodes = CycleState(), cache.nodes
+    every = {nodes.name_of(row) for row in nodes.rows().tolist()}
+    status = plugin.pre_filter(state, judged, nodes).status
+    if status.is_skip:
+        return every
+    assert status.is_success, status
+    codes = plugin.filter(state, judged, nodes, nodes.rows())
+    if codes is None:
+        return every
+    return {nodes.name_of(row) for row, code in zip(nodes.rows().tolist(), codes.tolist(), strict=True) if code == 0}
+
+
+def test_an_old_zone_label_of_a_volume_matches_a_nodes_new_one() -> None:
+    nodes = (
+        node("new", labels={GA_ZONE: "a"}),
+        node("old", labels={BETA_ZONE: "a"}),
+        node("both", labels={BETA_ZONE: "b", GA_ZONE: "a"}),
+        node("elsewhere", labels={GA_ZONE: "b"}),
+        node("nowhere"),
+    )
+    assert passing("VolumeZone", cluster(*nodes, labels={BETA_ZONE: "a"}), CLAIMED) == {"new", "old", "nowhere"}
+    assert passing("VolumeZone", cluster(*nodes, labels={GA_ZONE: "a__c"}), CLAIMED) == {"new", "both", "nowhere"}
+    assert len(passing("VolumeZone", cluster(*nodes, labels={GA_ZONE: "a__"}), CLAIMED)) == 5, "it cannot be read"
+
+
+def test_a_migrated_volume_is_reached_by_the_label_of_its_driver() -> None:
+    key = "topology.ebs.csi.aws.com/zone"
+    cache = cluster(
+        node("migrated-a", labels={key: "a"}),
+        node("migrated-b", labels={key: "b"}),
+        node("not-migrated", labels={key: "b"}),
+        labels={GA_ZONE: "a"},
+        awsElasticBlockStore={"volumeID": "aws://a/vol-1"},
+    )
+    for name in ("migrated-a", "migrated-b"):
+        notes = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+        cache.volumes.put(convert({"metadata": {"name": name, "annotations": notes}}, CSINode))
+    assert passing("VolumeBinding", cache, CLAIMED) == {"migrated-a", "not-migrated"}
+
+
+DISKS: dict[str, dict[str, dict[str, Any]]] = {
+    "gce": {"gcePersistentDisk": {"pdName": "d"}},
+    "ebs": {"awsElasticBlockStore": {"volumeID": "d"}},
+    "iscsi": {"iscsi": {"iqn": "d"}},
+    "rbd": {"rbd": {"monitors": ["m1", "m2"], "pool": "p", "image": "i"}},
+}
+
+
+def with_disk(uid: str, kind: str, *, read_only: bool, on: str = "") -> Any:
+    ((source, fields),) = DISKS[kind].items()
+    return pod(uid, nodeName=on, volumes=[{"name": "v", source: {**fields, "readOnly": read_only}}])
+
+
+@pytest.mark.parametrize("kind", DISKS)
+@pytest.mark.parametrize(("mine", "theirs"), [(True, True), (True, False), (False, True), (False, False)])
+def test_a_disk_is_shared_by_readers_only_and_ebs_by_nobody(kind: str, mine: bool, theirs: bool) -> None:
+    cache = cluster(node("used"), node("free"))
+    cache.add_pod(with_disk("other", kind, read_only=theirs, on="used"))
+    shared = mine and theirs and kind != "ebs"
+    judged = PodInfo(with_disk("new", kind, read_only=mine))
+    assert passing("VolumeRestrictions", cache, judged) == ({"used", "free"} if shared else {"free"})
+
+
+@pytest.mark.parametrize("name", ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"])
+def test_where_nothing_is_known_of_storage_no_pod_with_claims_is_placed(name: str) -> None:
+    plugin: Any = registry().build(name, None, HANDLE)
+    cache = cluster(node("n"))
+    assert plugin.pre_filter(CycleState(), CLAIMED, cache.nodes).status.code is Code.ERROR
+    assert plugin.pre_filter(CycleState(), info(), cache.nodes).status.is_skip
+
+
+@pytest.mark.parametrize("count", [1, 2])
+def test_a_fork_counts_the_pods_that_stand_in_it(count: int) -> None:
+    """Nominated pods are in no column: the rows they stand on are counted from the pods themselves."""
+    cache = cluster(node("n"))
+    drivers = [{"name": "csi.one", "allocatable": {"count": count}}]
+    cache.volumes.put(convert({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
+    csi = {"csi": {"driver": "csi.one", "volumeHandle": "other"}}
+    cache.volumes.put(convert({"metadata": {"name": "pv-2"}, "spec": csi}, PersistentVolume))
+    meta = {"name": "theirs", "namespace": "default"}
+    cache.volumes.put(convert({"metadata": meta, "spec": {"volumeName": "pv-2"}}, PersistentVolumeClaim))
+    handle = Handle(cache, None, None, volumes=cache.volumes)  # type: ignore[arg-type]
+    plugin: Any = registry().build("NodeVolumeLimits", None, handle)
+    assert passing("NodeVolumeLimits", cache, CLAIMED) == {"n"}
+    nominated = info("nominated", volumes=[{"name": "v", "persistentVolumeClaim": {"claimName": "theirs"}}])
+    rows = cache.nodes.rows()
+    codes = plugin.filter(CycleState(), CLAIMED, cache.nodes.with_pods({int(rows[0]): [nominated]}), rows)
+    assert codes.tolist() == [0 if count == 2 else 1]
+
+
+@pytest.mark.parametrize("is_migrated", [True, False])
+def test_a_disk_that_has_no_translation_is_an_error_where_it_is_migrated_only(is_migrated: bool) -> None:
+    cache = cluster(node("n"))
+    notes = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/azure-disk"} if is_migrated else {}
+    drivers = [{"name": "disk.csi.azure.com", "allocatable": {"count": 1}}]
+    cache.volumes.put(convert({"metadata": {"name": "n", "annotations": notes}, "spec": {"drivers": drivers}}, CSINode))
+    broken = info(volumes=[{"name": "v", "azureDisk": {"diskName": "d", "diskURI": "odd", "kind": "Dedicated"}}])
+    plugin: Any = registry().build("NodeVolumeLimits", None, Handle(cache, None, None, volumes=cache.volumes))  # type: ignore[arg-type]
+    rows = cache.nodes.rows()
+    fork = cache.nodes.with_pods({int(rows[0]): [info("nominated")]})
+    if is_migrated:
+        with pytest.raises(ValueError, match="from inline to csi"):
+            plugin.filter(CycleState(), broken, fork, rows)
+    else:
+        codes = plugin.filter(CycleState(), broken, fork, rows)
+        assert codes is None or not codes.any()
+
+
+@pytest.mark.parametrize("count", [None, 1])
+def test_a_fork_asks_what_is_attached_only_where_there_is_a_limit(count: int | None) -> None:
+    """A pod whose ephemeral claim is another's spoilt every decision about a node, were it one without any limit."""
+    ephemeral = {"name": "data", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}
+    stranger = pod("stranger", nodeName="n", volumes=[ephemeral])
+    cache = cluster(node("n"))
+    drivers = [{"name": "csi.one", **({"allocatable": {"count": count}} if count else {})}]
+    cache.volumes.put(convert({"metadata": {"name": "n"}, "spec": {"drivers": drivers}}, CSINode))
+    cache.volumes.put(convert({"metadata": {"name": "stranger-data", "namespace": "default"}}, PersistentVolumeClaim))
+    cache.add_pod(stranger)
+    plugin: Any = registry().build("NodeVolumeLimits", None, Handle(cache, None, None, volumes=cache.volumes))  # type: ignore[arg-type]
+    rows = cache.nodes.rows()
+    for table in (cache.nodes, cache.nodes.with_pods({int(rows[0]): [info("nominated")]})):
+        if count is None:
+            codes = plugin.filter(CycleState(), CLAIMED, table, rows)
+            assert codes is None or not codes.any()
+        else:
+            with pytest.raises(ValueError, match="was not created for pod default/stranger"):
+                plugin.filter(CycleState(), CLAIMED, table, rows)

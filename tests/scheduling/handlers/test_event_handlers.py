@@ -1,0 +1,304 @@
+"""What the watch says, case by case: the right entry in the cache, the right place in the queue."""
+
+import pytest
+
+from kscheduler.api.quantity import QuantityError
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import Status
+from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandler
+from kscheduler.scheduling.handlers.node_changes import node_update_event
+from kscheduler.state.holding.waiting_pods import HeldPod
+from tests.builders import Tree, make_node, make_pod, pod_info
+from tests.scheduling.around import Around
+from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
+
+
+@pytest.fixture
+def around() -> Around:
+    return Around(profile(TurnsDown("F")), cluster("a", "b"))
+
+
+@pytest.fixture
+def pods(around: Around) -> PodHandler:
+    return around.pod_handler
+
+
+@pytest.fixture
+def nodes(around: Around) -> NodeHandler:
+    return around.node_handler
+
+
+def parked(around: Around) -> None:
+    """The pod `parked` waits for something to happen."""
+    around.queue.add(pod_info("parked"), around.clock.time())
+    queued = around.queue.pop_nowait(around.clock.time())
+    assert queued is not None
+    queued.unschedulable_plugins = frozenset({"F"})
+    around.queue.requeue(queued, around.clock.time())
+
+
+def is_awake(around: Around) -> bool:
+    """Whether something happened."""
+    return around.where("default/parked") != "unschedulable"
+
+
+def test_a_pod_of_ours_without_a_node_is_queued(around: Around, pods: PodHandler) -> None:
+    pods.on_add(make_pod("p"), initial=True)
+    assert around.where("default/p") == "active"
+
+
+def test_a_pod_of_another_scheduler_is_not_queued_but_counts_on_its_node(around: Around, pods: PodHandler) -> None:
+    pending = make_pod("p", schedulerName="default-scheduler")
+    pods.on_add(pending, initial=False)
+    assert around.where("default/p") == ""
+    bound = make_pod("p", schedulerName="default-scheduler", node="a")
+    pods.on_update(pending, bound)
+    assert around.cache.node_of("uid-of-p") == "a"
+
+
+@pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
+def test_a_pod_that_has_ended_takes_nothing(around: Around, pods: PodHandler, phase: str) -> None:
+    ended = make_pod("p", node="a", status={"phase": phase})
+    pods.on_add(ended, initial=True)
+    assert around.cache.statistics().pods == 0
+    running = make_pod("p", node="a", status={"phase": "Running"})
+    pods.on_add(running, initial=False)
+    parked(around)
+    pods.on_update(running, ended)
+    assert around.cache.statistics().pods == 0
+    assert is_awake(around), "there is room now"
+
+
+def test_a_pod_that_got_its_node_from_us_is_confirmed(around: Around, pods: PodHandler) -> None:
+    around.cache.assume_pod(pod_info("p"), "a")
+    pods.on_update(make_pod("p"), make_pod("p", node="a"))
+    assert not around.cache.is_assumed("uid-of-p")
+    assert around.cache.node_of("uid-of-p") == "a"
+
+
+def test_a_pod_that_got_its_node_from_elsewhere_leaves_the_queue(around: Around, pods: PodHandler) -> None:
+    pods.on_add(make_pod("p"), initial=False)
+    parked(around)
+    pods.on_update(make_pod("p"), make_pod("p", node="b"))
+    assert around.where("default/p") == ""
+    assert around.cache.node_of("uid-of-p") == "b"
+    assert is_awake(around)
+
+
+def test_a_pod_assumed_on_one_node_and_seen_on_another_counts_where_it_is(around: Around, pods: PodHandler) -> None:
+    around.cache.assume_pod(pod_info("p"), "a")
+    pods.on_update(make_pod("p"), make_pod("p", node="b"))
+    assert around.cache.node_of("uid-of-p") == "b"
+
+
+def test_our_own_condition_on_an_assumed_pod_does_not_queue_it_again(around: Around, pods: PodHandler) -> None:
+    around.cache.assume_pod(pod_info("p"), "a")
+    pods.on_update(make_pod("p"), make_pod("p", status={"phase": "Pending"}))
+    assert around.where("default/p") == ""
+
+
+def test_a_deleted_pod_leaves_queue_and_cache_and_makes_room(around: Around, pods: PodHandler) -> None:
+    pods.on_add(make_pod("pending"), initial=False)
+    pods.on_delete(make_pod("pending"))
+    assert around.where("default/pending") == ""
+    pods.on_add(make_pod("bound", node="a"), initial=False)
+    parked(around)
+    pods.on_delete(make_pod("bound"))
+    assert around.cache.statistics().pods == 0, "the last state that was seen may be old: it names no node"
+    assert is_awake(around)
+
+
+def test_an_assumed_pod_that_is_deleted_frees_its_node_at_once(around: Around, pods: PodHandler) -> None:
+    around.cache.assume_pod(pod_info("p"), "a")
+    pods.on_delete(make_pod("p"))
+    assert around.cache.statistics().pods == 0
+
+
+def held(around: Around) -> HeldPod:
+    """An assumed pod that waits for Permit."""
+    pod = pod_info("p")
+    around.cache.assume_pod(pod, "a")
+    one = HeldPod(pod, "a", {"K": 100.0}, {"K": 100.0})
+    around.waiting.hold(one)
+    return one
+
+
+def test_a_deleted_pod_that_waits_for_permit_is_rejected_and_frees_its_node(around: Around, pods: PodHandler) -> None:
+    one = held(around)
+    pods.on_delete(make_pod("p"))
+    assert one.verdict is not None
+    assert one.verdict.message == "removed"
+    assert around.cache.statistics().pods == 0
+
+
+def test_a_pod_that_permit_has_just_let_go_frees_its_node_when_it_is_deleted(around: Around, pods: PodHandler) -> None:
+    """Its task has not run yet; nobody else would take the pod out of the cache."""
+    one = held(around)
+    one.allow("K")
+    pods.on_delete(make_pod("p"))
+    assert one.verdict == Status()
+    assert around.cache.statistics().pods == 0
+
+
+def test_a_held_pod_that_was_bound_elsewhere_and_deleted_leaves_nothing(around: Around, pods: PodHandler) -> None:
+    held(around)
+    pods.on_update(make_pod("p"), make_pod("p", node="b"))
+    pods.on_delete(make_pod("p", node="b"))
+    assert around.cache.statistics().pods == 0
+
+
+def test_a_held_pod_whose_deletion_begins_is_rejected(around: Around, pods: PodHandler) -> None:
+    """With a finalizer it stays, and must not keep its node until Permit's time is over."""
+    one = held(around)
+    pods.on_update(make_pod("p"), make_pod("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    assert one.verdict is not None
+    assert one.verdict.message == "removed"
+
+
+def test_a_stale_tombstone_takes_nothing_from_the_pod_made_anew(around: Around, pods: PodHandler) -> None:
+    pods.on_add(make_pod("p", uid="old", node="a"), initial=False)
+    pods.on_delete(make_pod("p", uid="old", node="a"))
+    pods.on_add(make_pod("p", uid="new", node="a"), initial=False)
+    pods.on_delete(make_pod("p", uid="older"))
+    assert around.cache.node_of("new") == "a"
+
+
+def test_a_bound_pod_that_needs_less_makes_room(around: Around, pods: PodHandler) -> None:
+    big, small = make_pod("p", node="a", requests={"cpu": "2"}), make_pod("p", node="a", requests={"cpu": "1"})
+    pods.on_add(big, initial=False)
+    pods.on_update(big, small)
+    assert around.cache.nodes.requested[0, around.cache.nodes.row_of("a")] == 1000
+    assert around.cache.statistics().pods == 1
+
+
+# --- nodes
+
+
+def test_a_node_that_comes_wakes_and_counts_the_pods_seen_before_it(
+    around: Around, pods: PodHandler, nodes: NodeHandler
+) -> None:
+    pods.on_add(make_pod("early", node="c", requests={"cpu": "1"}), initial=True)
+    parked(around)
+    nodes.on_add(make_node("c"), initial=False)
+    assert around.cache.nodes.requested[0, around.cache.nodes.row_of("c")] == 1000
+    assert is_awake(around)
+
+
+def test_a_heartbeat_wakes_nobody(around: Around, nodes: NodeHandler) -> None:
+    parked(around)
+    beat = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]}
+    later = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "later"}]}
+    nodes.on_update(make_node("a", status=beat), make_node("a", status=later))
+    assert not is_awake(around)
+
+
+def test_a_node_that_goes_leaves_the_cache(around: Around, nodes: NodeHandler) -> None:
+    nodes.on_delete(make_node("a"))
+    nodes.on_delete(make_node("never-seen"))
+    assert not around.cache.has_node("a")
+
+
+def test_a_node_that_cannot_be_read_is_no_node_until_it_can(around: Around, nodes: NodeHandler) -> None:
+    """When it can be read again it is a new node to whoever waits for one."""
+    parked(around)
+    broken = make_node("a", cpu="four")
+    nodes.on_update(make_node("a"), broken)
+    assert not around.cache.has_node("a")
+    assert not is_awake(around)
+    nodes.on_update(broken, make_node("a"))
+    assert around.cache.has_node("a")
+    assert is_awake(around)
+
+
+def test_a_broken_node_that_comes_and_goes_leaves_nothing(around: Around, nodes: NodeHandler) -> None:
+    nodes.on_add(make_node("c", memory="lots"), initial=False)
+    nodes.on_delete(make_node("c", memory="lots"))
+    assert around.cache.statistics().nodes == 2
+
+
+def ready(status: str) -> Tree:
+    """A node status with one condition."""
+    return {"conditions": [{"type": "Ready", "status": status}]}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "label"),
+    [
+        ({}, {}, None),
+        ({}, {"labels": {"a": "b"}}, "NodeUpdateNodeLabel"),
+        ({}, {"cpu": "8"}, "NodeUpdateNodeAllocatable"),
+        ({}, {"spec": {"taints": [{"key": "a"}]}}, "NodeUpdateNodeTaint"),
+        ({"spec": {"unschedulable": True}}, {}, "NodeUpdateNodeTaint"),
+        ({}, {"spec": {"unschedulable": True}}, None),
+        ({"status": ready("False")}, {"status": ready("True")}, "NodeUpdateNodeCondition"),
+        ({}, {"metadata": {"annotations": {"a": "b"}}}, "NodeUpdateNodeAnnotation"),
+        ({}, {"status": {"declaredFeatures": ["x"]}}, "NodeUpdateNodeDeclaredFeature"),
+        ({}, {"cpu": "8", "labels": {"a": "b"}}, "NodeUpdateNodeAllocatable|UpdateNodeLabel"),
+    ],
+    ids=str,
+)
+def test_what_changed_in_a_node(old: Tree, new: Tree, label: str | None) -> None:
+    event = node_update_event(make_node("n", **old), make_node("n", **new))
+    assert (event.label if event else None) == label
+
+
+def test_pods_are_told_apart_by_uid_also_in_the_table_of_those_who_wait(around: Around) -> None:
+    held(around)
+    assert around.waiting.get(PodInfo(make_pod("p", uid="another")).uid) is None
+
+
+@pytest.mark.parametrize(("priority", "wakes"), [(-1, False), (0, True), (5, True)], ids=["lower", "equal", "higher"])
+@pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "given up"])
+def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
+    around: Around, pods: PodHandler, priority: int, wakes: bool, is_deleted: bool
+) -> None:
+    """The parked pod has priority 0: it never had to leave room for a lower one."""
+    nominated = make_pod("n", priority=priority, status={"nominatedNodeName": "a"})
+    parked(around)
+    pods.on_add(nominated, initial=False)
+    assert not is_awake(around)
+    if is_deleted:
+        pods.on_delete(nominated)
+    else:
+        pods.on_update(nominated, make_pod("n", priority=priority))
+    assert is_awake(around) is wakes
+
+
+@pytest.mark.parametrize("someone_waits", [pytest.param(False, id="nobody waits"), pytest.param(True, id="one waits")])
+def test_each_handling_is_counted_once_under_each_of_its_labels(
+    around: Around, pods: PodHandler, nodes: NodeHandler, someone_waits: bool
+) -> None:
+    if someone_waits:
+        parked(around)
+    pending, bound, labelled = make_pod("p"), make_pod("p", node="a"), make_pod("p", node="a", labels={"app": "web"})
+    pods.on_add(pending, initial=False)
+    pods.on_update(pending, make_pod("p", labels={"app": "web"}))
+    pods.on_update(pending, bound)
+    pods.on_update(bound, labelled)
+    pods.on_delete(labelled)
+    pods.on_add(make_pod("q"), initial=False)
+    pods.on_delete(make_pod("q"))
+    nodes.on_add(make_node("c"), initial=False)
+    nodes.on_delete(make_node("c"))
+    counted = {label: child.count for (label,), child in around.observations.event_seconds.items()}
+    assert counted == {
+        "UnschedulablePodAdd": 2,
+        "UnschedulablePodUpdate": 1,
+        "UnschedulablePodUpdatePodLabel": 1,
+        "AssignedPodAdd": 1,
+        "UnschedulablePodDelete": 2,
+        "AssignedPodUpdate": 1,
+        "AssignedPodUpdatePodLabel": 1,
+        "AssignedPodDelete": 1,
+        "NodeAdd": 1,
+        "NodeDelete": 1,
+    }
+
+
+def test_a_pod_that_cannot_be_read_on_its_node_is_not_counted_as_handled(around: Around, pods: PodHandler) -> None:
+    pending = make_pod("p")
+    pods.on_add(pending, initial=False)
+    with pytest.raises(QuantityError):
+        pods.on_update(pending, make_pod("p", node="a", requests={"cpu": "much"}))
+    assert around.where("default/p") == "", "it has a node, whatever it takes there"
+    assert around.observations.event_seconds.keys() == {("UnschedulablePodAdd",)}

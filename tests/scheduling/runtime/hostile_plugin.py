@@ -1,0 +1,138 @@
+"""A plugin that misbehaves at one method towards one pod, and a factory of such plugins."""
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from kscheduler.framework.plugin import PermitResult, Plugin, PostFilterResult, PreFilterResult, Source
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.status import SKIP, SUCCESS, unschedulable
+
+VICTIM = "victim"
+
+
+async def _work() -> None:
+    """Nobody awaits this."""
+
+
+def _raises() -> Any:
+    raise ValueError("boom")
+
+
+def _raising(failure: BaseException) -> Callable[[], Any]:
+    def raises() -> Any:
+        raise failure
+
+    return raises
+
+
+WAYS: Mapping[str, Callable[[], Any]] = {
+    "raises": _raises,
+    "none": lambda: None,
+    "garbage": object,
+    "true": lambda: True,
+    "coroutine": _work,
+    # what is no `Exception`: an awaited future that was cancelled, a `sys.exit()` in a library, and their like
+    "is cancelled": _raising(asyncio.CancelledError()),
+    "exits": _raising(SystemExit(3)),
+    "interrupts": _raising(KeyboardInterrupt()),
+    "closes": _raising(GeneratorExit()),
+}
+
+
+class Hostile(Plugin):
+    """The pod of every call is among its arguments: other pods than the victim get a sound answer."""
+
+    name = "Hostile"
+
+    def __init__(self, method: str, way: str) -> None:
+        self._method = method
+        self._way = WAYS[way]
+        self.is_sound = False
+
+    def answer(self, method: str, arguments: tuple[Any, ...], sound: Any) -> Any:
+        pods = [one.pod if isinstance(one, QueuedPodInfo) else one for one in arguments]
+        is_victim = any(isinstance(one, PodInfo) and one.name == VICTIM for one in pods)
+        # `status` is asked about codes alone; only the victim is turned down
+        if method == self._method and not self.is_sound and (is_victim or method == "status"):
+            return self._way()
+        return sound(*arguments) if callable(sound) else sound
+
+
+def _victim_only(_cycle: Any, pod: PodInfo, _nodes: Any, rows: Any) -> Any:
+    return np.full(len(rows), int(pod.name == VICTIM), dtype=np.int64)
+
+
+def _not_the_victim(_cycle: Any, pod: PodInfo, _node_name: str) -> PermitResult:
+    return PermitResult(unschedulable("not now") if pod.name == VICTIM else SUCCESS)
+
+
+SOUND: Mapping[str, Any] = {
+    "pre_enqueue": SUCCESS,
+    "sort_key": 0,
+    "pre_filter": PreFilterResult(SUCCESS),
+    "filter": None,
+    "status": lambda _cycle, code: unschedulable(f"code {code}", plugin="Hostile"),
+    "post_filter": PostFilterResult(unschedulable("nothing to be done")),
+    "pre_score": SUCCESS,
+    "score": lambda _cycle, _pod, _nodes, rows: np.zeros(len(rows), dtype=np.int64),
+    "normalize": lambda _cycle, _pod, _rows, scores: scores,
+    "reserve": SUCCESS,
+    "unreserve": None,
+    "permit": PermitResult(SUCCESS),
+    "pre_bind_pre_flight": SUCCESS,
+    "pre_bind": SUCCESS,
+    "bind": SKIP,
+    "post_bind": None,
+    "sign": "alike",
+}
+_NEEDS: Mapping[str, tuple[str, ...]] = {
+    "reserve": ("unreserve",),
+    "unreserve": ("reserve", "permit"),
+    "pre_bind": ("pre_bind_pre_flight",),
+    "pre_bind_pre_flight": ("pre_bind",),
+    "normalize": ("score",),
+    "status": ("filter",),
+    "sign": ("filter",),
+}
+_OTHERWISE: Mapping[str, Mapping[str, Any]] = {
+    "status": {"filter": _victim_only},
+    "unreserve": {"permit": _not_the_victim},
+}
+"""Sound answers that a method needs so that it is asked at all."""
+PARAMETERS: Mapping[str, str] = {
+    "pre_enqueue": "pod",
+    "sort_key": "queued",
+    "pre_filter": "cycle, pod, nodes",
+    "filter": "cycle, pod, nodes, rows",
+    "status": "cycle, code",
+    "post_filter": "cycle, pod, nodes, diagnosis",
+    "pre_score": "cycle, pod, nodes, rows",
+    "score": "cycle, pod, nodes, rows",
+    "normalize": "cycle, pod, rows, scores",
+    "sign": "pod",
+}
+
+
+def hostile(method: str, way: str) -> Hostile:
+    """One that misbehaves there in this way, and takes part in nothing else but what that needs (and Bind, as Skip)."""
+    methods: dict[str, Any] = {}
+    for name in {method, "bind", *_NEEDS.get(method, ())}:
+        sound = _OTHERWISE.get(method, {}).get(name, SOUND[name])
+        methods[name] = _method(name, sound)
+    if method == "sign":
+        methods["depends_on"] = (Source.ROW,)
+    return type("HostileOne", (Hostile,), methods)(method, way)  # type: ignore[no-any-return]
+
+
+def _method(name: str, sound: Any) -> Any:
+    """A method as a user would write it: with the arguments of the contract."""
+    arguments = PARAMETERS.get(name, "cycle, pod, node_name")
+    kind = "async def" if name in {"bind", "pre_bind"} else "def"
+    code = f"{kind} {name}(self, {arguments}):\n    return self.answer({name!r}, ({arguments},), sound)\n"
+    scope: dict[str, Any] = {"sound": sound}
+    exec(code, scope)
+    return scope[name]

@@ -1,0 +1,162 @@
+"""Every call of a plugin is in the runtime, and a plugin that fails costs its own pod something and nobody else."""
+
+import ast
+from functools import cache
+from pathlib import Path
+
+import pytest
+import structlog
+
+import kscheduler
+from kscheduler.framework import plugin_contract
+from kscheduler.framework.plugin import Point
+from kscheduler.framework.traits import PluginTraits
+from kscheduler.scheduling.runtime import points
+from kscheduler.scheduling.runtime.guard import Fate, PluginCall
+from tests.builders import make_pod
+from tests.scheduling.runtime.hostile_plugin import VICTIM, hostile
+from tests.scheduling.runtime.plugin_cluster import PluginCluster
+
+SOURCES = Path(kscheduler.__file__).parent
+RUNTIME = "scheduling/runtime"
+BELOW_THE_SERVICE = ("framework", "state", "scheduling", "whatif", "explain")
+METHODS = (plugin_contract._PARAMETERS.keys() | {"details"}) - {"status"}
+"""What plugins are called for; `status`, an attribute of much else, is looked for by its argument."""
+NO_PLUGINS = {
+    "cache.add_pod": "a pod in the cache",
+    "cache.remove_pod": "a pod in the cache",
+    "view.add_pod": "the cache of a what-if",
+    "self.add_pod": "the cache itself",
+    "info.add_pod": "a node's pods",
+    "info.remove_pod": "a node's pods",
+    "nodes.add_pod": "a row's pods",
+    "nodes.remove_pod": "a row's pods",
+    "fork.add_pod": "a row's pods",
+    "volumes.add_pod": "the volumes in use",
+    "volumes.remove_pod": "the volumes in use",
+    "policy.pre_enqueue": "the profile's plugins, guarded",
+    "pods.bind": "the API server",
+    "scheduler.bind": "an attempt, all of it",
+    "self.pre_bind": "a step of the attempt",
+    "signature.bind": "of a function, in `inspect`",
+    "signature(function).bind": "of a function, in `inspect`",
+}
+"""Calls of the same name on other things."""
+
+
+@cache
+def parsed(*folders: str) -> list[tuple[str, ast.AST]]:
+    """Every node of every source file of these folders, with the file."""
+    paths = [path for folder in folders for path in sorted((SOURCES / folder).rglob("*.py"))]
+    return [(str(path.relative_to(SOURCES)), node) for path in paths for node in ast.walk(ast.parse(path.read_text()))]
+
+
+def receiver_of(call: ast.Attribute) -> str:
+    """`cache.add_pod` for `self._around.cache.add_pod(...)`."""
+    return f"{ast.unparse(call.value).rpartition('.')[2].lstrip('_')}.{call.attr}"
+
+
+def test_nobody_but_the_runtime_calls_a_method_of_an_extension_point() -> None:
+    found = set()
+    for path, node in parsed(*BELOW_THE_SERVICE):
+        if path.startswith(RUNTIME) or not isinstance(node, ast.Call) or not isinstance(node.func, ast.Attribute):
+            continue
+        is_status_text = node.func.attr == "status" and bool(node.args)
+        if (node.func.attr in METHODS or is_status_text) and receiver_of(node.func) not in NO_PLUGINS:
+            found.add(f"{path}:{node.lineno}: {ast.unparse(node.func)}")
+    assert found == set()
+
+
+def test_every_method_of_the_contract_is_called_in_the_runtime() -> None:
+    attributes = {node.attr for path, node in parsed(RUNTIME) if isinstance(node, ast.Attribute)}
+    assert METHODS | {"status"} <= attributes
+
+
+BROAD_HANDLERS = {
+    "framework/per_node.py": "says which node a user's function was asked about, and raises to the runtime",
+    "framework/plugin_answers.py": "a value of a plugin's own class is shown in the text about it",
+    "scheduling/attempt/attempt.py": "a bug of ours: what is reserved is given back, and it is raised again",
+    "scheduling/attempt/workers.py": "one pod must never end a worker",
+    "scheduling/eviction/evictions.py": "an eviction that fails ends none of the others",
+    "scheduling/runtime/guard.py": "the three guards: in a cycle, anywhere else, around a coroutine",
+    "scheduling/runtime/steps.py": "what is thrown into a coroutine is the coroutine's",
+    "scheduling/truth/truth_check.py": "an event handler, at one object",
+    "state/queue/heap.py": "an order that raises leaves the heap as it was, and it is raised again",
+}
+
+
+def test_nobody_but_the_runtime_catches_what_a_plugin_raises() -> None:
+    broad = {
+        path
+        for path, node in parsed(*BELOW_THE_SERVICE)
+        if isinstance(node, ast.ExceptHandler)
+        and (node.type is None or {"Exception", "BaseException"} & set(ast.unparse(node.type).strip("()").split(", ")))
+    }
+    assert broad == BROAD_HANDLERS.keys()
+
+
+def test_what_a_plugin_is_is_looked_up_in_its_traits_alone() -> None:
+    found = set()
+    for path, node in parsed(*BELOW_THE_SERVICE):
+        if path in {"framework/traits.py", "framework/plugin_contract.py"}:
+            continue  # the latter looks at what may be no plugin at all
+        looks_at_class = isinstance(node, ast.Attribute) and node.attr == "__mro__"
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+            asked = node.args[1] if node.func.id == "getattr" and len(node.args) > 1 else None
+            name = asked.value if isinstance(asked, ast.Constant) else None
+            looks_at_class |= node.func.id == "hasattr" or name in METHODS | set(PluginTraits.__slots__)
+        if looks_at_class:
+            found.add(f"{path}:{node.lineno}")  # type: ignore[attr-defined]  # both kinds have a line
+    assert found == set()
+
+
+# --- the table --------------------------------------------------------------------------------------------------------
+
+CALLS = {name: call for name, call in vars(points).items() if isinstance(call, PluginCall)}
+
+
+def test_every_extension_point_has_a_row_and_every_fate_is_somebody_s() -> None:
+    labels = {call.label for call in CALLS.values()}
+    assert {point.label for point in Point} <= labels
+    assert {call.fate for call in CALLS.values()} == set(Fate)
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS.keys())
+def test_a_failure_is_worded_with_the_plugin_s_name_and_what_it_raised(call: PluginCall[object]) -> None:
+    def raises(*_: object) -> None:
+        raise LookupError("boom")
+
+    with pytest.raises(Exception, match="boom") as caught:
+        call.ask("Mine", raises)
+    assert isinstance(caught.value.__cause__, LookupError)
+    if call.fate is not Fate.SAID_INSTEAD:  # its text is part of a longer one
+        assert "Mine" in str(caught.value)
+
+
+# --- a plugin that fails, at each of the twelve extension points ------------------------------------------------------
+
+NONSENSE = {Point.POST_BIND: "coroutine"}
+"""What it answers where nothing else is wrong; else an `object()`."""
+BOUND_ALL_THE_SAME = (Point.QUEUE_SORT, Point.POST_BIND)
+CASES = [(point, way) for point in Point for way in ("raises", NONSENSE.get(point, "garbage"))]
+
+
+@pytest.mark.parametrize(("point", "way"), CASES, ids=[f"{point.key}-{way}" for point, way in CASES])
+async def test_a_plugin_that_fails_fails_one_pod_by_name_and_stops_nothing(point: Point, way: str) -> None:
+    cluster = PluginCluster(hostile(point.method, way), sorts=point is Point.QUEUE_SORT)
+    requests = {"cpu": "100"} if point is Point.POST_FILTER else {"cpu": "100m"}
+    with structlog.testing.capture_logs() as lines:
+        async with cluster.running():
+            cluster.add(make_pod("before"), make_pod(VICTIM, requests=requests), make_pod("after"))
+            await cluster.settle()
+            said = [*cluster.told.notes, *cluster.heard.notes]
+            assert any("Hostile" in text for text in said), "the pod is failed with the plugin's name"
+            assert (cluster.place_of(VICTIM) == "bound") is (point in BOUND_ALL_THE_SAME)
+            cluster.add(make_pod("later"))
+            await cluster.settle()
+            assert {cluster.place_of(name) for name in ("before", "after", "later")} == {"bound"}, "nothing else stops"
+    failures = cluster.observations.plugin_failures["Hostile", point.label]
+    assert failures >= 1, "the metric moves"
+    assert {(one["plugin"], one["extension_point"]) for one in lines if one["event"] == "plugin_failed"} == {
+        ("Hostile", point.label)
+    }

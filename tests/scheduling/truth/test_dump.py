@@ -1,0 +1,91 @@
+"""The dump of cache and queue: everything that is there, bounded, line by line."""
+
+from typing import Any
+
+import pytest
+import structlog
+
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.truth.dump import Dump
+from tests.builders import make_node, make_pod
+from tests.scheduling.around import Around
+from tests.scheduling.plugins_for_tests import TurnsDown, profile
+from tests.scheduling.truth.test_truth import World
+
+
+def dump_of(world: World) -> Dump:
+    return Dump(world.cache, world.queue, world.pods.store, then=lambda: None)
+
+
+async def lines_of(world: World, event: str) -> list[dict[str, Any]]:
+    with structlog.testing.capture_logs() as lines:
+        await dump_of(world).write()
+    return [dict(line) for line in lines if line["event"] == event]
+
+
+@pytest.fixture
+def world() -> World:
+    world = World()
+    world.see(make_node("a", cpu="4"), make_pod("on-a", node="a", requests={"cpu": "1"}), make_pod("assumed"))
+    queued = world.queue.pop_nowait(world.clock.time())
+    assert queued is not None
+    world.cache.assume_pod(queued.pod, "a")
+    world.queue.done(queued.pod.uid)
+    return world
+
+
+async def test_a_node_is_told_with_what_is_taken_its_pods_and_who_is_expected(world: World) -> None:
+    world.see(make_pod("nominated", status={"nominatedNodeName": "a"}))
+    world.see(make_pod("early", node="ghost"))
+    node, ghost = await lines_of(world, "Cached NodeInfo")
+    assert (node["node"], node["deleted"], node["scheduled"]) == ("a", False, 2)
+    assert (node["requested"], node["allocatable"]["cpu"]) == ({"cpu": 1000}, 4000)
+    assert {pod["pod"]: pod.get("assumed", False) for pod in node["pods"]} == {
+        "default/on-a": False,
+        "default/assumed": True,
+    }
+    assert [pod["pod"] for pod in node["nominated"]] == ["default/nominated"]
+    assert (ghost["node"], ghost["deleted"]) == ("ghost", True)
+
+
+async def test_a_pod_that_waits_is_told_with_its_queue_its_attempts_and_who_turned_it_down(world: World) -> None:
+    world.see(make_pod("parked"))
+    queued = world.queue.pop_nowait(world.clock.time())
+    assert queued is not None
+    queued.unschedulable_plugins = frozenset({"F"})
+    world.queue.requeue(queued, world.clock.time())
+    world.see(make_pod("active"))
+    told = {line["pod"]: line for line in await lines_of(world, "Pod in scheduling queue")}
+    assert {key: line["queue"] for key, line in told.items()} == {
+        "default/parked": "unschedulable",
+        "default/active": "active",
+    }
+    assert (told["default/parked"]["attempts"], told["default/parked"]["unschedulable_plugins"]) == (1, ["F"])
+    (summary,) = await lines_of(world, "Dump of scheduling queue")
+    assert (summary["summary"]["active"], summary["summary"]["unschedulable"]) == (1, 1)
+
+
+async def test_a_dump_is_bounded_and_tells_the_true_numbers(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.scheduling.truth.dump.MOST_NODES", 3)
+    monkeypatch.setattr("kscheduler.scheduling.truth.dump.MOST_WAITING", 4)
+    world.see(*(make_node(f"n{number}") for number in range(9)), *(make_pod(f"p{number}") for number in range(9)))
+    assert len(await lines_of(world, "Cached NodeInfo")) == 3
+    assert len(await lines_of(world, "Pod in scheduling queue")) == 4
+    (summary,) = await lines_of(world, "Dump of cached NodeInfo")
+    assert (summary["nodes"], summary["shown"]) == (10, 3)
+
+
+async def test_a_gated_pod_is_told_as_gated() -> None:
+    around = Around(profile(TurnsDown("F")), World().cache)
+    pod = make_pod("gated")
+    around.add(pod)
+    queued = around.queue.pop_nowait(around.clock.time())
+    assert queued is not None
+    queued.gating_plugin, queued.unschedulable_plugins = "SchedulingGates", frozenset({"SchedulingGates"})
+    around.queue.requeue(queued, around.clock.time())
+    world = World()
+    world.see(pod)
+    with structlog.testing.capture_logs() as lines:
+        await Dump(world.cache, around.queue, world.pods.store, then=lambda: None).write()
+    told = [line for line in lines if line["event"] == "Pod in scheduling queue"]
+    assert [(line["pod"], line["gating_plugin"]) for line in told] == [(PodInfo(pod).key, "SchedulingGates")]

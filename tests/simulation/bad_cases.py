@@ -1,6 +1,0 @@
-"""All cases, in the order of the recording."""
-
-from tests.simulation.bad_others import OTHERS
-from tests.simulation.bad_pods import DECODING, PLACEMENT, POD_UPDATES, PODS
-
-CASES = (*DECODING, *PODS, *PLACEMENT, *POD_UPDATES, *OTHERS)

@@ -1,0 +1,79 @@
+"""With the class engine and without it, the cycle says the same of every pod, whatever happens in between.
+
+Here plugins fail, overshoot and see a share of the nodes only; what decisions must be like is told in
+`test_decisions_equal_specification`.
+"""
+
+import pytest
+
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.reasons.diagnosis import Rejection
+from kscheduler.scheduling.classes.class_engine import BUDGET_BYTES, ClassEngine
+from kscheduler.scheduling.cycle.sampling import NodeSampler
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.scheduling.runtime.timing import UNTIMED
+from tests.specification import cases
+from tests.specification.engine.worlds import World
+
+DECISIONS = 100
+"""In each world."""
+
+
+@pytest.mark.parametrize("part", range(cases.ENGINE_PARTS))
+def test_decisions_with_the_engine_equal_those_without_it(part: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("kscheduler.framework.nodes.node_table._FIRST_CAPACITY", 4)
+    for seed in range(part * cases.ENGINE_WORLDS, (part + 1) * cases.ENGINE_WORLDS):
+        live_through(seed)
+
+
+def live_through(seed: int) -> None:
+    """Decide, with changes in between, and compare each decision."""
+    world = World(seed)
+    tells_all, budget = seed % 4 < 2, 4_000 if seed % 5 == 0 else BUDGET_BYTES
+    engine = ClassEngine(world.profile, world.cache, tells_all=tells_all, budget_bytes=budget)
+    samplers = NodeSampler(), NodeSampler()
+    for number in range(DECISIONS):
+        world.change()
+        pod = world.next_pod()
+        with_engine = schedule(world.profile, pod, world.cache, sampler=samplers[0], engine=engine)
+        alone = PodInfo(pod.pod)  # it takes over nothing that was worked out of another pod
+        without = schedule(world.profile, alone, world.cache, sampler=samplers[1])
+        if world.keeps_all and number % 10 == 0 and len(world.cache.nodes) and "metadata.name" not in str(pod.pod.spec):
+            assert engine.known(pod, UNTIMED) is not None, (
+                "columns are kept for every pod that is not narrowed to names"
+            )
+        assert told(with_engine, all_of_it=tells_all) == told(without, all_of_it=tells_all), (seed, number)
+        assert not len(with_engine.totals) or with_engine.totals.tolist() == without.totals.tolist()
+        assert engine.bytes <= budget or len(engine) == 1
+        if without.node_name:
+            world.place(pod, without.node_name)
+
+
+def told(record: SchedulingRecord, *, all_of_it: bool) -> dict[str, object]:
+    """A record as plain values; who turned down whom and each plugin's points only if that is asked for."""
+    diagnosis = record.diagnosis
+    is_whole = all_of_it or not len(record.feasible)
+    return {
+        "status": record.status,
+        "node": record.node_name,
+        "message": record.message,
+        "feasible": record.feasible.tolist(),
+        "totals": record.totals.tolist() if all_of_it else None,
+        "narrowed": (record.node_names, record.narrowed_by, diagnosis.narrowed_by),
+        "pre_filter": diagnosis.pre_filter,
+        "post_filter": (record.post_filter, record.nominated_node_name),
+        "plugins": diagnosis.plugins if is_whole else None,
+        "rejections": [_rejection(one, record) for one in diagnosis.rejections] if is_whole else None,
+        "scores": [(one.plugin, one.weight, one.points.tolist()) for one in record.scores] if all_of_it else None,
+    }
+
+
+def _rejection(one: Rejection, record: SchedulingRecord) -> tuple[object, ...]:
+    """Codes are a plugin's own, and may be numbered otherwise in another cycle: what they mean is compared."""
+    statuses = {code: one.status_of(code) for code in set(one.codes.tolist())}
+    return one.plugin, [(record.diagnosis.names[row], statuses[code]) for row, code in _pairs(one)]
+
+
+def _pairs(one: Rejection) -> list[tuple[int, int]]:
+    return list(zip(one.rows.tolist(), one.codes.tolist(), strict=True))
