@@ -34,7 +34,7 @@ _NO_TOTALS: Final[Scores] = np.zeros(0, dtype=np.int64)
 class ClassEvaluator:
     """Reads what is known of the pod's class, up to date as of now. Implements `Evaluator`.
 
-    `pre_filter` must let all nodes through, or the rest is to be asked of a `PlainEvaluator`: columns are about all.
+    `pre_filtered` must let all nodes through, or the rest is to be asked of a `PlainEvaluator`: columns are about all.
     """
 
     __slots__ = ("_inputs", "_known", "_skipped")
@@ -44,14 +44,14 @@ class ClassEvaluator:
         self._known = known
         self._skipped: Collection[str] = ()
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Ask the live plugins; the others have let pods of this class through, and prepared what they need."""
         self._known.prepare(state)
         found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
         self._skipped = found.skipped
         return found
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Take the rows that pass out of the columns, and ask the live plugins about what is left of them."""
         known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []

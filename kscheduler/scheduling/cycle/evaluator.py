@@ -85,11 +85,11 @@ class Priorities:
 class Evaluator(Protocol):
     """Judges the rows for one pod."""
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Look at the pod, and prepare `state`, which is empty. Raises `PluginFailure`."""
         ...
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Which of the rows the pod fits on, beside the pods nominated to them and without those."""
         ...
 

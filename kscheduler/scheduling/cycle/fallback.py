@@ -19,7 +19,7 @@ from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
-def pre_filter(
+def pre_filtered(
     inputs: CycleInputs, state: CycleState, engine: ClassEngine | None = None
 ) -> tuple[Evaluator, PreFiltered]:
     """PreFilter, and who is to judge the rows after it: by class where the engine knows the pod's, else plainly.
@@ -29,12 +29,12 @@ def pre_filter(
     known = engine.known(inputs.pod, inputs.stopwatch) if engine is not None else None
     if known is not None:
         by_class = ClassEvaluator(inputs, known)
-        found = by_class.pre_filter(state)
+        found = by_class.pre_filtered(state)
         if found.node_names is None and found.status.is_success:
             return by_class, found
         state.clear()
     plain = PlainEvaluator(inputs)
-    return plain, plain.pre_filter(state)
+    return plain, plain.pre_filtered(state)
 
 
 def prioritize(evaluator: Evaluator, inputs: CycleInputs, state: CycleState, feasible: Rows) -> Priorities:

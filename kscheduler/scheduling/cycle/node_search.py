@@ -44,7 +44,7 @@ class NodeSearch:
 
         PreFilter's narrowing is not asked: a node outside of it is charged to the filter that turned it down here.
         """
-        filtered = self.evaluator.filter(self.record.state, np.array([row], dtype=np.intp))
+        filtered = self.evaluator.filtered(self.record.state, np.array([row], dtype=np.intp))
         if filtered.failure is not None:
             self.inputs.stopwatch.asked(filtered.failure.point, filtered.failure.plugin)
             return False
@@ -94,7 +94,7 @@ class NodeSearch:
         return np.sort(np.concatenate(found))
 
     def _passing(self, rows: Rows) -> Rows:
-        filtered = self.evaluator.filter(self.record.state, rows)
+        filtered = self.evaluator.filtered(self.record.state, rows)
         self.record.diagnosis.rejections += filtered.rejections
         if filtered.failure is None:
             return filtered.rows

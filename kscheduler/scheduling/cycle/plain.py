@@ -25,13 +25,13 @@ class PlainEvaluator:
         self._inputs = inputs
         self._filters = Filters(inputs)
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Ask all of them."""
         found = pre_filter_pass(self._inputs.profile.pre_filter, self._inputs, state, set())
         self._filters.skipped = found.skipped
         return found
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Ask each about the rows that those before it have left over."""
         rejections: list[Rejection] = []
         try:
