@@ -196,7 +196,8 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """The whole file."""
 
     parallelism: Int32 = 16
-    """Goroutines that judge nodes in kube-scheduler. Above 0."""
+    """Pods that may be with the API server at a time (Bindings under way) at the start; the number adapts between 1 and
+    four times this. In kube-scheduler: goroutines that judge nodes. Above 0."""
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     """Which replica schedules."""
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()

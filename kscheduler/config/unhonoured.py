@@ -51,7 +51,6 @@ _NO_PROFILING = "profiling endpoints are not built yet"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("parallelism", "nodes are judged all at once, by no workers that could be counted"),
     Rule("delayCacheUntilActive", "there is no leader election to wait for"),
     Rule("enableProfiling", _NO_PROFILING, _is_off),
     Rule("enableContentionProfiling", _NO_PROFILING, _is_off),

@@ -7,7 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kscheduler.app import Options
-from kscheduler.config.loader import from_tree
+from kscheduler.app.parts import Parts
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.config.loader import default_configuration, from_tree
+from kscheduler.config.overrides import with_settings
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.pods.pod_info import PodInfo
@@ -53,6 +56,12 @@ async def test_a_policy_of_a_few_lines_decides_where_pods_go() -> None:
         async with running(server, options):
             put(server, "pods", pod_tree("p"))
             await until(server, lambda: node_of(server, "p") == "cheap")
+
+
+async def test_parallelism_says_how_many_bindings_may_be_under_way() -> None:
+    config = with_settings(default_configuration(), {"parallelism": 3}, "test")
+    parts = Parts(Options(config), plain_connection("http://127.0.0.1:1"))
+    assert parts.limit.statistics().limit == 3
 
 
 async def test_a_pod_that_fits_nowhere_is_told_why_and_bound_when_there_is_room() -> None:

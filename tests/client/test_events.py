@@ -9,6 +9,7 @@ from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
 
 import pytest
+import structlog
 from aiohttp import web
 from hypothesis import given
 from hypothesis import strategies as st
@@ -17,6 +18,7 @@ from kscheduler.aio import BackgroundService, VirtualClock, running
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import ObjectMeta
 from kscheduler.client import APIClient, EventRecorder, plain_connection
+from kscheduler.client.errors import APIError, ClientError, NetworkError, StatusAnswer
 from kscheduler.client.events.recorder import WARNINGS_AT_ONCE, WORKERS_BESIDE_BINDS, micro_time, truncated
 from kscheduler.client.events.series import Series, SeriesBook
 from tests.client.scripted import Answer, ScriptedServer, reply, scripted_server, stall
@@ -251,6 +253,20 @@ async def test_an_event_that_the_server_refuses_is_given_up_and_the_next_one_sen
         failed(recorder, pod("b"))
         await sent(recorder)
         assert (recorder.statistics().failed, recorder.statistics().sent) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("error", "warnings"),
+    [(NetworkError("no connection"), 0), (APIError(StatusAnswer(code=403, message="forbidden")), 2)],
+    ids=["an outage is told elsewhere", "a refusal, once a minute"],
+)
+async def test_who_loses_events_complains_seldom(error: ClientError, warnings: int) -> None:
+    async with recording(reply(b"{}", 201)) as (recorder, _, clock):
+        with structlog.testing.capture_logs() as lines:
+            for _ in range(4):
+                recorder._complain(error)
+                await clock.advance(30.0)
+        assert sum(line["log_level"] == "warning" for line in lines) == warnings
 
 
 async def test_an_event_that_cannot_be_written_down_does_not_end_the_service() -> None:

@@ -41,7 +41,7 @@ def test_defaults_that_are_written_out_ask_for_nothing() -> None:
     ("text", "expected"),
     [
         ("parallelism: 16", []),
-        ("parallelism: 8", ["parallelism"]),
+        ("parallelism: 8", []),
         ("extenders: [{urlPrefix: x}, {urlPrefix: z, filterVerb: f}]", ["extenders[1]"]),
         ("extenders: []", []),
         ("extenders: [{urlPrefix: ''}]", ["extenders[0].urlPrefix"]),
@@ -77,15 +77,13 @@ def test_a_setting_warns_only_where_it_was_set_and_differs_from_what_is_done(tex
 
 
 def test_a_warning_says_which_field_and_why() -> None:
-    _, warning = unhonoured(load_bytes((HEAD + "parallelism: 8").encode(), "f"))
-    assert (
-        str(warning) == "parallelism: has no effect: nodes are judged all at once, by no workers that could be counted"
-    )
+    warning, _ = unhonoured(load_bytes((HEAD + "delayCacheUntilActive: true").encode(), "f"))
+    assert str(warning) == "delayCacheUntilActive: has no effect: there is no leader election to wait for"
 
 
 def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
-    loaded = load_bytes((HEAD + "parallelism: 8").encode(), "f")
-    left = unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "parallelism"))
+    loaded = load_bytes((HEAD + "delayCacheUntilActive: true").encode(), "f")
+    left = unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "delayCacheUntilActive"))
     assert [warning.path for warning in left] == [ELECTION]
 
 

@@ -157,3 +157,14 @@ def test_a_nomination_for_resources_that_came_with_a_new_node() -> None:
     cache.nominator.nominate(pod("q", 1, requests={"example.com/4": "1"}), "b")
     cache.nominator.nominate(pod("r", 1), "a")
     check(cache, pod("-"))
+
+
+def test_there_is_room_for_any_number_of_nominations() -> None:
+    cache = Cache()
+    for name in NODES:
+        cache.add_node(make_node(name))
+    for number in range(150):
+        fields = FIELDS[number % len(FIELDS)]
+        cache.nominator.nominate(pod(f"pod-{number}", number % 3, **fields), NODES[number % 2])
+        if number in (0, 63, 64, 65, 128, 149):
+            check(cache, pod("asking", 1))

@@ -152,11 +152,8 @@ class HTTPPool:
         except TimeoutError as error:
             message = f"no connection to {self._host_field} within {seconds:g} s"
             raise NotSentError(message) from error  # `outage_cause` sees from the cause that it was a timeout
-        except (
-            OSError,
-            ValueError,
-            RuntimeError,
-        ) as error:  # a malformed host is a ValueError; RuntimeError is uvloop's
+        except (OSError, ValueError, RuntimeError) as error:
+            # a malformed host is a ValueError; uvloop raises RuntimeError
             message = f"no connection to {self._host_field}: {failure_text(error)}"
             raise NotSentError(message) from error
 

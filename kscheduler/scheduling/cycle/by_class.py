@@ -35,7 +35,7 @@ _NO_TOTALS: Final[Scores] = np.zeros(0, dtype=np.int64)
 class ClassEvaluator:
     """Judges rows by what is known of the pod's class, which must be up to date. Implements `Evaluator`.
 
-    If `pre_filter` rejects the pod or restricts the nodes, use a `PlainEvaluator` instead: columns are about all nodes.
+    If `pre_filtered` rejects the pod or restricts the nodes, use a `PlainEvaluator`: columns are about all nodes.
     """
 
     __slots__ = ("_inputs", "_known", "_skipped")
@@ -45,14 +45,14 @@ class ClassEvaluator:
         self._known = known
         self._skipped: Collection[str] = ()
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Call the live plugins; the others have accepted pods of this class, and their prepared state is kept."""
         self._known.prepare(state)
         found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
         self._skipped = found.skipped
         return found
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Look up in the columns which rows pass, and call the live plugins for these."""
         known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []

@@ -86,11 +86,11 @@ class Priorities:
 class Evaluator(Protocol):
     """Judges the rows for one pod."""
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Run PreFilter; it fills `state`, which must be empty. Raises `PluginFailure`."""
         ...
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Which of the rows the pod fits on, both with and without the pods nominated to them."""
         ...
 

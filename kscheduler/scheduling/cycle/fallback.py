@@ -20,7 +20,7 @@ from kscheduler.scheduling.cycle.plain import PlainEvaluator
 from kscheduler.scheduling.runtime.guard import PluginFailure
 
 
-def pre_filter(
+def pre_filtered(
     inputs: CycleInputs, state: CycleState, engine: ClassEngine | None = None
 ) -> tuple[Evaluator, PreFiltered]:
     """Run PreFilter. Returns its result with the evaluator for the rest of the cycle: by class if possible.
@@ -30,12 +30,12 @@ def pre_filter(
     known_class = engine.known(inputs.pod, inputs.stopwatch) if engine is not None else None
     if known_class is not None:
         by_class = ClassEvaluator(inputs, known_class)
-        found = by_class.pre_filter(state)
+        found = by_class.pre_filtered(state)
         if found.node_names is None and found.status.is_success:
             return by_class, found
         state.clear()  # the plain evaluator runs PreFilter from the beginning
     plain = PlainEvaluator(inputs)
-    return plain, plain.pre_filter(state)
+    return plain, plain.pre_filtered(state)
 
 
 def prioritize(evaluator: Evaluator, inputs: CycleInputs, state: CycleState, feasible: Rows) -> Priorities:

@@ -46,7 +46,7 @@ class NodeSearch:
         The nominated node may be outside the names that PreFilter gave, as in kube-scheduler; then it is charged to
         the filter that rejects it here.
         """
-        filtered = self.evaluator.filter(self.record.state, np.array([row], dtype=np.intp))
+        filtered = self.evaluator.filtered(self.record.state, np.array([row], dtype=np.intp))
         if filtered.failure is not None:
             self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin)
             return False
@@ -100,7 +100,7 @@ class NodeSearch:
         return np.sort(np.concatenate(found))
 
     def _passing(self, rows: Rows) -> Rows:
-        filtered = self.evaluator.filter(self.record.state, rows)
+        filtered = self.evaluator.filtered(self.record.state, rows)
         self.record.diagnosis.rejections += filtered.rejections
         if filtered.failure is None:
             return filtered.rows

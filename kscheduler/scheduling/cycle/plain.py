@@ -25,13 +25,13 @@ class PlainEvaluator:
         self._inputs = inputs
         self._filters = Filters(inputs)
 
-    def pre_filter(self, state: CycleState) -> PreFiltered:
+    def pre_filtered(self, state: CycleState) -> PreFiltered:
         """Run PreFilter of all plugins."""
         found = pre_filter_pass(self._inputs.profile.pre_filter, self._inputs, state, set())
         self._filters.skipped = found.skipped
         return found
 
-    def filter(self, state: CycleState, rows: Rows) -> Filtered:
+    def filtered(self, state: CycleState, rows: Rows) -> Filtered:
         """Run the filters, each for the rows that passed the ones before it."""
         rejections: list[Rejection] = []
         try:

@@ -112,7 +112,7 @@ def _find_feasible(
     engine: ClassEngine | None,
 ) -> Evaluator:
     """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
-    evaluator, found = fallback.pre_filter(inputs, record.state, engine)
+    evaluator, found = fallback.pre_filtered(inputs, record.state, engine)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
         record.node_names, record.narrowed_by = found.node_names, found.narrowed_by

@@ -1,1 +1,1 @@
-"""Stored objects: the table of kinds, the versioned store, and the meaning of each verb. No HTTP."""
+"""Stored objects: the versioned store, and the meaning of each verb. No HTTP."""

@@ -81,6 +81,8 @@ async def raw_server(play: Play = answer_all, tls: ssl.SSLContext | None = None)
         yield served
     finally:
         server.close()
+        for _ in range(10):  # a connection that is accepted just now is played, and can be closed, some turns later
+            await asyncio.sleep(0)
         for playing in served.playing:
             playing.cancel()
         for end in await asyncio.gather(*served.playing, return_exceptions=True):

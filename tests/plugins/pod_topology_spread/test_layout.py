@@ -155,10 +155,10 @@ def lists(count: int) -> list[PodInfo]:
 def test_layouts_have_a_budget_in_bytes_and_those_not_asked_for_longest_go(
     cache: Cache, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    layouts = Layouts()
     a, b, c = lists(3)
+    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * layout_of(Layouts(), a, cache.nodes).bytes)
+    layouts = Layouts()
     first = layout_of(layouts, a, cache.nodes)
-    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * first.bytes)
     second = layout_of(layouts, b, cache.nodes)
     for _ in range(5):  # to be asked for again takes no more room
         assert layout_of(layouts, b, cache.nodes) is second
@@ -170,9 +170,9 @@ def test_layouts_have_a_budget_in_bytes_and_those_not_asked_for_longest_go(
 
 
 def test_a_layout_beyond_the_budget_is_kept_while_it_is_the_last(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    layouts = Layouts()
     a, b = lists(2)
     monkeypatch.setattr(layout, "_BUDGET_BYTES", 1)
+    layouts = Layouts()
     large = layout_of(layouts, a, cache.nodes)
     assert layout_of(layouts, a, cache.nodes) is large
     layout_of(layouts, b, cache.nodes)
@@ -180,9 +180,9 @@ def test_a_layout_beyond_the_budget_is_kept_while_it_is_the_last(cache: Cache, m
 
 
 def test_nodes_of_before_take_no_room(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    layouts = Layouts()
     a, b = lists(2)
-    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * layout_of(layouts, a, cache.nodes).bytes)
+    monkeypatch.setattr(layout, "_BUDGET_BYTES", 2 * layout_of(Layouts(), a, cache.nodes).bytes)
+    layouts = Layouts()
     for _ in range(5):
         cache.add_node(make_node("node-0", labels={"zone": "b", "change": str(cache.generation)}))
         first, second = (layout_of(layouts, pod, cache.nodes) for pod in (a, b))

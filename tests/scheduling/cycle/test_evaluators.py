@@ -91,9 +91,9 @@ def plain(judges: Profile, view: Cache) -> PlainEvaluator:
 
 def filtered(evaluator: Evaluator, view: Cache) -> tuple[Filtered, CycleState]:
     state = CycleState()
-    found = evaluator.pre_filter(state)
+    found = evaluator.pre_filtered(state)
     assert (found.status, found.node_names) == (SUCCESS, None)
-    return evaluator.filter(state, view.nodes.rows()), state
+    return evaluator.filtered(state, view.nodes.rows()), state
 
 
 def words(rejections: list[Rejection]) -> list[tuple[str, list[int], list[int]]]:
@@ -197,7 +197,7 @@ def test_who_gets_which_evaluator() -> None:
     kept, unsigned = profile(KeptTurnsDown("KeptNo")), profile(Unsigned("Unsigned"))
 
     def given_to(judges: Profile, engine: ClassEngine | None) -> type[Evaluator]:
-        evaluator, found = fallback.pre_filter(inputs(judges, view), CycleState(), engine)
+        evaluator, found = fallback.pre_filtered(inputs(judges, view), CycleState(), engine)
         assert found.status.is_success
         return type(evaluator)
 
@@ -222,14 +222,14 @@ def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_othe
     prepares, turns_down = KeptPrepares(), KeptTurnsDown("KeptNo", "a")
     judges = profile(prepares, live, turns_down)
     state, alone = CycleState(), CycleState()
-    evaluator, found = fallback.pre_filter(inputs(judges, view), state, ClassEngine(judges, view))
+    evaluator, found = fallback.pre_filtered(inputs(judges, view), state, ClassEngine(judges, view))
     assert (live.looked, prepares.looked) == (2, 2)
     assert type(evaluator) is PlainEvaluator
-    assert found == plain(judges, view).pre_filter(alone)
+    assert found == plain(judges, view).pre_filtered(alone)
     assert not state.holds_the_same(alone)
     assert state.find(Prepared) is not None
     turns_down.asked.clear()
-    evaluator.filter(state, view.nodes.rows())
+    evaluator.filtered(state, view.nodes.rows())
     assert turns_down.asked == ["a", "b"], "it is not looked up in its column"
 
 

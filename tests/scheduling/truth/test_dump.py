@@ -44,7 +44,9 @@ async def test_a_node_is_told_with_what_is_taken_its_pods_and_who_is_expected(wo
         "default/on-a": False,
         "default/assumed": True,
     }
-    assert [pod["pod"] for pod in node["nominated"]] == ["default/nominated"]
+    assert node["nominated"] == [
+        {"pod": "default/nominated", "uid": "uid-of-nominated", "phase": "", "nominated_node": "a"}
+    ]
     assert (ghost["node"], ghost["deleted"]) == ("ghost", True)
 
 

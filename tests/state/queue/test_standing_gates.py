@@ -219,6 +219,7 @@ def test_a_pod_that_changes_behind_the_gate_hears_events_as_what_it_is_now() -> 
     queue.update(old, PodInfo(new), 1001.0)
     arrivals.clear()
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "blue"}), None, 1001.0)
+    assert arrivals == {("unschedulable", "AssignedPodDelete"): 1}
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
     assert arrivals == {("unschedulable", "AssignedPodDelete"): 1 + 2}
     assert queue.statistics().gated == 3
