@@ -1,12 +1,12 @@
-"""Never wrong while unfinished: a pod that needs a rule which is not built is held, and told which.
+"""Rules that are not built yet: a pod that needs one is held, with a message, so that no decision is wrong.
 
-Each entry names the in-tree plugin that will hold the rule (one of `config.unhonoured.UNBUILT_PLUGINS`), the field that
-asks for it, and how to see that a pod does. A profile that disables the plugin does not ask for its rule, so its pods
-are not held. When a plugin is built, its entry goes; when the table is empty, so does this file.
+Each entry names the in-tree plugin that will implement the rule (one of `config.unhonoured.UNBUILT_PLUGINS`), the field
+of a pod that needs it, and a test for that. If a profile disables the plugin, its pods do not need the rule and are not
+held. When a plugin is built, remove its entry; when the table is empty, remove this file.
 
-Extenders are such a rule too. A pod whose nodes one of them filters, or that it binds, is held; where it has a say in
-preemption only, the pod is bound if it fits, and preempts nobody. Whoever is ignorable or only gives points is not
-waited for: the start warns of it.
+Extenders are such a rule, too. A pod is held if an extender would filter its nodes or bind it. If an extender only
+takes part in preemption, the pod is bound if it fits, but preempts no other pod. Extenders that are ignorable or only
+give points do not hold pods: the start of the service warns about them.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -35,32 +35,39 @@ MISSING_RULES = (
 )
 
 EXTENDER: Final = "Extender"
-"""Who turns a pod down, where an extender would have been asked: kube-scheduler's name for all of them."""
+"""The plugin name in the rejection of a pod for which an extender would be called: kube-scheduler's name for all."""
 
-_ALWAYS_ASKED = frozenset({"GangScheduling"})
-"""Behind a feature gate that is off, where kube-scheduler would place the members one by one."""
+_ALWAYS_HELD = frozenset({"GangScheduling"})
+"""Rules that hold pods also where the plugin is disabled: with its feature gate off, kube-scheduler would place the
+members of a group one by one."""
 
 
 def held_status(pod: PodInfo, enabled: Collection[str], extenders: Sequence[Extender] = ()) -> Status:
-    """Success, or why the pod is held. `enabled` are the plugins that the pod's profile asks for.
+    """Success, or why the pod is held. `enabled` are the plugins that the pod's profile enables.
 
     `extenders` are those without which no decision is right (`config.extenders.deciding`).
     """
     for rule in MISSING_RULES:
-        if (rule.plugin in enabled or rule.plugin in _ALWAYS_ASKED) and rule.is_needed(pod.pod):
+        if (rule.plugin in enabled or rule.plugin in _ALWAYS_HELD) and rule.is_needed(pod.pod):
             return _held(rule.plugin, rule.plugin, f"its {rule.field} needs it")
     if not extenders:
         return SUCCESS
-    asked = [one for one in extenders if (one.filter_verb or one.bind_verb) and is_asked_about(one, pod.pod)]
-    return _held("extenders", EXTENDER, "; ".join(map(_what_it_does, asked))) if asked else SUCCESS
+    concerned = [
+        extender
+        for extender in extenders
+        if (extender.filter_verb or extender.bind_verb) and is_asked_about(extender, pod.pod)
+    ]
+    return _held("extenders", EXTENDER, "; ".join(map(_what_it_does, concerned))) if concerned else SUCCESS
 
 
 def preemption_status(pod: PodInfo, extenders: Iterable[Extender]) -> Status:
-    """Success, or why nobody is preempted for the pod: an extender would be asked who may be."""
-    asked = [extender_name(one) for one in extenders if one.preempt_verb and is_asked_about(one, pod.pod)]
-    if not asked or pod.pod.spec.preemption_policy == "Never":
+    """Success, or why no pod is preempted for this one: an extender would have to approve the victims."""
+    concerned = [
+        extender_name(extender) for extender in extenders if extender.preempt_verb and is_asked_about(extender, pod.pod)
+    ]
+    if not concerned or pod.pod.spec.preemption_policy == "Never":
         return SUCCESS
-    names = ", ".join(asked)
+    names = ", ".join(concerned)
     why = f"not tried because kscheduler has not built extenders yet (extender {names} has a say in it)"
     return unschedulable(f"preemption: {why}", plugin=EXTENDER)
 

@@ -1,4 +1,4 @@
-"""What the scheduler counts while it works: plain numbers and lists, folded into Prometheus' types by `metrics`.
+"""What the scheduler counts: plain numbers and lists, which `metrics` converts to Prometheus' types.
 
 The problem: fifteen observations with prometheus-client's own types (locks, label lookups) cost as much as a decision.
 The idea: a histogram is a list of counts found by bisection, a labelled metric is a dict keyed by its label values, and
@@ -6,11 +6,11 @@ The idea: a histogram is a list of counts found by bisection, a labelled metric 
 an inner loop binds a child once (`observations.extension_points["Filter", "Success", profile]`) and keeps it.
 
 Limits: one event loop; nothing here is safe across threads, so the collector copies on the loop and renders elsewhere.
-Label values are names of profiles, plugins, events and outcomes, never a user's text. What is a state rather than a
-happening (pods per queue, cache sizes) is not kept here: the collector asks its owner. Metrics of parts that are not
-built (resource claims, pod groups, batching) are absent, as in kube-scheduler while nothing has
-happened under any of their labels; the two of preemption carry no label, so kube-scheduler exposes them from the
-start, dashboards divide by them, and they stand here at zero.
+Label values are names of profiles, plugins, events and outcomes, never a user's text. Current states (pods per queue,
+cache sizes) are not kept here: the collector reads them from their owners. Metrics of parts that are not built
+(resource claims, pod groups, batching) are absent, as in kube-scheduler until something is observed under one of their
+labels. The two metrics of preemption have no label: kube-scheduler exposes them from the start and dashboards divide by
+them, so they start here at zero.
 """
 
 from bisect import bisect_left
@@ -28,7 +28,7 @@ class AttemptResult(StrEnum):
     UNSCHEDULABLE = "unschedulable"
     ERROR = "error"
 
-    __hash__ = str.__hash__  # a member is its text, also to a dict; an Enum's own is in Python
+    __hash__ = str.__hash__  # as fast as a string's: Enum implements its own in Python
 
 
 def exponential_bounds(start: float, factor: float, count: int) -> tuple[float, ...]:
@@ -70,7 +70,7 @@ class Histogram:
 
 @dataclass(frozen=True, slots=True)
 class MetricSeries:
-    """A metric's name, what it tells, and the names of its labels."""
+    """A metric's name, its help text, and the names of its labels."""
 
     name: str
     help: str
@@ -95,7 +95,7 @@ class Counter(dict[LabelValues, int]):
 
 
 class Histograms(dict[LabelValues, Histogram]):
-    """A histogram per combination of label values, made when first asked for and then kept."""
+    """A histogram per combination of label values, made at its first use and then kept."""
 
     def __init__(self, series: MetricSeries, bounds: tuple[float, ...]) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class Histograms(dict[LabelValues, Histogram]):
         return child
 
     def reset(self) -> None:
-        """All children back to zero; they stay, because callers hold them."""
+        """Reset all children to zero; they are kept, because callers hold references to them."""
         for child in self.values():
             child.reset()
 
@@ -162,11 +162,11 @@ class Observations:
         self._algorithm.observe(seconds)
 
     def pod_scheduled(self, attempts: int) -> None:
-        """A pod was bound, at its so many-th attempt (1 is the first)."""
+        """A pod was bound at its attempt number `attempts` (1 is the first)."""
         self._pod_attempts.observe(attempts)
 
     def sli(self, attempts: int, seconds: float) -> None:
-        """A pod was bound so long after it first entered the active queue; gated time does not count."""
+        """A pod was bound `seconds` after it first entered the active queue; gated time does not count."""
         values = _ATTEMPT_VALUES[min(attempts, _MOST_ATTEMPTS)]
         self.sli_seconds[values].observe(max(seconds, 0.0))
 
@@ -179,7 +179,7 @@ class Observations:
         self.preemption_attempts[()] += 1
 
     def preemption_victims(self, victims: int) -> None:
-        """A preemption chose so many victims."""
+        """A preemption chose this many victims."""
         self._victims.observe(victims)
 
     @property
@@ -240,7 +240,7 @@ class Observations:
         self.bind_conflicts[()] += 1
 
     def bind_settled(self, outcome: str) -> None:
-        """A bind without a clear answer was settled by reading the pod: say what was found."""
+        """A bind without a clear answer was settled by reading the pod. `outcome`: `bound` or `lost`."""
         self.binds_settled[(outcome,)] += 1
 
     def plugin_failed(self, plugin: str, point: str) -> None:

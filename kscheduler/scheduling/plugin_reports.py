@@ -1,12 +1,12 @@
-"""What the world is told of plugins that fail or hold the event loop: a log line, a count, an Event.
+"""Reporting plugins that fail or hold the event loop: a log line, a count, an Event.
 
-A plugin that fails does so for each pod, or each node, a thousand times a second; so of equal happenings the first is
-told at once and the others are counted, until a minute later the next one is told with how many there were since. Equal
-are failures of one plugin at one extension point from one line of code, and slow calls of one plugin at one point. The
-counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) miss nothing.
+A plugin may fail for each pod or each node, a thousand times a second. So of equal incidents only the first is logged
+at once; the others are counted, and a minute later the next one is logged with the count. Incidents are equal if they
+are failures of one plugin at one extension point from the same line of code, or slow calls of one plugin at one point.
+The counters (`kscheduler_plugin_failures_total`, `kscheduler_slow_plugin_calls_total`) count every incident.
 
-A pod whose attempt fails hears of it in its condition and FailedScheduling Event, as from kube-scheduler. Where no
-attempt fails (its place in the queue, PreEnqueue, PostBind) it gets an Event of its own, which names the plugin.
+If a pod's attempt fails, its condition and FailedScheduling Event name the failure, as in kube-scheduler. If no attempt
+fails (QueueSort, PreEnqueue, PostBind), the pod gets an Event of its own, which names the plugin.
 """
 
 from collections.abc import Callable
@@ -25,37 +25,37 @@ from kscheduler.scheduling.observations import Observations
 _log = get_logger(__name__)
 
 QUIET_SECONDS: Final = 60.0
-"""How long after a line the like of it is only counted."""
+"""How long after a line equal incidents are only counted."""
 _MOST_KINDS: Final = 1000
-"""Lines of code that have failed; a plugin that makes code as it goes must not grow this without bound."""
+"""The most kinds of incidents: a plugin that generates code must not use memory without bound."""
 
 TellPod = Callable[[Pod, str], None]
-"""Tell a pod's owner something: the pod, and a sentence."""
+"""Report a sentence about a pod to its owner."""
 
 
 @dataclass(slots=True)
 class SlowCall:
-    """A call that held the event loop."""
+    """A call that held the event loop for too long."""
 
     plugin: str
     extension_point: str
     pod: str
     seconds: float
     ended: float
-    """Monotonic."""
+    """Monotonic seconds."""
 
 
 @dataclass(slots=True)
-class _Happening:
-    """Equal happenings, since the last line about them."""
+class _Incident:
+    """Equal incidents since the last line about them."""
 
     lines: Throttle = field(default_factory=lambda: Throttle(QUIET_SECONDS))
     seconds: float = 0.0
-    """That the calls which were left out took together."""
+    """The sum of the slow calls that were not logged."""
 
 
 class PluginReports:
-    """Logs, counts and tells. Implements `framework.plugin_listener.PluginListener`."""
+    """Logs and counts incidents, and reports them to pods. Implements `framework.plugin_listener.PluginListener`."""
 
     def __init__(
         self, observations: Observations, now: Callable[[], float], record_event: TellPod, tell_held: TellPod
@@ -65,11 +65,11 @@ class PluginReports:
         self._now = now
         self._record_event = record_event
         self._tell_held = tell_held
-        self._kinds: RecentlyUsed[tuple[object, ...], _Happening] = RecentlyUsed(_MOST_KINDS)
+        self._kinds: RecentlyUsed[tuple[object, ...], _Incident] = RecentlyUsed(_MOST_KINDS)
         self._slowest: SlowCall | None = None
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
-        """Count and log, with the traceback; with `then`, tell the pod."""
+        """Count and log a failure, with its traceback; with `then`, report it to the pod as well."""
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
         place = _place_of(failure)
@@ -91,7 +91,7 @@ class PluginReports:
             tell(pod.pod, f'running {point} plugin "{plugin}": {_text(failure)}; {then}')
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
-        """Count and log."""
+        """Count and log a slow call."""
         self._observations.plugin_was_slow(plugin, point)
         now = self._now()
         if self._slowest is None or seconds > self._slowest.seconds:
@@ -112,15 +112,15 @@ class PluginReports:
             kind.seconds = 0.0
 
     def take_slowest(self, seconds: float) -> SlowCall | None:
-        """The longest call that ended in the last so many seconds and was not taken before."""
+        """The longest call that ended within the last `seconds` and was not returned before."""
         slowest, self._slowest = self._slowest, None
         return slowest if slowest is not None and self._now() - slowest.ended <= seconds else None
 
-    def _due(self, *name: object, seconds: float = 0.0) -> _Happening | None:
-        """The kind, if a line is due; the happening is counted otherwise."""
+    def _due(self, *name: object, seconds: float = 0.0) -> _Incident | None:
+        """The kind of incident if a line is due; otherwise the incident is only counted."""
         kind = self._kinds.use(name)
         if kind is None:
-            kind = self._kinds[name] = _Happening()
+            kind = self._kinds[name] = _Incident()
         if kind.lines.admits(self._now()):
             return kind
         kind.seconds += seconds
@@ -137,7 +137,7 @@ def _text(failure: BaseException) -> str:
 
 
 def _place_of(failure: BaseException) -> tuple[str, int]:
-    """The line of code that raised what all else came of; of an exception that was raised nowhere, none."""
+    """File and line that raised the first exception of the chain; empty if it was never raised."""
     while failure.__cause__ is not None:
         failure = failure.__cause__
     trace = failure.__traceback__

@@ -33,7 +33,7 @@ from kscheduler.state.queue.hints import Registrations
 
 @dataclass(frozen=True, slots=True)
 class WeightedScore:
-    """A score plugin and what its points count."""
+    """A score plugin and the weight of its points."""
 
     plugin: ScorePlugin
     weight: int
@@ -46,10 +46,10 @@ class Profile:
     name: str
     """Pods whose `spec.schedulerName` is this."""
     enabled: frozenset[str]
-    """All plugins that the configuration asks for, built or not."""
+    """All plugins that the configuration enables, built or not."""
     queue_sort: QueueSortPlugin
     percentage_of_nodes_to_score: int = 0
-    """Stop looking once so many of a hundred nodes fit; 0 looks at all."""
+    """Stop the search once this percentage of the nodes has been found to fit; 0: judge all nodes."""
     pre_enqueue: tuple[PreEnqueuePlugin, ...] = ()
     pre_filter: tuple[PreFilterPlugin, ...] = ()
     filter: tuple[FilterPlugin, ...] = ()
@@ -64,17 +64,17 @@ class Profile:
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     extenders: tuple[Extender, ...] = ()
-    """Those without which no decision is right; nobody calls them yet."""
+    """The extenders that may change a decision. They are not called yet: `missing_rules` holds their pods."""
     listener: PluginListener = NOBODY
-    """Hears of plugins that fail or are slow."""
+    """Receives reports about plugins that fail or are slow."""
     traits: Mapping[str, PluginTraits] = field(init=False, repr=False, compare=False)
-    """What each plugin is, by name. It follows from the plugins: a profile that is made of another one has its own."""
+    """The traits of each plugin, by name. They are derived from the plugins, also in a copy with other plugins."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traits", {name: traits_of(plugin) for name, plugin in self._by_name().items()})
 
     def _by_name(self) -> dict[str, Any]:
-        """All plugins; where a profile was made by hand, some may be at a point and not among the instances."""
+        """All plugins; in a profile made by hand, some may be at an extension point but not among the instances."""
         points: Sequence[Sequence[Any]] = (
             *(self.instances, (self.queue_sort,), self.pre_enqueue, self.pre_filter, self.filter, self.post_filter),
             *(self.pre_score, [weighted.plugin for weighted in self.score], self.reserve, self.permit),
@@ -83,13 +83,14 @@ class Profile:
         return {plugin.name: plugin for plugins in points for plugin in plugins}
 
     def run_pre_enqueue(self, pod: PodInfo, first: str = "") -> Status:
-        """Whether the pod may enter the queue; the first objection decides. Plugin `first` is asked before all others.
+        """Whether the pod may enter the queue; the first rejection decides. Plugin `first` is called before all others.
 
-        It is the one that gates the pod: asking it again first is what upstream does, and mostly the end of it.
+        It is the plugin that gates the pod. Upstream calls it first, too: mostly it still rejects, and no other plugin
+        has to be called.
         """
         plugins: Sequence[PreEnqueuePlugin] = self.pre_enqueue
         if first and plugins and plugins[0].name != first:
-            plugins = sorted(plugins, key=lambda one: one.name != first)
+            plugins = sorted(plugins, key=lambda plugin: plugin.name != first)
         for plugin in plugins:
             status = call_pre_enqueue(plugin, self.listener, pod)
             if not status.is_success:
@@ -97,7 +98,7 @@ class Profile:
         return SUCCESS
 
     def registrations(self) -> Registrations:
-        """Which events may change whose mind. Raises `PluginFailure` where a plugin cannot say."""
+        """By plugin, the events after which its verdict may change. Raises `PluginFailure`."""
         return {plugin.name: _events_of(plugin, self.traits[plugin.name]) for plugin in self.instances}
 
 
@@ -108,7 +109,7 @@ _EVERY_EVENT = tuple(
     for resource in Resource
     if resource not in (Resource.WILDCARD, Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 )
-"""What a plugin that rejects pods and registers nothing is presumed to wait for."""
+"""The events of a plugin that rejects pods, but registers no events."""
 
 
 def _events_of(plugin: Plugin, traits: PluginTraits) -> Sequence[ClusterEventWithHint]:
@@ -120,8 +121,8 @@ def _events_of(plugin: Plugin, traits: PluginTraits) -> Sequence[ClusterEventWit
 
 
 def _with_taint_event(registered: Sequence[ClusterEventWithHint]) -> Sequence[ClusterEventWithHint]:
-    """Whoever waits for nodes is told of changed taints too (upstream's work-around for #109437, see Q8)."""
-    of_nodes = [one.event.action for one in registered if one.event.resource is Resource.NODE]
+    """A plugin that waits for nodes also gets events of changed taints (upstream's work-around for #109437, see Q8)."""
+    of_nodes = [entry.event.action for entry in registered if entry.event.resource is Resource.NODE]
     waits_for_nodes = any(_NODE_ADD_BIT in action for action in of_nodes)
     hears_of_taints = any(ActionType.UPDATE_NODE_TAINT in action for action in of_nodes)
     return (*registered, _TAINT_EVENT) if waits_for_nodes and not hears_of_taints else registered

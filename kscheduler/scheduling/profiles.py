@@ -45,7 +45,7 @@ def build_profiles(
 ) -> Profiles:
     """Build every profile. Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
 
-    `listener` hears of plugins that fail or are slow from then on.
+    `listener` receives reports about plugins that fail or are slow after that.
     """
     extenders = deciding(configuration.extenders)
     profiles: dict[str, Profile] = {}
@@ -101,7 +101,7 @@ def _order_of(profile: Profile) -> SortKey:
 
 
 def _registrations(profile: Profile) -> Registrations:
-    """What the profile's plugins registered. Raises `ConfigError` for one that cannot say."""
+    """The events that the profile's plugins register. Raises `ConfigError` if a plugin fails."""
     try:
         return profile.registrations()
     except PluginFailure as failure:
@@ -109,7 +109,7 @@ def _registrations(profile: Profile) -> Registrations:
 
 
 def rules_not_built(profile: Profile) -> tuple[str, ...]:
-    """The plugins that the profile asks for and that this version lacks: pods that need them are held."""
+    """The plugins that the profile enables and that this version lacks: pods that need them are held."""
     return tuple(sorted(profile.enabled & UNBUILT_PLUGINS))
 
 
@@ -121,7 +121,7 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
         return name in built and point in points[name]
 
     def takes_part(name: str, point: str) -> bool:
-        """Here, or upstream: what is known there may be named, also where it has nothing to do here."""
+        """Whether the plugin has this point here or upstream: a point that only upstream's has may be configured."""
         if (name in built or name in UNBUILT_PLUGINS) and point in IN_TREE_POINTS.get(name, ()):
             return True
         return point in _POINT_OF and is_implemented(name, _POINT_OF[point])
@@ -129,7 +129,7 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
     expanded = expand(settings.plugins, takes_part, settings.scheduler_name)
 
     def at(point: Point) -> tuple[Any, ...]:
-        return tuple(built[one.name] for one in expanded[point.key] if is_implemented(one.name, point))
+        return tuple(built[entry.name] for entry in expanded[point.key] if is_implemented(entry.name, point))
 
     weights = {enabled.name: enabled.weight for enabled in expanded[Point.SCORE.key]}
     profile = Profile(
@@ -158,7 +158,7 @@ def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSche
 
 
 def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> dict[str, Plugin]:
-    args = {one.name: one.args for one in settings.plugin_config}
+    args = {entry.name: entry.args for entry in settings.plugin_config}
     where = f"profile {settings.scheduler_name}"
     built: dict[str, Plugin] = {}
     for name in plugins_needed(settings.plugins):
@@ -167,7 +167,7 @@ def _build_plugins(settings: KubeSchedulerProfile, registry: Registry, handle: H
         try:
             plugin = call_factory(registry, name, args.get(name), handle)
         except PluginFailure as failure:
-            # which plugin it was, and where it failed, is what the user has to know
+            # the user must see which plugin failed, and where
             is_about_arguments = isinstance(failure.__cause__, ValueError)
             field = "pluginConfig" if is_about_arguments else "plugins"
             raise config_error(field, str(failure), where) from failure.__cause__

@@ -1,8 +1,8 @@
-"""What a cycle found out: one record, many readers.
+"""The result of a cycle: one record, many readers.
 
-Logs, metrics, Events, conditions and `explain` are folds over it. The arrays are the cycle's own copies; node names are
-frozen by row. A bound pod's record is dropped with its attempt. Made with a `ClassEngine`, the record of a pod that
-fits somewhere tells who turned other nodes down, and the points, only if the engine was asked to.
+Logs, metrics, Events, conditions and `explain` are derived from it. The arrays are copies of the cycle; node names are
+frozen by row. A bound pod's record is dropped with its attempt. If a `ClassEngine` was used and the pod fits somewhere,
+the record holds rejections and points by plugin only if the engine was made with `tells_all`.
 """
 
 from collections.abc import Collection
@@ -28,7 +28,7 @@ class PluginScores:
     plugin: str
     weight: int
     points: Scores
-    """One per feasible row."""
+    """An int64 per feasible row."""
 
 
 @dataclass(slots=True)
@@ -43,32 +43,32 @@ class SchedulingRecord:
     """Success with a node, a rejection, or an error with its text."""
     node_name: str = ""
     node_names: frozenset[str] | None = None
-    """What PreFilter narrowed the search to."""
+    """The names to which PreFilter restricted the search; `None` means all nodes."""
     narrowed_by: tuple[str, ...] = ()
-    """The plugins that narrowed it."""
+    """The plugins that restricted it."""
     skipped: Collection[str] = ()
     """The plugins whose PreFilter said that their filter has nothing to judge."""
     feasible: Rows = field(default_factory=lambda: _NO_ROWS)
     diagnosis: Diagnosis = field(default_factory=Diagnosis)
     scores: tuple[PluginScores, ...] = ()
     totals: Scores = field(default_factory=lambda: _NO_SCORES)
-    """One per feasible row; empty where nothing was scored, and where a class knew its best rows already."""
+    """Sums of weighted points, an int64 per feasible row. Empty if nothing was scored, or if `most_points` is set."""
     most_points: int | None = None
-    """Where a class knew its best rows already: what they have."""
+    """The highest sum, if a class knew its best rows already."""
     num_evaluated_nodes: int = 0
-    """How many nodes were looked at: one where the nominated node would do, fewer than all in a sampled search."""
+    """How many nodes were judged: one if the pod fits on its nominated node, fewer than all in a sampled search."""
     post_filter: Status | None = None
-    """How PostFilter ended; `None` where it was not asked."""
+    """How PostFilter ended; `None` if it did not run."""
     nominated_node_name: str | None = None
-    """What PostFilter said: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
+    """PostFilter's nomination: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
-    """What PostFilter wants done to make room. The cycle does nothing about it: the attempt begins it."""
+    """The preemption that PostFilter has chosen. The attempt begins it, not the cycle."""
     post_filter_message: str = ""
-    """The tail of the message: what PostFilter says when it could not help."""
+    """The end of the message: why PostFilter could not help."""
 
     @property
     def message(self) -> str:
-        """Why there is no node, as the condition and the Event have it; empty where there is one."""
+        """Why there is no node, the text of condition and Event; empty if there is one."""
         if self.status.is_success:
             return ""
         if self.status.code is Code.ERROR or self.num_all_nodes == 0:
@@ -77,7 +77,7 @@ class SchedulingRecord:
 
     @property
     def best_score(self) -> int | None:
-        """The points of the chosen node; `None` where nothing was scored."""
+        """The points of the chosen node; `None` if nothing was scored."""
         return int(self.totals.max()) if len(self.totals) else self.most_points
 
     def feasible_names(self) -> list[str]:
@@ -93,10 +93,10 @@ class SchedulingRecord:
 
     @property
     def only_nominated(self) -> bool:
-        """Whether no node was tried but the one that the pod is nominated to, because the pod fits there."""
+        """Whether only the nominated node was judged, because the pod fits there."""
         nominated = self.pod.pod.status.nominated_node_name
         return bool(nominated) and self.num_evaluated_nodes == 1 < self.num_all_nodes and self.node_name == nominated
 
 
 NO_NODES = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_NODES_AVAILABLE,))
-"""Nothing to judge, so no plugin is to blame: the pod backs off as after an error (Q17)."""
+"""There are no nodes, so no plugin has rejected the pod: it backs off as after an error (Q17)."""

@@ -20,30 +20,30 @@ class EventSink(Protocol):
         reporting_controller: str,
         related: EventReference | None = None,
     ) -> None:
-        """Take in one occurrence; never waits, never raises."""
+        """Record one occurrence; never waits, never raises."""
         ...
 
 
 class Reporter:
-    """Records what became of a pod."""
+    """Records Events about what happened to pods."""
 
     def __init__(self, recorder: EventSink) -> None:
         self._recorder = recorder
 
     def scheduled(self, pod: Pod, node_name: str) -> None:
-        """It was bound."""
+        """The pod was bound."""
         self._record(pod, "Normal", "Scheduled", "Binding", f"Successfully assigned {pod.key} to {node_name}")
 
     def skipped_deleting(self, pod: Pod) -> None:
-        """It is being deleted and was not tried."""
+        """The pod is being deleted and was not tried."""
         self._record(pod, "Warning", "FailedScheduling", "Scheduling", f"skip schedule deleting pod: {pod.key}")
 
     def plugin_failed(self, pod: Pod, note: str) -> None:
-        """A plugin failed where that ends no attempt: the pod goes on, and its owner hears of it here alone."""
+        """A plugin failed without ending an attempt: this Event is the only report to the pod's owner."""
         self._record(pod, "Warning", "PluginFailed", "Scheduling", note)
 
     def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
-        """It had to make room; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
+        """The pod was preempted; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
         where = " (in kube-scheduler memory)." if in_memory else ""
         self._recorder.record(
             victim,

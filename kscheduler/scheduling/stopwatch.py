@@ -11,7 +11,7 @@ from kscheduler.scheduling.runtime.points import FILTER, POST_FILTER, PRE_ENQUEU
 
 EXTENSION_POINTS: Final = (PRE_FILTER.label, FILTER.label, PRE_SCORE.label, SCORE.label)
 SAMPLED_EVERY: Final = 100 // Observations.PLUGIN_SAMPLE_PERCENT
-"""In one of so many cycles each plugin is timed."""
+"""In one of this many cycles each plugin is timed."""
 
 
 class ObservedStopwatch:
@@ -29,9 +29,9 @@ class ObservedStopwatch:
         self._pod: PodInfo | None = None
         self._observations = observations
         self._now = now
-        self._last = self._asked_last = self._post_filter_last = 0.0
+        self._last = self._call_began = self._post_filter_last = 0.0
         self._slow_in, self._slow_seconds = 0.0, 0.0
-        """When the extension point or PostFilter plugin began in which slow calls were told last, and their seconds."""
+        """When the extension point or PostFilter plugin with the last reported slow calls began, and their seconds."""
         self._cycles = 0
         self._is_sampled = False
         self._evaluations = observations.plugin_evaluations
@@ -42,7 +42,7 @@ class ObservedStopwatch:
     def start(self, pod: PodInfo | None = None) -> None:
         """A cycle begins, for this pod."""
         self._pod = pod
-        self._last = self._asked_last = self._now()
+        self._last = self._call_began = self._now()
         self._cycles += 1
         self._is_sampled = self._cycles % SAMPLED_EVERY == 0
 
@@ -53,17 +53,17 @@ class ObservedStopwatch:
             self._success[point].observe(now - self._last)
         else:
             self._observations.extension_point(point, status.code.label, self._profile, now - self._last)
-        self._last = self._asked_last = now
+        self._last = self._call_began = now
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked about so many nodes; about none, if it has skipped the pod.
+        """A call has ended that judged this many nodes; 0 if the plugin skipped the pod.
 
-        Counted by node, as kube-scheduler does; timed once for all of them, in a sample of the cycles. What is known of
-        the pod's class is not asked again and not counted, as with kube-scheduler's batches.
+        Evaluations are counted by node, as in kube-scheduler; the call is timed as a whole, in a sample of the cycles.
+        Answers that are known for the pod's class are not counted, as with kube-scheduler's batches.
         """
         now = self._now()
-        seconds = now - self._asked_last  # as `asked`, which would cost as much again
-        self._asked_last = now
+        seconds = now - self._call_began  # the body of `call_ended`, repeated: calling it would double the cost
+        self._call_began = now
         if seconds > SLOW_CALL_SECONDS:
             self._slow(plugin, point, seconds, nodes)
         if nodes:
@@ -71,15 +71,15 @@ class ObservedStopwatch:
         if self._is_sampled:
             self._observations.plugin_execution(plugin, point, "Success" if nodes else "Skip", seconds)
 
-    def asks(self) -> None:
-        """What took time so far was no plugin's doing: the next call begins now."""
-        self._asked_last = self._now()
+    def restart(self) -> None:
+        """The next call begins now: the time since the last one is no plugin's."""
+        self._call_began = self._now()
 
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> float:
-        """A call of a plugin has ended; it is not counted. Seconds since the one before."""
+    def call_ended(self, point: str, plugin: str, nodes: int = 1) -> float:
+        """A call has ended that is measured, but not counted. Returns its seconds."""
         now = self._now()
-        seconds = now - self._asked_last
-        self._asked_last = now
+        seconds = now - self._call_began
+        self._call_began = now
         if seconds > SLOW_CALL_SECONDS:
             self._slow(plugin, point, seconds, nodes)
         return seconds
@@ -92,12 +92,12 @@ class ObservedStopwatch:
         self._listener.slow(plugin, point, self._pod, seconds, nodes)
 
     def post_filtered(self, plugin: str) -> None:
-        """A PostFilter plugin has been asked: for DefaultPreemption that is a search for victims, eligible or not."""
+        """A PostFilter plugin has run. DefaultPreemption counts as a search for victims, eligible or not."""
         if plugin == "DefaultPreemption":
             self._observations.preemption_attempt()
         now, began = self._now(), max(self._last, self._post_filter_last)
         seconds = now - began
-        if self._slow_in == began:  # slow filters of its dry runs have been told by their own names
+        if self._slow_in == began:  # slow filters of its dry runs are reported under their own names
             seconds -= self._slow_seconds
         self._post_filter_last = now
         if seconds > SLOW_CALL_SECONDS:
@@ -111,7 +111,7 @@ def timed_pre_enqueue(
     pod: PodInfo,
     first: str,
 ) -> Status:
-    """PreEnqueue, measured. A pod that is turned away counts as Success too: so kube-scheduler labels it."""
+    """PreEnqueue, measured. A pod that is rejected is counted under Success too: kube-scheduler labels it so."""
     began = now()
     status = run(pod, first)
     observe(PRE_ENQUEUE.label, SUCCESS.code.label, pod.pod.spec.scheduler_name, now() - began)

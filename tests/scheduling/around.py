@@ -1,4 +1,4 @@
-"""What surrounds a scheduling attempt, on a virtual clock and without an API server."""
+"""A harness for scheduling attempts: the parts that surround them, on a virtual clock and without an API server."""
 
 from collections.abc import Callable, Collection, Hashable
 from dataclasses import dataclass, field
@@ -20,8 +20,8 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.state.cache import Cache
 
 
-class Heard:
-    """Keeps the Events that it is told of. Implements `EventSink`."""
+class RecordedEvents:
+    """Keeps the recorded Events. Implements `EventSink`."""
 
     def __init__(self) -> None:
         self.notes: list[str] = []
@@ -31,8 +31,8 @@ class Heard:
 
 
 @dataclass
-class Told:
-    """Where failures are reported. Implements `assembly.ports.StatusPort`."""
+class ReportedFailures:
+    """Keeps the reported failures. Implements `assembly.ports.StatusPort`."""
 
     reports: list[tuple[str, Condition, str]] = field(default_factory=list)
     withdrawn: list[str] = field(default_factory=list)
@@ -52,7 +52,7 @@ class Told:
         self.withdrawn.append(uid)
 
     async def settled(self, uid: str) -> None:
-        """Nothing is ever under way."""
+        """No request is ever in flight."""
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
         self.announced.append((pod.key, nominated_node_name))
@@ -60,13 +60,13 @@ class Told:
 
     @property
     def notes(self) -> list[str]:
-        """What was said, in order."""
+        """The notes of all reports, in order."""
         return [note for _, _, note in self.reports]
 
 
 @dataclass
-class Begun:
-    """Preemptions that are to be carried out, and the pods that gave their node back. Implements `PreemptionRunner`."""
+class StartedPreemptions:
+    """Keeps the preemptions that were begun, and the pods that released their node. Implements `PreemptionRunner`."""
 
     preemptions: list[Preemption] = field(default_factory=list)
     given_back: list[str] = field(default_factory=list)
@@ -80,8 +80,8 @@ class Begun:
         self.given_back.append(pod.key)
 
 
-class Around:
-    """A scheduler with one ready profile, on four workers unless said otherwise."""
+class SchedulerHarness:
+    """A scheduler with one given profile, and four workers by default."""
 
     def __init__(
         self,
@@ -90,18 +90,18 @@ class Around:
         *,
         workers: int = 4,
         limit: int = 4,
-        told: Told | None = None,
+        reported: ReportedFailures | None = None,
         gates: str = "",
         clock: VirtualClock | None = None,
         pod_of: Callable[[str], Pod | None] | None = None,
     ) -> None:
-        """`gates`: as in `--feature-gates`. `pod_of`: by default, pods that were added here."""
+        """`gates`: as in `--feature-gates`. `pod_of`: by default, the pods given to `add`."""
         self.clock = VirtualClock() if clock is None else clock
         self.cache = cache
         self.store: dict[str, Pod] = {}
-        self.told = Told() if told is None else told
-        self.heard = Heard()
-        self.begun = Begun()
+        self.reported = ReportedFailures() if reported is None else reported
+        self.recorded = RecordedEvents()
+        self.started = StartedPreemptions()
         self.observations = Observations()
         self.wake: Callable[[], None] = lambda: None
         config = default_configuration("kscheduler", parse_feature_gates(gates))
@@ -113,7 +113,7 @@ class Around:
             self.clock,
             cache=cache,
             build=lambda *_: ready,
-            preemptions=self.begun,
+            preemptions=self.started,
         )
         self.queue, self.waiting, self.in_pre_bind = assembly.queue, assembly.waiting, assembly.in_pre_bind
         self.failures, self.scheduler = assembly.failures, assembly.scheduler
@@ -124,20 +124,20 @@ class Around:
 
     def _ports(self, pod_of: Callable[[str], Pod | None]) -> Ports:
         return Ports(
-            statuses=self.told,
-            events=self.heard,
+            statuses=self.reported,
+            events=self.recorded,
             pod_of=pod_of,
             on_arrival=lambda: self.wake(),  # noqa: PLW0108  # a test sets it later
             observations=self.observations,
         )
 
     def add(self, *pods: Pod) -> None:
-        """Pods that want a node, in the store and in the queue."""
+        """Put pods that need a node into the store and the queue."""
         for pod in pods:
             self.store[pod.key] = pod
             self.queue.add(PodInfo(pod), self.clock.time())
 
     def where(self, key: str) -> str:
-        """The queue that a pod is in, or empty."""
+        """The queue in which the pod waits; empty if none."""
         found = self.queue.find(key)
         return found[0] if found is not None else ""

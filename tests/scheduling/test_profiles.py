@@ -227,5 +227,5 @@ def test_a_gate_that_fails_only_when_its_answer_is_read_has_all_its_pods_asked(f
     profile = {"plugins": {"multiPoint": {"enabled": [{"name": "Lazy"}]}}}
     profiles = build([profile], ("Lazy", lambda _args, _handle: Lazy()))
     policy = queue_policy(profiles, default_configuration().configuration, lambda *_: None)
-    (told,) = [gate() for (_, plugin), gate in policy.standing_gates.items() if plugin == "Lazy"]
-    assert told is None
+    (reported,) = [gate() for (_, plugin), gate in policy.standing_gates.items() if plugin == "Lazy"]
+    assert reported is None

@@ -42,10 +42,10 @@ def filter_column(name: str, nodes: NodeTable) -> FilterColumn:
     return FilterColumn(plugin, traits_of(plugin), CycleState(), nodes)
 
 
-def told(stretch: Stretch, rows: Rows) -> dict[int, tuple[str, int]]:
+def reported(stretch: Stretch, rows: Rows) -> dict[int, tuple[str, int]]:
     """Who turned each row down, and with which code."""
     rejections: list[Rejection] = []
-    stretch.tell(CycleState(), rows, rejections)
+    stretch.add_rejections(CycleState(), rows, rejections)
     by = ((one.plugin, zip(one.rows.tolist(), one.codes.tolist(), strict=True)) for one in rejections)
     return {row: (plugin, code) for plugin, pairs in by for row, code in pairs}
 
@@ -84,7 +84,7 @@ def test_the_rows_that_pass_are_those_without_a_code(steps: list[tuple[str, list
         assert stretch.passing(nodes, np.array([0, 2])).tolist() == [row for row in alive if row in (0, 2)]
         assert [stretch.passes(row) for row in range(len(NAMES))] == [row in alive for row in range(len(NAMES))]
         first = {row: (("First", int(one)) if one else ("Second", int(two))) for row, (one, two) in enumerate(codes.T)}
-        assert told(stretch, nodes.rows()) == {row: by for row, by in first.items() if row not in alive}
+        assert reported(stretch, nodes.rows()) == {row: by for row, by in first.items() if row not in alive}
         assert (stretch.bytes > 0) is has_array
 
 

@@ -1,15 +1,17 @@
-"""One attempt to place one pod: decide, set aside, bind, or say why not.
+"""One attempt to place one pod: decide, reserve, bind, or say why not.
 
-`decide` is synchronous: from the pop to the reservation nothing else happens, so N workers are one decision-maker.
-What follows talks to the API server: `bind`, for a pod that Permit holds after `await_permit`.
+`decide` is synchronous: between the pop and the reservation nothing else runs, so N workers decide one after the other.
+The later steps talk to the API server.
 
-    decide          cycle -> assume -> Reserve -> Permit  (Unreserve in reverse and forget, if any of them says no)
-                         '-> no node: begin the preemption that PostFilter wants, then requeue
-    prepare         for a pod that has to wait, in a task of its own:                                  (likewise)
-      announce        its status names the node, for whoever adds and removes nodes
-      await_permit    the verdict of the plugins that asked to wait
-      pre_bind        what the plugins have to prepare: volumes
-    bind            Bind -> PostBind                                                                   (likewise)
+    decide          cycle -> assume -> Reserve -> Permit
+                         '-> no node: begin the preemption that PostFilter chose, then requeue
+    prepare         for a pod that must wait, in a task of its own:
+      announce        write the node to the pod's status, where a cluster autoscaler can see it
+      await_permit    wait for the plugins that answered Wait
+      pre_bind        let plugins prepare volumes and the like
+    bind            Bind -> PostBind
+
+If a step after assume fails: Unreserve in reverse order, forget the pod in the cache, requeue it.
 """
 
 from collections.abc import Mapping
@@ -54,111 +56,115 @@ _log = get_logger(__name__)
 
 
 class Scheduler:
-    """Decides and binds. Owns no task, and no state but where the next search for nodes begins."""
+    """Decides and binds. Owns no task; keeps what is known of classes, and where the next search for nodes starts."""
 
-    def __init__(self, around: Surroundings) -> None:
-        self._around = around
-        self._now = around.clock.monotonic
-        self._watches = {
-            name: ObservedStopwatch(name, around.observations, around.clock.monotonic, profile.listener)
-            for name, profile in around.profiles.items()
+    def __init__(self, context: Surroundings) -> None:
+        self._context = context
+        self._now = context.clock.monotonic
+        self._stopwatches = {
+            name: ObservedStopwatch(name, context.observations, context.clock.monotonic, profile.listener)
+            for name, profile in context.profiles.items()
         }
         self._engines = {
-            name: ClassEngine(profile, around.cache, engines=len(around.profiles), tells_all=verbose(MOVES))
-            for name, profile in around.profiles.items()
-            if around.keeps_classes
+            name: ClassEngine(profile, context.cache, engines=len(context.profiles), tells_all=verbose(MOVES))
+            for name, profile in context.profiles.items()
+            if context.keeps_classes
         }
-        self._samplers = {name: NodeSampler() for name in around.profiles}
+        self._samplers = {name: NodeSampler() for name in context.profiles}
         self._binders = {
             name: [(plugin, not profile.traits[plugin.name].is_in_tree) for plugin in profile.bind]
-            for name, profile in around.profiles.items()
+            for name, profile in context.profiles.items()
         }
-        """By profile, with whether each step of a plugin's is timed: in-tree ones only wait."""
+        """By profile, the Bind plugins and whether to time their steps: in-tree ones only wait."""
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
-        """Of extension points, by what they are asked for with: six for each pod."""
+        """By extension point, code and profile: each pod needs six of them."""
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
-        """What is kept of classes of pods, by profile."""
+        """The class engines, by profile; empty if classes are not kept."""
         return self._engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
     def decide(self, queued: QueuedPodInfo) -> Attempt | None:
-        """Find the pod a node and set it aside. `None`: the attempt is over, and has been dealt with."""
-        around = self._around
+        """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
+        # In order: skip the pod, reject it with its class, run the cycle, handle "no node", reserve the chosen node.
+        # Each early return has handled the pod completely: the queue no longer counts it as in flight.
+        context = self._context
         started = self._now()
-        profile = around.profiles.get(queued.pod.pod.spec.scheduler_name)
-        if profile is None or self._is_to_be_skipped(queued):
-            around.queue.done(queued.pod.uid)
-            around.log.skipped(queued)
+        profile = context.profiles.get(queued.pod.pod.spec.scheduler_name)
+        if profile is None or self._must_skip(queued):
+            context.queue.done(queued.pod.uid)
+            context.log.skipped(queued)
             return None
-        known = around.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
+        known = context.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
-            around.failures.handle(queued, known, around.clock.time())
+            context.failures.handle(queued, known, context.clock.time())
             return None
-        watch = self._watches[profile.name]
-        watch.start(queued.pod)
-        tells_steps = verbose(STEPS)  # every step of the way, or nobody puts together what nobody reads
-        if tells_steps:
-            around.log.attempt(queued)
-        record = self._judge(queued, profile, watch)
-        around.observations.algorithm(self._now() - started)
-        if tells_steps and verbose(MOVES):
-            around.log.judged(record)
+        stopwatch = self._stopwatches[profile.name]
+        stopwatch.start(queued.pod)
+        logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
+        if logs_steps:
+            context.log.attempt(queued)
+        record = self._judge(queued, profile, stopwatch)
+        context.observations.algorithm(self._now() - started)
+        if logs_steps and verbose(MOVES):
+            context.log.judged(record)
         if not record.status.is_success:
-            if record.preemption is not None:  # before the pod is requeued: PreEnqueue asks whether it must wait
-                around.evictions.begin(record.preemption)
-            around.log.nominated(record)
-            self._fail(queued, self._why_nowhere(record), profile, started)
+            if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
+                context.evictions.begin(record.preemption)
+            context.log.nominated(record)
+            self._fail(queued, self._failure_of(record), profile, started)
             return None
         attempt = Attempt(queued, profile, record, started)
         try:
             status = self._set_aside(attempt)
         except BaseException:
-            self._give_back(attempt)  # a bug of ours: what plugins have reserved must not stay so
+            self._give_back(attempt)  # a bug of kscheduler: what plugins have reserved must be released
             raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
             return None
         self._activate(attempt)
-        if tells_steps:
-            around.log.assumed(record)
+        if logs_steps:
+            context.log.assumed(record)
         return attempt
 
-    def _why_nowhere(self, record: SchedulingRecord) -> Failure:
-        """Why there is no node: for all pods of its class, unless PostFilter has done something for this one."""
+    def _failure_of(self, record: SchedulingRecord) -> Failure:
+        """Why there is no node; it holds for the pod's whole class, unless PostFilter made room for this pod."""
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        return failure if is_helped else self._around.infeasible.learned(record.pod, failure)
+        return failure if is_helped else self._context.infeasible.learned(record.pod, failure)
 
-    def _judge(self, queued: QueuedPodInfo, profile: Profile, watch: ObservedStopwatch) -> SchedulingRecord:
-        """Run the cycle. The safety net is for changes that nobody noticed: it does not believe what is known."""
-        cache, sampler, engine = self._around.cache, self._samplers[profile.name], self._engines.get(profile.name)
+    def _judge(self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch) -> SchedulingRecord:
+        """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
+        change.
+        """
+        cache, sampler, engine = self._context.cache, self._samplers[profile.name], self._engines.get(profile.name)
         if not queued.was_flushed:
-            return schedule(profile, queued.pod, cache, watch, sampler, engine)
-        record = schedule(profile, queued.pod, cache, watch, sampler)
+            return schedule(profile, queued.pod, cache, stopwatch, sampler, engine)
+        record = schedule(profile, queued.pod, cache, stopwatch, sampler)
         if record.status.is_success and engine is not None:
             engine.forget_all()
         return record
 
     def _activate(self, attempt: Attempt) -> None:
-        """Try the pods that plugins have named for it."""
+        """Activate the pods that plugins have named in the cycle state."""
         pods = attempt.record.state.find(PodsToActivate)
         if pods is not None:
-            self._around.queue.activate(pods.take(), self._around.clock.time())
+            self._context.queue.activate(pods.take(), self._context.clock.time())
 
-    def _is_to_be_skipped(self, queued: QueuedPodInfo) -> bool:
+    def _must_skip(self, queued: QueuedPodInfo) -> bool:
         pod = queued.pod.pod
         if pod.metadata.deletion_timestamp is not None:
-            self._around.reporter.skipped_deleting(pod)
+            self._context.reporter.skipped_deleting(pod)
             return True
-        return bool(self._around.cache.node_of(queued.pod.uid))
+        return bool(self._context.cache.node_of(queued.pod.uid))
 
     def _set_aside(self, attempt: Attempt) -> Status:
-        """Assume, Reserve, Permit; all undone if one of them says no."""
+        """Assume, Reserve, Permit; all are undone if one of them does not succeed."""
         pod = attempt.queued.pod
-        self._around.cache.assume_pod(pod, attempt.node_name)
+        self._context.cache.assume_pod(pod, attempt.node_name)
         began = self._now()
         status = self._reserve(attempt)
         began = self._measure(attempt, RESERVE.label, status.code, began)
@@ -170,13 +176,13 @@ class Scheduler:
         return status
 
     def _measure(self, attempt: Attempt, point: str, code: Code, began: float) -> float:
-        """Count what an extension point took since `began`; the moment at which it ended, monotonic."""
+        """Count the seconds of an extension point that began at `began`. Returns its end. Both are monotonic."""
         now = self._now()
         key = point, code, attempt.profile.name
         histogram = self._histograms.get(key)
         if histogram is None:
             labels = point, code.label, attempt.profile.name
-            histogram = self._histograms[key] = self._around.observations.extension_points[labels]
+            histogram = self._histograms[key] = self._context.observations.extension_points[labels]
         histogram.observe(now - began)
         return now
 
@@ -191,22 +197,22 @@ class Scheduler:
     def _permit(self, attempt: Attempt) -> Status:
         pod = attempt.queued.pod
         profile, state = attempt.profile, attempt.record.state
-        status, timeouts = permit.ask(profile.permit, state, pod, attempt.node_name, profile.listener)
+        status, timeouts = permit.run(profile.permit, state, pod, attempt.node_name, profile.listener)
         if timeouts:
             now = self._now()
             deadlines = {plugin: now + seconds for plugin, seconds in timeouts.items()}
             attempt.held = HeldPod(pod, attempt.node_name, deadlines, timeouts)
-            self._around.waiting.hold(attempt.held)
+            self._context.waiting.hold(attempt.held)
         return status
 
     # --- waiting ------------------------------------------------------------------------------------------------------
 
     def must_wait(self, attempt: Attempt) -> bool:
-        """Whether the pod has to wait before it is bound, for Permit or for PreBind: not in a worker, then."""
+        """Whether the pod must wait for Permit or PreBind before it is bound; it does not wait in a worker."""
         return attempt.held is not None or bool(self._plan(attempt).groups)
 
     async def prepare(self, attempt: Attempt) -> bool:
-        """All that a pod waits for. Whether it goes on to be bound; if not, the attempt is over, and dealt with."""
+        """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
         try:
             failure = self._plan(attempt).failure
             if not failure.is_success:
@@ -215,53 +221,53 @@ class Scheduler:
             await self._announce(attempt)
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
-            self._around.waiting.release(attempt.queued.pod.uid)
+            self._context.waiting.release(attempt.queued.pod.uid)
 
     async def _announce(self, attempt: Attempt) -> None:
-        """Name the node in the pod's status. A failure is no reason not to bind."""
-        announcer, pod = self._around.announcer, attempt.queued.pod
+        """Write the node to the pod's status. The pod is bound even if that fails."""
+        announcer, pod = self._context.announcer, attempt.queued.pod
         if announcer is None:
             return
-        self._around.failures.withdraw(pod.uid)
+        self._context.failures.withdraw(pod.uid)
         try:
             await announcer.patch_pod_status(pod.pod, None, attempt.node_name)
         except ClientError as failure:
             if isinstance(failure, APIError) and failure.is_not_found:
-                return  # it was deleted: what comes next will find that out
+                return  # the pod was deleted: the next step will find that out
             _log.warning("pod_not_announced", pod=pod.key, node=attempt.node_name, err=str(failure))
 
     async def await_permit(self, attempt: Attempt) -> bool:
-        """Whether Permit lets the pod go on to be bound; if not, the attempt is over, and has been dealt with."""
+        """Wait for Permit. Returns whether to bind the pod; if not, the attempt is over."""
         held = attempt.held
         if held is None:
             return True
-        began, log = self._now(), self._around.log
+        began, log = self._now(), self._context.log
         log.waiting(
             held.pod, held.node_name, PERMIT.label, held.pending_plugins, max(held.timeouts.values(), default=0.0)
         )
         try:
-            verdict = await permit.verdict_of(held, self._around.clock)
+            verdict = await permit.verdict_of(held, self._context.clock)
         finally:
-            self._around.waiting.release(held.pod.uid)
-        self._around.observations.permit_wait(verdict.code.label, self._now() - began)
+            self._context.waiting.release(held.pod.uid)
+        self._context.observations.permit_wait(verdict.code.label, self._now() - began)
         log.wait_over(held.pod, held.node_name, PERMIT.label, verdict.code.label, self._now() - began)
         if not verdict.is_success:
             self._abandon(attempt, verdict)
         return verdict.is_success
 
     async def pre_bind(self, attempt: Attempt) -> bool:
-        """PreBind, once. Whether the pod goes on to be bound; if not, the attempt is over, and has been dealt with."""
+        """Run PreBind, unless it has run. Returns whether to bind the pod; if not, the attempt is over."""
         if attempt.is_pre_bound:
             return True
         pod, plan = attempt.queued.pod, self._plan(attempt)
-        self._around.queue.done(pod.uid)
-        self._around.failures.withdraw(pod.uid)
-        await self._around.failures.settled(pod.uid)
+        self._context.queue.done(pod.uid)
+        self._context.failures.withdraw(pod.uid)
+        await self._context.failures.settled(pod.uid)
         began, status = self._now(), plan.failure
         if plan.groups:
-            if self._around.in_pre_bind is not None:
-                attempt.entry = self._around.in_pre_bind.add(pod.uid)
-            log, plugins = self._around.log, [plugin.name for group in plan.groups for plugin in group]
+            if self._context.in_pre_bind is not None:
+                attempt.entry = self._context.in_pre_bind.add(pod.uid)
+            log, plugins = self._context.log, [plugin.name for group in plan.groups for plugin in group]
             log.waiting(pod, attempt.node_name, PRE_BIND.label, plugins)
             state, node_name, listener = attempt.record.state, attempt.node_name, attempt.profile.listener
             status = await pre_binding.run(plan, state, pod, node_name, attempt.entry, listener)
@@ -283,7 +289,7 @@ class Scheduler:
     # --- binding ------------------------------------------------------------------------------------------------------
 
     async def bind(self, attempt: Attempt) -> None:
-        """PreBind (if it has not run), Bind, PostBind; on a failure the node is given back and the pod requeued."""
+        """Run PreBind (if it has not run), Bind, PostBind. After a failure: release the node, requeue the pod."""
         if not await self.pre_bind(attempt):
             return
         if attempt.entry is not None and not attempt.entry.mark_pre_bound():
@@ -300,8 +306,8 @@ class Scheduler:
             self._abandon(attempt, Status(Code.ERROR, status.reasons, status.plugin, status.fault))
 
     def _leave_pre_bind(self, attempt: Attempt) -> None:
-        if attempt.entry is not None and self._around.in_pre_bind is not None:
-            self._around.in_pre_bind.remove(attempt.queued.pod.uid)
+        if attempt.entry is not None and self._context.in_pre_bind is not None:
+            self._context.in_pre_bind.remove(attempt.queued.pod.uid)
 
     async def _run_bind(self, attempt: Attempt) -> Status:
         state, pod, listener = attempt.record.state, attempt.queued.pod, attempt.profile.listener
@@ -312,19 +318,19 @@ class Scheduler:
         return error("no Bind plugin took the pod")
 
     def _bound(self, attempt: Attempt) -> None:
-        around, queued = self._around, attempt.queued
-        around.cache.finish_binding(queued.pod.uid, around.clock.time())
+        context, queued = self._context, attempt.queued
+        context.cache.finish_binding(queued.pod.uid, context.clock.time())
         seconds = self._now() - attempt.started
-        around.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
-        around.observations.pod_scheduled(queued.attempts)
+        context.observations.attempt(AttemptResult.SCHEDULED, attempt.profile.name, seconds)
+        context.observations.pod_scheduled(queued.attempts)
         first = queued.initial_attempt_timestamp
         if first is not None:
-            around.observations.sli(queued.attempts, around.clock.time() - first)
+            context.observations.sli(queued.attempts, context.clock.time() - first)
         if queued.was_flushed:
-            around.observations.scheduled_after_flush()
-        around.reporter.scheduled(queued.pod.pod, attempt.node_name)
+            context.observations.scheduled_after_flush()
+        context.reporter.scheduled(queued.pod.pod, attempt.node_name)
         if verbose(OUTCOMES):
-            around.log.bound(queued, attempt.record, around.clock.time())
+            context.log.bound(queued, attempt.record, context.clock.time())
         self._post_bind(attempt)
         self._activate(attempt)
 
@@ -338,18 +344,18 @@ class Scheduler:
     # --- failing ------------------------------------------------------------------------------------------------------
 
     def give_up(self, queued: QueuedPodInfo, failure: BaseException) -> None:
-        """A bug ended the decision: whatever was set aside is given back, and the pod is tried again later."""
+        """An exception ended the decision: release what was reserved, and try the pod again later."""
         self._forget(queued.pod)
         bug = failure_of_bug(failure)
         if bug.message != queued.last_error:
             _log.error("decision_failed", pod=queued.key, uid=queued.pod.uid, exc_info=failure)
-            queued.last_error = bug.message  # it has been told, traceback and all
-        self._around.failures.handle(queued, bug, self._around.clock.time())
+            queued.last_error = bug.message  # it has been logged with its traceback
+        self._context.failures.handle(queued, bug, self._context.clock.time())
 
     def abandon(self, attempt: Attempt, failure: BaseException) -> None:
-        """A bug ended the attempt's task: give the node back and try again later, unless the pod is bound already.
+        """An exception ended the attempt's task: release the node and try again later, unless the pod is bound.
 
-        Whoever caught it has logged it, traceback and all.
+        The caller must have logged the exception with its traceback.
         """
         if attempt.is_bound:
             return
@@ -358,13 +364,13 @@ class Scheduler:
         self._abandon(attempt, bug)
 
     def _abandon(self, attempt: Attempt, status: Status) -> None:
-        """Give the node back, tell the queue that there is room, and requeue the pod."""
-        around, pod = self._around, attempt.queued.pod
+        """Release the node, requeue the pod, and wake the pods that the free room may help."""
+        context, pod = self._context, attempt.queued.pod
         self._give_back(attempt)
         self._fail(attempt.queued, failure_of_status(status), attempt.profile, attempt.started)
-        spared = pod.uid if status.is_rejected else ""  # a pod that was turned down is no reason to try it again
-        gone = placed(pod.pod, attempt.node_name)  # as it counted: a hint sees no room in a pod that was nowhere
-        around.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, around.clock.time(), spared)
+        not_woken = pod.uid if status.is_rejected else ""  # the room of a rejected pod must not wake the pod itself
+        gone = placed(pod.pod, attempt.node_name)  # with its node: a hint sees no free room in a pod without one
+        context.queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, context.clock.time(), not_woken)
 
     def _give_back(self, attempt: Attempt) -> None:
         profile, state, pod = attempt.profile, attempt.record.state, attempt.queued.pod
@@ -376,11 +382,11 @@ class Scheduler:
         self._forget(pod)
 
     def _forget(self, pod: PodInfo) -> None:
-        self._around.cache.forget_pod(pod.uid)
-        self._around.evictions.gave_node_back(pod)  # a preemptor may wait for its room
+        self._context.cache.forget_pod(pod.uid)
+        self._context.evictions.gave_node_back(pod)  # a preemptor may wait for this room
 
     def _fail(self, queued: QueuedPodInfo, failure: Failure, profile: Profile, started: float) -> None:
-        around = self._around
+        context = self._context
         result = AttemptResult.ERROR if failure.is_error else AttemptResult.UNSCHEDULABLE
-        around.observations.attempt(result, profile.name, self._now() - started)
-        around.failures.handle(queued, failure, around.clock.time())
+        context.observations.attempt(result, profile.name, self._now() - started)
+        context.failures.handle(queued, failure, context.clock.time())

@@ -1,21 +1,22 @@
-"""Telling the API server where a pod goes, and finding out what became of it.
+"""Sending a Binding to the API server, and finding out whether it was applied.
 
-A Binding carries the pod's UID, so a pod that was made again under the same name is never bound by mistake. An answer
-is either certain or it is not:
+A Binding carries the pod's UID, so a pod that was created again under the same name is never bound by mistake. The
+outcome of a request is either certain or unknown:
 
     201                          bound
     409                          read the pod: on our node - bound (an earlier try was applied); on another - lost
-    404, 400, 403, 422, ...      refused for certain, unless an earlier try is in doubt: then read the pod. Where the
-                                 server has judged the pod itself (a webhook, a quota, a validation) the Status says
-                                 so: trying again soon would not help
+    404, 400, 403, 422, ...      certainly refused, unless the outcome of an earlier try is unknown: then read the pod.
+                                 If the server has judged the pod itself (a webhook, a quota, a validation), the Status
+                                 says so: trying again soon would not help
     connection refused, DNS      certainly not applied: try again
-    429                          certainly not applied: try again when the server wants, with fewer at a time
-    timeout, reset, 5xx          unknown: read the pod; without a node yet, send the same Binding again. The server
+    429                          certainly not applied: try again after Retry-After, with fewer requests at a time
+    timeout, reset, 5xx          unknown: read the pod; if it has no node yet, send the same Binding again. The server
                                  applies it at most once, so the second answer settles the first.
 
-An unknown outcome is pursued until it is known, with growing pauses: forgetting the pod could give its room away twice.
-Only a server that answers 5xx again and again, while the pod stays without a node, is taken at its word: a webhook that
-fails is such a case, and the node must not be held for it. A bind that was sent is never cancelled.
+An unknown outcome is pursued until it is known, with growing pauses: if the cache forgot the pod too early, its room
+could be given away twice. The exception is a server that answers 5xx again and again while the pod stays without a
+node: that counts as refused, because a failing webhook may be the cause, and the node must not be held for it. A bind
+that was sent is never cancelled.
 """
 
 import random
@@ -33,13 +34,13 @@ from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 
 MOST_SERVER_ERRORS: Final = 3
-"""Answers of 5xx to one Binding before the pod, still without a node, is tried elsewhere."""
+"""5xx answers to one Binding after which a pod that is still without a node gives up this node."""
 
-LONGEST_ASKED_SECONDS: Final = 60.0
-"""However long a Retry-After is: a worker and a node's room are held meanwhile."""
+LONGEST_RETRY_AFTER_SECONDS: Final = 60.0
+"""The longest Retry-After that is respected: a worker and a node's room are held meanwhile."""
 _REFUSALS: Final = frozenset({400, 403, 413, 422})
 _NO_RIGHTS: Final = re.compile(r"\bcannot \w+ resource ")
-"""RBAC's words: it refuses us, not the pod, and all pods alike; they come back soon after somebody mends it."""
+"""The text of an RBAC refusal. It concerns all pods, so they are tried again soon, for when the role is corrected."""
 
 
 class PodBinder(Protocol):
@@ -55,7 +56,7 @@ class PodBinder(Protocol):
 
 
 class BindingWriter:
-    """Binds and settles. Implements `framework.handle.Writer`."""
+    """Binds pods, and settles unknown outcomes. Implements `framework.handle.Writer`."""
 
     def __init__(
         self,
@@ -83,37 +84,42 @@ class BindingWriter:
         meta = pod.metadata
         backoff: Backoff | None = None
         server_errors = 0
-        doubt = False
+        is_in_doubt = False
         while True:
-            asked = 0.0
+            retry_after = 0.0
             try:
                 await self._pods.bind(meta.namespace, meta.name, meta.uid, node_name)
             except NotSentError as failure:
                 self._log.bind_not_sent(pod, node_name, str(failure))
             except ClientError as failure:
-                asked = _seconds_asked_for(failure)
-                doubt = doubt or _leaves_doubt(failure)
+                retry_after = _retry_after_seconds(failure)
+                is_in_doubt = is_in_doubt or _leaves_doubt(failure)
                 server_errors += isinstance(failure, APIError) and failure.is_server_error
                 last = server_errors >= MOST_SERVER_ERRORS
-                status = await self._judge(pod, node_name, failure, doubt=doubt, last=last)
+                status = await self._judge(pod, node_name, failure, is_in_doubt=is_in_doubt, last=last)
                 if status is not None:
                     return status
             else:
                 return SUCCESS
             backoff = backoff or self._backoff(meta.uid)
-            await self._clock.sleep(max(backoff.next(), asked))
+            await self._clock.sleep(max(backoff.next(), retry_after))
 
     def _backoff(self, seed: str) -> Backoff:
-        """Jittered, and the same for the same pod: what one run did can be done again."""
+        """With jitter seeded by the pod, so that a run can be repeated."""
         return Backoff(0.1, cap_seconds=10.0, jitter=0.5, rng=random.Random(seed), clock=self._clock)  # noqa: S311
 
-    async def _judge(self, pod: Pod, node_name: str, failure: ClientError, *, doubt: bool, last: bool) -> Status | None:
-        """What a failure means; `None` when it has to be tried again. `doubt`: some try may have been applied."""
+    async def _judge(
+        self, pod: Pod, node_name: str, failure: ClientError, *, is_in_doubt: bool, last: bool
+    ) -> Status | None:
+        """What a failure means; `None`: try again.
+
+        `is_in_doubt`: some try may have been applied. `last`: do not try again if the pod has no node.
+        """
         is_conflict = isinstance(failure, APIError) and failure.is_conflict
         if isinstance(failure, APIError) and failure.is_too_many_requests:
             self._on_throttled()
             return None
-        if not (doubt or is_conflict):
+        if not (is_in_doubt or is_conflict):
             return _error_of(failure)
         last = last or not _leaves_doubt(failure)
         self._observations.bind_conflict()
@@ -126,7 +132,7 @@ class BindingWriter:
         return status
 
     async def _settle(self, pod: Pod, node_name: str, failure: ClientError, *, last: bool) -> Status | None:
-        """Read the pod: is it where we sent it? `None` while nobody can tell."""
+        """Read the pod: is it on our node? `None` while that cannot be known."""
         meta = pod.metadata
         try:
             found = await self._pods.get_pod(meta.namespace, meta.name)
@@ -144,7 +150,7 @@ class BindingWriter:
 
 
 def _error_of(failure: ClientError) -> Status:
-    """The Error in the server's words, as client-go has them: without method and path."""
+    """The Error with the server's text as client-go shows it: without method and path."""
     if not isinstance(failure, APIError):
         return error(str(failure))
     if failure.is_not_found:
@@ -153,14 +159,14 @@ def _error_of(failure: ClientError) -> Status:
     return error(failure.message or str(failure), fault=Fault.REFUSED if refused else Fault.PASSING)
 
 
-def _seconds_asked_for(failure: ClientError) -> float:
-    """The server's Retry-After, up to a minute, or none."""
-    asked = (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
-    return min(asked, LONGEST_ASKED_SECONDS)
+def _retry_after_seconds(failure: ClientError) -> float:
+    """The server's Retry-After, up to a minute; 0 without one."""
+    retry_after = (failure.retry_after_seconds or 0.0) if isinstance(failure, APIError) else 0.0
+    return min(retry_after, LONGEST_RETRY_AFTER_SECONDS)
 
 
 def _leaves_doubt(failure: ClientError) -> bool:
-    """Whether the Binding may have been applied all the same."""
+    """Whether the Binding may have been applied despite the failure."""
     if isinstance(failure, APIError):
         return failure.is_server_error or failure.is_timeout
     return isinstance(failure, UnknownOutcomeError)

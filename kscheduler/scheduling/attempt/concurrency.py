@@ -1,22 +1,24 @@
-"""How many requests the workers keep on the wire.
+"""How many requests the workers have in flight at the same time.
 
-Too few leave the API server idle; too many queue up inside it, and a decision taken early is a decision taken on old
-state. So the limit follows what the server does, round by round (a round is as many answers as there are places):
+With too few requests the API server is idle; with too many they queue up inside it, and decisions are made earlier than
+necessary, on old state. So the limit follows the answers of the server, round by round (a round is as many answers as
+there are places, and a place is the right to have one request in flight):
 
-    answers come within a quarter of a second        one more, if all places were in use; a quarter more, to begin with
-    later, and more places would bring a good deal   the same
-    later, and they would bring next to nothing      a quarter fewer: what is on the wire only waits inside the server
-    429                                              half
+    an answer takes                                    next round
+    up to a quarter of a second                        one place more if all were in use; at first a quarter more
+    longer, and more places would increase throughput  the same or one place more
+    longer, and more places would not                  a quarter fewer: requests would only wait inside the server
+    429                                                half
 
-A short queue inside the server is wanted: it hides our own pauses, and with many answers at a time each costs less.
-What more places bring is found out by trying: every so often a round is played with a quarter of them, and its median
-answer is compared with that of the rounds after it. (What four times the places bring is four, over how many times
-longer the answers take.) The fastest answer ever seen would be no measure: it dates from when nothing else was going
-on, and a server that is slow for reasons of its own is not helped by our sending less. Medians, so that a few binds
-that hang in a webhook are not taken for the server; and a round with few places counts only what began in it, so that
-binds that hang since before do not take those places.
+A short queue inside the server is useful: it hides the pauses of the workers, and many answers at a time cost less.
+Whether more places increase throughput is measured: from time to time a *calm* round uses only a quarter of the places,
+and its median answer time is compared with that of the rounds after it. (Four times the places bring four times the
+throughput, divided by how many times longer the answers take.) The fastest answer ever seen would be a bad measure: it
+dates from a time without other load, and a server that is slow for other reasons does not get faster if we send less.
+Medians, so that a few binds that hang in a webhook do not count as a slow server. A calm round counts only requests
+that began in it, so binds that have been hanging since before do not take its places.
 
-Additive increase, multiplicative decrease; pure arithmetic, so it is tested without a server.
+Additive increase, multiplicative decrease. Pure arithmetic, so it is tested without a server.
 """
 
 from dataclasses import dataclass
@@ -24,20 +26,20 @@ from statistics import median
 from typing import Final
 
 UNNOTICED_SECONDS: Final = 0.25
-"""A queue this long harms nobody."""
+"""Waiting this long for an answer does no harm."""
 _SLOW: Final = 3.5
-"""Answers take this many times the calm one's: four times the places bring a seventh more, or less."""
+"""If answers take more than this many calm answers, four times the places bring less than a seventh more throughput."""
 _BRISK: Final = 3.0
-"""Up to this many times the calm answer four times the places bring a third more: there is room for more."""
+"""If answers take at most this many calm answers, four times the places bring a third more or better: add a place."""
 _FIRST_GROWTH: Final = 1.25
 _CUT: Final = 0.75
 _CALM_SHARE: Final = 4
 _CALM_ANSWERS: Final = 8
-"""At least so many answers tell how long a calm one takes, when few are on the wire."""
+"""A calm round has at least this many answers."""
 _ROUNDS: Final = 12
-"""Rounds until that is asked again; it costs about two rounds with a quarter of the places."""
+"""Rounds until the next calm round, which costs about two rounds with a quarter of the places."""
 LEAST_BY_LATENCY: Final = 8
-"""Slowness alone takes no more: the server is as busy with eight as with one, and each wake-up here does less."""
+"""Slow answers alone never reduce the limit below this: the server is as busy with one, and each wake-up does less."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,29 +56,29 @@ class AdaptiveLimit:
     def __init__(self, start: int, most: int) -> None:
         self._limit = float(start)
         self._places = start
-        """How many there are at this moment."""
+        """How many there are in this round: a quarter of the limit in a calm round."""
         self._most = float(max(start, most))
         self._least = float(min(start, LEAST_BY_LATENCY))
         self._in_use = 0
         self._since_cut = 0
         self._is_new = True
-        """Nothing has ever been too much: it grows by a quarter a round."""
+        """The limit has never been too high: it grows by a quarter per round."""
         self._calm_seconds = 0.0
         self._is_calm = False
-        """A round with few places is being played."""
+        """This is a calm round."""
         self._rounds = 0
-        """Rounds for which the calm answer's time is still believed."""
+        """Rounds for which the calm answer time is still valid."""
         self.period = 0
-        """Moves when a round with few places begins: whoever begins is told, and says so again at the end."""
+        """Increased when a calm round begins; `begin` returns it, and the request hands it back at its end."""
         self._earlier = 0
-        """How many that began before this period still have their places."""
+        """How many requests of earlier periods are still in flight."""
         self._settling = 0
-        """Answers in this period until what was sent before it no longer keeps the server busy."""
+        """Answers in this period to ignore, until requests of the period before no longer keep the server busy."""
         self._answers: list[float] = []
         self._was_full = False
 
     def statistics(self) -> ConcurrencyStatistics:
-        """How many places there are, and how many are taken."""
+        """How many places there are, and how many are in use."""
         return ConcurrencyStatistics(int(self._limit), self._in_use)
 
     def has_room(self) -> bool:
@@ -84,20 +86,20 @@ class AdaptiveLimit:
         return self._in_use - (self._earlier if self._is_calm else 0) < self._places
 
     def begin(self) -> int:
-        """A place is taken. Returns the period, for `answered` and `end`."""
+        """Take a place. Returns the period, for `answered` and `end`."""
         self._in_use += 1
         if self._in_use >= self._places:
             self._was_full = True
         return self.period
 
     def end(self, period: int) -> None:
-        """A place is given back, whether or not a request was made."""
+        """Give a place back, whether or not a request was made."""
         self._in_use -= 1
         if period != self.period:
             self._earlier -= 1
 
     def answered(self, seconds: float, period: int) -> None:
-        """A request was answered after this time; adjust. The place itself is given back by `end`."""
+        """A request was answered after this time: adjust the limit. `end` gives the place back."""
         self._since_cut += 1
         if self._is_calm and period != self.period:
             return
@@ -112,7 +114,7 @@ class AdaptiveLimit:
             self._was_full = self._in_use >= self._places
 
     def refused(self) -> None:
-        """The server is overloaded (429). One cut per round of answers, however many refusals it brings."""
+        """The server is overloaded (429): halve the limit, but only once per round of answers."""
         if self._since_cut >= self._limit or self._since_cut == 0:
             self._limit = max(1.0, self._limit / 2)
             self._is_new = False
@@ -125,11 +127,12 @@ class AdaptiveLimit:
         self._places = max(1, limit // _CALM_SHARE) if self._is_calm else limit
 
     def _judge(self, seconds: float) -> None:
-        """A round is over; `seconds`: its median answer."""
+        """A round is over; `seconds`: its median answer time."""
+        # Rounds after a calm one are compared with it `_ROUNDS` times; then, or after a cut, a new calm round begins.
         if self._is_calm:
             self._calm_seconds, self._is_calm, self._rounds = seconds, False, _ROUNDS
         elif not self._was_full:
-            self._rounds = 0  # few are on the wire anyway, and what was measured grows old
+            self._rounds = 0  # few requests are in flight, so the calm measurement is out of date
         elif seconds <= UNNOTICED_SECONDS:
             self._rounds = 0
             self._grow()
@@ -141,15 +144,15 @@ class AdaptiveLimit:
             self._rounds -= 1
             self._weigh(seconds / self._calm_seconds if self._calm_seconds else 1.0)
 
-    def _weigh(self, times: float) -> None:
-        """Answers take so many times as long as with a quarter of the places."""
-        if times <= _BRISK:
+    def _weigh(self, ratio: float) -> None:
+        """Answers take `ratio` times as long as in the calm round."""
+        if ratio <= _BRISK:
             self._grow()
             return
         self._is_new = False
-        if times > _SLOW:
+        if ratio > _SLOW:
             self._limit = min(self._limit, max(self._least, self._limit * _CUT))
-            self._rounds = 0  # a quarter of them is fewer now: ask again
+            self._rounds = 0  # a quarter of the places is fewer now: measure again
 
     def _grow(self) -> None:
         self._limit = min(self._most, self._limit * _FIRST_GROWTH if self._is_new else self._limit + 1.0)

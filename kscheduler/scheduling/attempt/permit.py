@@ -1,7 +1,7 @@
-"""Permit: may the pod be bound now, never, or when somebody says so?
+"""Permit: may the pod be bound now, later, or not at all?
 
-Every plugin is asked; the first that says no ends it. Those that ask to wait hold the pod back, each for its own time
-and none for longer than 15 minutes: whoever has not let it go by then has turned it down.
+Every plugin is called; the first rejection ends the pass. A plugin that answers Wait holds the pod until it allows or
+rejects it, for the time that it named, at most 15 minutes. After that the pod counts as rejected.
 """
 
 import asyncio
@@ -20,14 +20,14 @@ from kscheduler.state.holding.waiting_pods import HeldPod
 MAX_PERMIT_SECONDS: Final = 15 * 60.0
 
 
-def ask(
+def run(
     plugins: Iterable[PermitPlugin],
     state: CycleState,
     pod: PodInfo,
     node_name: str,
     listener: PluginListener = NOBODY,
 ) -> tuple[Status, dict[str, float]]:
-    """What the plugins say: Success, or the first no; and by plugin for how many seconds it asked to wait."""
+    """Run all plugins: Success or the first rejection or error, and by plugin the seconds for which the pod waits."""
     timeouts: dict[str, float] = {}
     for plugin in plugins:
         result = call_permit(plugin, listener, state, pod, node_name)
@@ -39,7 +39,7 @@ def ask(
 
 
 async def verdict_of(held: HeldPod, clock: Clock) -> Status:
-    """Wait until the plugins that hold the pod have let it go, one of them has not, or its time is over."""
+    """Wait until all plugins that hold the pod have allowed it, one has rejected it, or a time is over."""
     decided = asyncio.Event()
     held.on_verdict(decided.set)
     while held.verdict is None:

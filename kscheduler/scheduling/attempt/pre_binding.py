@@ -1,8 +1,8 @@
-"""PreBind: what has to be ready before the Binding is sent (volumes, devices), and whose turn it is.
+"""PreBind: preparing volumes, devices and the like before the Binding is sent, in the right order.
 
-Every plugin is asked first whether it has something to do (PreBindPreFlight). Those that have run in the profile's
-order, one after the other, except that neighbours which allow it run together: a plugin that wants no company ends such
-a group even where it has nothing to do itself. The first failure cancels the others of its group.
+First every plugin says whether it has something to do (PreBindPreFlight). Those that have run in the profile's order,
+one after the other, except that neighbours which allow parallel runs form a group and run together. A plugin that does
+not allow it ends a group even if it has nothing to do itself. The first failure cancels the others of its group.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ _Call = Callable[[PreBindPlugin], Coroutine[Any, Any, Status]]
 
 @dataclass(frozen=True, slots=True)
 class PreBindPlan:
-    """Who has something to do before the Binding, and together with whom."""
+    """The plugins that have something to do before the Binding, in groups that run together."""
 
     groups: tuple[tuple[PreBindPlugin, ...], ...] = ()
     failure: Status = SUCCESS
-    """Not a success where a plugin could not even say whether it has."""
+    """Not a success if PreBindPreFlight of a plugin failed."""
 
     @property
     def code(self) -> Code:
-        """Of PreBindPreFlight as a whole: Skip where nobody has anything to do."""
+        """The code of PreBindPreFlight as a whole: Skip if no plugin has anything to do."""
         return self.failure.code if not self.failure.is_success else Code.SUCCESS if self.groups else Code.SKIP
 
 
 _NOTHING_TO_DO: Final = PreBindPlan()
-"""Of nearly all pods."""
+"""The plan of nearly all pods."""
 
 
 def plan_of(
@@ -46,7 +46,9 @@ def plan_of(
     node_name: str,
     listener: PluginListener = NOBODY,
 ) -> PreBindPlan:
-    """Ask every plugin. The first that fails ends it."""
+    """Run PreBindPreFlight of every plugin. The first failure ends it."""
+    # `is_open`: the last plugin allows parallel runs, so the next one may join its group. Example, with P for a plugin
+    # that allows it: P, P, not-P, P gives (P, P), (not-P), (P).
     groups: list[tuple[PreBindPlugin, ...]] = []
     is_open = False
     for plugin in plugins:
@@ -72,7 +74,7 @@ async def run(
     entry: PodInPreBind | None,
     listener: PluginListener = NOBODY,
 ) -> Status:
-    """Do what is planned. `entry`, where there is one, can cancel it: an error then, that names the cause."""
+    """Carry out the plan. Preemption can cancel it by `entry`; then the result is an Error that names the cause."""
 
     async def call(plugin: PreBindPlugin) -> Status:
         return await call_pre_bind(plugin, listener, state, pod, node_name)
@@ -92,33 +94,35 @@ async def run(
 
 
 async def _alone(plugin: PreBindPlugin, call: _Call, entry: PodInPreBind | None) -> Status:
-    """As most are, in the task that is there: another one would cost as much as what most plugins do in it.
+    """Run one plugin, the usual case, in the current task: a new task would cost as much as most plugins do.
 
-    So it has to be told who was cancelled: the whole task, the plugin alone, or only what the plugin waited for.
+    So a cancellation can mean three things: the whole task was cancelled (raise), `entry` cancelled the plugin (an
+    Error with the cause), or a future that the plugin awaited was cancelled (an Error of the plugin). The count of
+    `task.cancelling()` tells them apart.
     """
-    task, is_called_back = asyncio.current_task(), False
-    assert task is not None  # noqa: S101  a coroutine that runs is somebody's
+    task, is_cancelled = asyncio.current_task(), False
+    assert task is not None  # noqa: S101  a running coroutine always has a task
 
-    def call_back() -> None:
-        nonlocal is_called_back
-        is_called_back = task.cancel()
+    def cancel_plugin() -> None:
+        nonlocal is_cancelled
+        is_cancelled = task.cancel()
 
     cancelled_before = task.cancelling()
     if entry is not None:
-        entry.on_cancel(call_back)
+        entry.on_cancel(cancel_plugin)
     try:
         status = await call(plugin)
     except asyncio.CancelledError:
-        if task.cancelling() > cancelled_before + is_called_back:
+        if task.cancelling() > cancelled_before + is_cancelled:
             raise
         status = pre_bind_was_cancelled(plugin, entry.cause if entry is not None else "")
     finally:
         if entry is not None:
             entry.on_cancel(None)
-    if is_called_back:
+    if is_cancelled:
         task.uncancel()
     if task.cancelling() > cancelled_before:
-        raise asyncio.CancelledError  # a plugin that is deaf to it must not keep the whole task alive
+        raise asyncio.CancelledError  # a plugin that swallows the cancellation must not keep the task alive
     return status
 
 

@@ -1,4 +1,4 @@
-"""What an attempt carries from step to step, and what it works on."""
+"""The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -26,7 +26,7 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 @dataclass(slots=True)
 class Attempt:
-    """A pod that has a node and is not bound yet."""
+    """A pod that has a node, but is not bound yet."""
 
     queued: QueuedPodInfo
     profile: Profile
@@ -35,42 +35,42 @@ class Attempt:
     """Monotonic seconds."""
     held: HeldPod | None = None
     plan: PreBindPlan | None = None
-    """Whose PreBind has something to do; `None` until they were asked."""
+    """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
     entry: PodInPreBind | None = None
-    """Where preemption can call it back, once PreBind has begun."""
+    """Lets preemption cancel PreBind, once it has begun."""
     is_pre_bound: bool = False
     is_bound: bool = False
-    """The API server has it so: from here on nothing may give the node back."""
+    """The API server has accepted the Binding: from here on nothing may release the node."""
 
     @property
     def node_name(self) -> str:
-        """The node it is meant for."""
+        """The chosen node."""
         return self.record.node_name
 
 
 class Announcer(Protocol):
-    """Tells the world where a pod will be: `status_writer.StatusWriter`."""
+    """Writes the chosen node to a pod's status before it is bound: `status_writer.StatusWriter`."""
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
+        """Set the nominated node. Returns whether it had to be changed. Raises `ClientError`."""
         ...
 
 
 class PreemptionRunner(Protocol):
-    """Carries out what PostFilter wants done: `evictions.AsyncEvictions`."""
+    """Carries out preemptions that PostFilter has chosen: `evictions.AsyncEvictions`."""
 
     def begin(self, preemption: Preemption) -> None:
-        """Start it; returns at once. From now on its victims count as going."""
+        """Start the preemption and return at once. From now on its victims count as terminating."""
         ...
 
     def gave_node_back(self, pod: PodInfo) -> None:
-        """An attempt has ended without a binding: the pod counts on no node any more."""
+        """An attempt has ended without a binding: the pod no longer counts on a node."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Surroundings:
-    """What an attempt works on."""
+    """The parts of the scheduler that attempts work on."""
 
     cache: Cache
     queue: SchedulingQueue
@@ -82,11 +82,11 @@ class Surroundings:
     clock: Clock
     evictions: PreemptionRunner
     announcer: Announcer | None
-    """`None` where the feature gate NominatedNodeNameForExpectation is off."""
+    """`None` if the feature gate NominatedNodeNameForExpectation is off."""
     in_pre_bind: PodsInPreBind | None
-    """`None` under the same gate: as in kube-scheduler, PreBind cannot be called back then."""
+    """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
     infeasible: KnownInfeasible
-    """What earlier attempts found out about pods that are judged alike; without classes of pods, nothing."""
+    """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
     log: PodLog
     keeps_classes: bool
-    """Whether what a cycle works out is kept for the next pods that plugins judge alike."""
+    """Whether answers of plugins are kept for the next pods of the same class (`ClassEngine`)."""

@@ -1,8 +1,8 @@
-"""Volume decisions, written: the client's failures become statuses, and nothing is tried again here.
+"""Writing volume decisions: failures of the client become statuses, and no request is repeated here.
 
-A refused write (409: somebody was faster) and a lost answer mean the same for the pod: it is tried again later, from
-what the watch shows by then. A claim reference that was applied without our knowing does no harm: it names the claim
-that the volume was meant for, and the next attempt finds it so.
+A refused write (409: another writer was faster) and a lost answer mean the same for the pod: it is tried again later,
+based on what the watch shows by then. A claim reference that was applied although the answer was lost does no harm: it
+names the claim that the volume was chosen for, and the next attempt finds it.
 """
 
 from collections.abc import Awaitable
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 
 class StorageWriter(Protocol):
-    """The part of `client.writes.volumes.ApiVolumeWriter` that is needed."""
+    """The part of `client.writes.volumes.ApiVolumeWriter` that volume binding needs."""
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume:
         """Write the claim reference."""
@@ -35,15 +35,15 @@ class VolumeBindingWriter:
         self._storage = storage
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
-        """Write the volume's claim reference; the volume as it is now, or an Error."""
-        return await _or_error(self._storage.bind_volume(volume))
+        """Write the volume's claim reference. Returns the new version of the volume, or an Error."""
+        return await _written_or_error(self._storage.bind_volume(volume))
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
-        """Write the claim's selected node; the claim as it is now, or an Error."""
-        return await _or_error(self._storage.select_node(claim))
+        """Write the claim's selected node. Returns the new version of the claim, or an Error."""
+        return await _written_or_error(self._storage.select_node(claim))
 
 
-async def _or_error(write: Awaitable[T]) -> T | Status:
+async def _written_or_error(write: Awaitable[T]) -> T | Status:
     try:
         return await write
     except (ClientError, UndecodableError) as failure:

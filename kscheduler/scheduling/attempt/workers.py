@@ -1,11 +1,10 @@
-"""Workers: each pops, decides, binds, and comes back for the next pod.
+"""Workers: each pops a pod, decides, binds it, and continues with the next pod.
 
-The cycle never awaits, so N workers decide one after the other and only their API calls overlap: correct without locks.
-`AdaptiveLimit` says how many may have a pod at a time; the others are parked. When the workers have decided for a few
-milliseconds in one turn of the event loop, whoever of them comes next waits for the next turn, so that watches, binds
-and probes never starve. A pod that has to wait (for Permit's verdict, for its volumes) leaves its worker as a task of
-its own and queues up, when it may go, for the next free worker: before any pod that is not decided yet, for it holds a
-node.
+The cycle never awaits, so N workers decide one after the other, and only their API calls overlap: correct without
+locks. `AdaptiveLimit` says how many of them may have a pod at a time; the others are parked. After the workers have
+decided for a few milliseconds in one turn of the event loop, they wait for its next turn, so that watches, binds and
+probes never starve. A pod that must wait (for Permit or for volumes) leaves its worker and waits in a task of its own.
+Then the next free worker binds it, before it decides about any other pod, because the waiting pod holds a node.
 """
 
 import asyncio
@@ -25,9 +24,9 @@ from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS,
 _log = get_logger(__name__)
 
 PAUSE_SECONDS: Final = 1.0
-"""How long a worker rests after a bug that no pod answers for: it may be there at the next turn, too."""
+"""How long a worker pauses after a bug that belongs to no pod: it may happen at the next turn again."""
 SLICE_SECONDS: Final = 0.005
-"""How long deciding may go on without giving the loop a turn."""
+"""How long workers may decide before the event loop gets a turn."""
 
 
 class Workers:
@@ -49,12 +48,12 @@ class Workers:
         self._slice_ends = 0.0
         self._is_renewing = False
         self._stopping = False
-        self._is_over = False
-        """Tasks are cancelled now; before, nobody has a reason to."""
+        self._has_ended_run = False
+        """`run` has ended and cancels the tasks; no task should be cancelled before that."""
 
     @property
     def binding(self) -> int:
-        """How many pods are with a worker."""
+        """How many workers have a pod."""
         return self._limit.statistics().in_use
 
     def wake(self) -> None:
@@ -72,23 +71,23 @@ class Workers:
                 self._start(number)
             await asyncio.get_running_loop().create_future()
         finally:
-            self._is_over = True
+            self._has_ended_run = True
             await self._waiting.cancel_all()
             await self._working.cancel_all()
 
     def _start(self, number: int) -> None:
-        self._working.spawn(str(number), self._work()).add_done_callback(partial(self._has_ended, number))
+        self._working.spawn(str(number), self._work()).add_done_callback(partial(self._replace_ended, number))
 
-    def _has_ended(self, number: int, worker: asyncio.Task[object]) -> None:
-        """A worker that ends before it is told to, as by a plugin that cancels the task it runs in, is replaced."""
-        if self._stopping or self._is_over:
+    def _replace_ended(self, number: int, worker: asyncio.Task[object]) -> None:
+        """Replace a worker that ended too early, for example because a plugin cancelled the current task."""
+        if self._stopping or self._has_ended_run:
             return
         count_caught(Boundary.WORKER)
         _log.error("worker_ended", worker=worker.get_name())
         self._start(number)
 
     async def keep_flushing(self) -> None:
-        """Let pods go whose back-off is over, each whole second; and the safety net, every 30 s."""
+        """Each second, move the pods whose back-off is over; each 30 s, flush old unschedulable pods (safety net)."""
         next_net = self._clock.monotonic() + FLUSH_UNSCHEDULABLE_SECONDS
         while True:
             await self._clock.sleep(1.0 - self._clock.time() % 1.0)
@@ -98,7 +97,7 @@ class Workers:
                 next_net += FLUSH_UNSCHEDULABLE_SECONDS
 
     async def stop(self, drain_seconds: float) -> bool:
-        """Stop popping, cancel what waits for Permit or a volume, let binds that were sent finish. Whether all did."""
+        """Stop popping pods, cancel the wait for Permit and volumes, and let binds finish. Returns whether all did."""
         self._stopping = True
         while self._parked:
             self.wake()
@@ -106,17 +105,19 @@ class Workers:
         return await self._working.drain(drain_seconds)
 
     async def _work(self) -> None:
+        # Each round does one thing: end, park, give the loop a turn, or work on a pod. When stopping, pods that have
+        # waited are still bound, and no new pod is popped.
         while self._released or not self._stopping:
             if not (self._limit.has_room() and self._has_work()):
                 if self._stopping:
-                    return  # whoever has the places binds what is left
+                    return  # the workers that have the places bind what is left
                 await self._park()
                 continue
             if self._clock.monotonic() >= self._slice_ends:
                 await self._next_turn()
                 continue
             try:
-                await self._work_on_one()
+                await self._work_on_next()
             except BaseException as failure:
                 if ends_this_task(failure):
                     raise
@@ -132,7 +133,7 @@ class Workers:
         self._parked.append(parked)
         await parked
 
-    async def _work_on_one(self) -> None:
+    async def _work_on_next(self) -> None:
         period = self._limit.begin()
         try:
             released = self._released.popleft() if self._released else None
@@ -153,7 +154,7 @@ class Workers:
             return None
         try:
             return self._scheduler.decide(queued)
-        except BaseException as failure:  # noqa: BLE001  the worker: one pod must never end it
+        except BaseException as failure:  # noqa: BLE001  one pod must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
@@ -161,7 +162,7 @@ class Workers:
     def _must_wait(self, attempt: Attempt) -> bool:
         try:
             return self._scheduler.must_wait(attempt)
-        except BaseException:  # noqa: BLE001  the worker: whoever waits for the pod finds out again, and gives the node back
+        except BaseException:  # noqa: BLE001  the waiting task fails in the same way and releases the node
             return True
 
     async def _bind(self, attempt: Attempt, period: int) -> None:
@@ -169,7 +170,7 @@ class Workers:
         try:
             await self._scheduler.bind(attempt)
         except BaseException as failure:
-            if self._is_ordered(failure):
+            if self._is_shutdown(failure):
                 raise
             count_caught(Boundary.POD_TASK)
             _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
@@ -177,31 +178,31 @@ class Workers:
         self._limit.answered(self._clock.monotonic() - began, period)
 
     async def _wait(self, attempt: Attempt) -> None:
-        """Until Permit has let the pod go and PreBind is done."""
+        """Wait for Permit and PreBind; then hand the pod to the next free worker."""
         try:
             if await self._scheduler.prepare(attempt):
                 self._released.append(attempt)
                 self.wake()
         except BaseException as failure:
-            if self._is_ordered(failure):
+            if self._is_shutdown(failure):
                 raise
             count_caught(Boundary.POD_TASK)
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
 
-    def _is_ordered(self, failure: BaseException) -> bool:
-        """Whether the service ends the task: nobody else may. The next run finds what became of the pod."""
-        is_told = self._stopping or self._is_over or isinstance(failure, GeneratorExit)
-        return is_told and ends_this_task(failure)
+    def _is_shutdown(self, failure: BaseException) -> bool:
+        """Whether the service itself ends the task, for example when it stops. The next run will find the pod."""
+        is_ending = self._stopping or self._has_ended_run or isinstance(failure, GeneratorExit)
+        return is_ending and ends_this_task(failure)
 
     async def _next_turn(self) -> None:
-        """Let the loop go round. All workers share a slice: fifty that are ready at once would take fifty decisions."""
+        """Give the event loop a turn. All workers share one slice: with one each, fifty workers would use fifty."""
         if not self._is_renewing:
             self._is_renewing = True
             asyncio.get_running_loop().call_soon(self._renew)
         await asyncio.sleep(0)
 
     def _renew(self) -> None:
-        """The loop has gone round: a new slice begins, before any worker has its turn."""
+        """The loop has had its turn: begin a new slice before any worker continues."""
         self._is_renewing = False
         self._slice_ends = self._clock.monotonic() + SLICE_SECONDS

@@ -1,15 +1,17 @@
-"""The class engine: what was worked out for one pod is kept for all that its plugins judge alike.
+"""The class engine: what plugins answered for one pod is kept for all pods with the same signatures.
 
-    pod --signatures--> KnownClass --refresh: rows that changed since--> alive rows, sums of points --> the cycle
+    pod --signatures--> KnownClass --refresh: rows that changed since--> passing rows, sums of points --> the cycle
 
-A class is the tuple of what the plugins with columns sign of a pod; plugins that do not sign, or depend on other rows,
-take no part in it and are asked in each cycle. Two classes that a plugin signs alike share its column. Nominated pods
-are unknown here: rows that carry them are judged again for the pod, on forks (`nominations`). Whatever is not a plain
-success (a PreFilter that rejects or narrows, an exception, points out of bounds) leaves the pod to the cycle without
-columns, and so to the one place where its fate is told. That a plugin has failed, and how long it took, is reported
-here as well: asked again, it may answer.
+A class is identified by the tuple of signatures of the plugins with columns. Plugins that do not sign, or that depend
+on other rows, have no column and are called in each cycle. Two classes share a plugin's column if they have the same
+signature of it. Nominated pods are ignored here: rows with nominated pods are judged again, on forks (`nominations`).
 
-Memory is bounded, by the size of the cluster: the classes not asked about for longest go first.
+If anything is not a plain success (PreFilter rejects the pod or names nodes, a plugin raises, points are out of
+bounds), the cycle judges the pod without columns, so there is one place that decides its fate. A failure and its
+duration are reported here as well, because the plugin may succeed when it is called again.
+
+Memory is bounded by the size of the cluster: the classes that have not been used for the longest time are dropped
+first.
 """
 
 from collections.abc import Collection, Hashable, Mapping, Sequence
@@ -45,8 +47,8 @@ BUDGET_BYTES: Final = 256 * 2**20
 _LEAST_BYTES: Final = 2 * 2**20
 _BYTES_PER_NODE: Final = 32 * 2**10
 _BYTES_PER_POD: Final = 2 * 2**10
-"""Below that the budget follows the cluster: most classes that fill it are of releases and Jobs that are gone, and what
-is kept of those may not outweigh the nodes (20 to 30 KiB each, their rows included) and pods (4 KiB) that are there."""
+"""Below `BUDGET_BYTES`, the budget grows with the cluster: most kept classes belong to releases and Jobs that are gone,
+and they must not take more memory than the nodes (20 to 30 KiB each, with their rows) and pods (4 KiB) themselves."""
 
 
 class ClassEngine:
@@ -55,18 +57,18 @@ class ClassEngine:
     def __init__(
         self,
         profile: Profile,
-        view: Cache,
+        cache: Cache,
         *,
         tells_all: bool = False,
         budget_bytes: int = BUDGET_BYTES,
         engines: int = 1,
     ) -> None:
-        """`tells_all`: records of pods that found a node hold rejections and each plugin's points, too.
+        """`tells_all`: the records of pods that found a node also hold rejections and the points by plugin.
 
-        `engines`: how many share the budget.
+        `engines`: how many engines share the budget.
         """
         self._profile = profile
-        self._nodes = view.nodes
+        self._nodes = cache.nodes
         self._tells_all = tells_all
         self._most_bytes = budget_bytes
         self._engines = engines
@@ -79,7 +81,9 @@ class ClassEngine:
         self._sign_by_spec = [signer_of(plugin, traits[plugin.name], listener) for plugin in by_spec]
         self._sign_others = [signer_of(plugin, traits[plugin.name], listener) for plugin in others]
         self._times_signing = not all(traits[plugin.name].is_in_tree for plugin in signers)
-        self._needing_volumes = frozenset(one.name for one in _asked(profile) if traits[one.name].needs_volumes)
+        self._needing_volumes = frozenset(
+            plugin.name for plugin in _judging(profile) if traits[plugin.name].needs_volumes
+        )
         self._templates = PodTemplates()
         self._classes: dict[Hashable, KnownClass] = {}
         self._bytes = 0
@@ -91,25 +95,27 @@ class ClassEngine:
 
     @property
     def bytes(self) -> int:
-        """What the classes take: as counted when they were last asked for the 4th, 16th or each 64th time."""
+        """The size of the classes, each as counted at its 1st, 4th, 16th and then each 64th use."""
         return self._bytes
 
     @property
     def budget_bytes(self) -> int:
-        """What they may take, as of the last class that was learned."""
+        """The most bytes that the classes may take, as of the last class that was learned."""
         return self._budget_bytes
 
     def known(self, pod: PodInfo, tally: CallTimer) -> KnownClass | None:
-        """What is known of the pod's class, as of now; `None` where the pod is to be judged by itself."""
+        """The pod's class, brought up to date; `None` if the pod must be judged by itself. Never raises."""
+        # A class in use is outside `_classes` (`_pop_class`); only if everything succeeds, `_keep` puts it back. So a
+        # class whose refresh failed half-way is dropped.
         if self._shape != self._shape_of(self._nodes):
             self.forget_all()
         found: tuple[tuple[Hashable, ...], KnownClass | None] | None
         try:
-            found = SIGNATURES.ask("", self._taken_out, pod)
+            found = SIGNATURES.call("", self._pop_class, pod)
         except PluginFailure:
-            found = None  # who fails to sign has been told of: the pod is judged by itself
+            found = None  # the failure has been reported; the pod is judged by itself
         if self._times_signing or found is None:
-            tally.asks()  # a slow signature was told of; else the next plugin would be blamed for it
+            tally.restart()  # a slow signature has been reported: its time must not count for the next plugin
         if found is None:
             return None
         name, known = found
@@ -118,36 +124,36 @@ class ClassEngine:
                 known = self._learn(pod, name, tally)
             self._bytes -= known.bytes
             known.refresh(pod, self._nodes, tally)
-            known.asked += 1
-            if known.asked == known.counts_at:
+            known.uses += 1
+            if known.uses == known.counts_at:
                 known.count_bytes()
         except (PluginFailure, UnkeepableError) as failure:
             if isinstance(failure, PluginFailure):
                 failure.end(tally, self._profile.listener, pod)
-            tally.asks()  # the time that went by is not the next plugin's
+            tally.restart()  # the time so far must not count for the next plugin
             if known is not None:
-                _let_go(known)
+                _release(known)
             return None
         self._keep(name, known)
         return known
 
     def forget_all(self) -> None:
-        """Begin anew: for changes that the table does not tell of."""
+        """Drop all classes: for changes that the table's logs do not show."""
         self._classes.clear()
         self._answers.clear()
         self._bytes = 0
         self._shape = self._shape_of(self._nodes)
 
-    def _taken_out(self, pod: PodInfo) -> tuple[tuple[Hashable, ...], KnownClass | None] | None:
-        """What the pod's class is called, and the class, taken out of those that are kept, if it is known.
+    def _pop_class(self, pod: PodInfo) -> tuple[tuple[Hashable, ...], KnownClass | None] | None:
+        """The name of the pod's class, and the class itself, removed from those that are kept, if it is known.
 
-        `None` for a pod that is not signed. Raises what plugins raise: called inside a guard.
+        `None` for a pod that is not signed. Raises what plugins raise, so call it inside a guard.
         """
         name = self._signatures(pod)
         return None if UNSIGNABLE in name else (name, self._classes.pop(name, None))
 
     def _signatures(self, pod: PodInfo) -> tuple[Hashable, ...]:
-        """What the plugins sign, in the order of `_signers`, and last whether there are volumes."""
+        """The plugins' signatures, in the order of `_signers`; the last element says whether there are volumes."""
         template = self._templates.of(pod)
         signatures = template.signatures if template is not None else ()
         if not signatures:
@@ -163,11 +169,12 @@ class ClassEngine:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _keep(self, name: Hashable, known: KnownClass) -> None:
-        # By hand: what a class that goes has shared with others counts as theirs from then on, and the budget moves.
+        # Not a `RecentlyUsed`: the size of what a dropped class shared now counts for other classes, and the budget
+        # moves. The dict is in order of use: `_pop_class` removes a class and this method puts it back at the end.
         while self._classes and self._bytes + known.bytes > self._budget_bytes:
             oldest = self._classes.pop(next(iter(self._classes)))
             self._bytes -= oldest.bytes
-            _let_go(oldest)
+            _release(oldest)
         self._classes[name] = known
         self._bytes += known.bytes
 
@@ -179,13 +186,17 @@ class ClassEngine:
 
     @staticmethod
     def _shape_of(nodes: NodeTable) -> tuple[int, int]:
-        """Columns have the table's capacity, and what a plugin says may hang on which resources there are."""
+        """If this changes, all classes are dropped: columns are as long as the table's capacity, and a plugin's answer
+        may depend on which resources exist.
+        """
         return nodes.capacity, nodes.resources_version
 
     # --- learning -----------------------------------------------------------------------------------------------------
 
     def _learn(self, pod: PodInfo, name: tuple[Hashable, ...], tally: CallTimer) -> KnownClass:
-        """A class that was not known. Raises `PluginFailure` and `UnkeepableError`."""
+        """Make a class that is not known yet. Raises `PluginFailure` and `UnkeepableError`."""
+        # Example: of NodeAffinity, VolumeBinding and PodTopologySpread, for a pod without volumes, NodeAffinity has
+        # `answers`, VolumeBinding is `idle`, and PodTopologySpread is live: called in each cycle.
         profile = self._profile
         self._budget_bytes = self._room()
         answers = {
@@ -194,25 +205,32 @@ class ClassEngine:
         }
         idle = self._needing_volumes if not pod.pod.spec.volumes else frozenset[str]()
         dealt_with = answers.keys() | idle
-        for its in answers.values():
-            its.users += 1
-        weighted = ((answers[one.plugin.name].score, one.weight) for one in profile.score if one.plugin.name in answers)
+        for plugin_answers in answers.values():
+            plugin_answers.users += 1
+        weighted = (
+            (answers[scoring.plugin.name].score, scoring.weight)
+            for scoring in profile.score
+            if scoring.plugin.name in answers
+        )
         return KnownClass(
             answers=tuple(answers.values()),
-            skipped=frozenset(plugin for plugin, one in answers.items() if one.skips_filter) | idle,
-            live_pre_filter=tuple(one for one in profile.pre_filter if one.name not in dealt_with),
-            live_pre_score=tuple(one for one in profile.pre_score if one.name not in dealt_with),
-            live_score=tuple(one for one in profile.score if one.plugin.name not in dealt_with),
+            skipped=frozenset(plugin for plugin, kept in answers.items() if kept.skips_filter) | idle,
+            live_pre_filter=tuple(plugin for plugin in profile.pre_filter if plugin.name not in dealt_with),
+            live_pre_score=tuple(plugin for plugin in profile.pre_score if plugin.name not in dealt_with),
+            live_score=tuple(scoring for scoring in profile.score if scoring.plugin.name not in dealt_with),
             steps=_steps(profile, answers, idle),
             scores=tuple((column, weight) for column, weight in weighted if column is not None),
             tells_all=self._tells_all,
         )
 
     def _answers_of(self, plugin: Any, signature: Hashable, pod: PodInfo, tally: CallTimer) -> Answers:
-        """Those that other classes have, or empty ones: who skips, and what was prepared. Raises like `_learn`."""
-        known: Answers | None = SIGNATURES.ask(
+        """The plugin's answers, shared with other classes if they have some for this signature; else new ones.
+
+        New answers hold what PreFilter and PreScore returned; their columns are still empty. Raises like `_learn`.
+        """
+        known: Answers | None = SIGNATURES.call(
             plugin.name, self._answers.get, (plugin.name, signature)
-        )  # values of plugins compare
+        )  # compares signatures, which runs code of plugins
         if known is not None:
             return known
         profile, nodes, answers = self._profile, self._nodes, Answers()
@@ -229,14 +247,14 @@ class ClassEngine:
             tally.evaluated(PRE_SCORE.label, plugin.name, nodes=0 if skips_score else 1)
         if plugin in profile.filter and not answers.skips_filter:
             answers.filter = FilterColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
-        if not skips_score and any(one.plugin is plugin for one in profile.score):
+        if not skips_score and any(scoring.plugin is plugin for scoring in profile.score):
             answers.score = ScoreColumn(plugin, profile.traits[plugin.name], answers.state, nodes)
         self._answers[plugin.name, signature] = answers
         return answers
 
 
-def _let_go(known: KnownClass) -> None:
-    """The class is dropped: what it shared costs the others more from now on."""
+def _release(known: KnownClass) -> None:
+    """The class is dropped: the classes that share its columns now bear a larger part of their size."""
     for answers in known.answers:
         answers.users -= 1
 
@@ -244,36 +262,40 @@ def _let_go(known: KnownClass) -> None:
 def _steps(
     profile: Profile, answers: Mapping[str, Answers], idle: Collection[str]
 ) -> tuple[Stretch | FilterPlugin, ...]:
+    """The filters in the profile's order: live ones, and stretches of columns between them.
+
+    Example: columns A and B, live C, column D give (Stretch(A, B), C, Stretch(D)).
+    """
     steps: list[Stretch | FilterPlugin] = []
     columns: list[FilterColumn] = []
     for plugin in profile.filter:
         if plugin.name in idle:
             continue
-        its = answers.get(plugin.name)
-        if its is None:
+        plugin_answers = answers.get(plugin.name)
+        if plugin_answers is None:
             if columns:
                 steps.append(Stretch(tuple(columns)))
                 columns.clear()
             steps.append(plugin)
-        elif its.filter is not None:
-            columns.append(its.filter)
+        elif plugin_answers.filter is not None:
+            columns.append(plugin_answers.filter)
     if columns:
         steps.append(Stretch(tuple(columns)))
     return tuple(steps)
 
 
 def _signers(profile: Profile) -> Sequence[Any]:
-    """The plugins that judge or score and whose answers can be kept."""
-    return [plugin for plugin in _asked(profile) if profile.traits[plugin.name].is_keepable]
+    """The plugins that judge or score, and whose answers can be kept in columns."""
+    return [plugin for plugin in _judging(profile) if profile.traits[plugin.name].is_keepable]
 
 
-def _asked(profile: Profile) -> Collection[Any]:
+def _judging(profile: Profile) -> Collection[Any]:
     """The plugins that judge or score."""
     points: Sequence[Sequence[Any]] = (
         profile.pre_filter,
         profile.filter,
         profile.pre_score,
-        tuple(one.plugin for one in profile.score),
+        tuple(scoring.plugin for scoring in profile.score),
     )
     found: dict[str, Plugin] = {plugin.name: plugin for point in points for plugin in point}
     return found.values()

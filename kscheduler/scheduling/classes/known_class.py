@@ -1,14 +1,14 @@
-"""All that is known of a class of pods: who passes the filters that can be kept, and what the rows earn.
+"""What is known of a class of pods: which rows pass the filters with columns, and the points of each row.
 
-A class joins the columns of its plugins (`class_columns`; other classes may share them) into what a cycle asks for:
+A class joins the columns of its plugins (`class_columns`; other classes may share them) into what a cycle needs:
 
-    alive[row]   whether the row passes a stretch of filters that follow each other in the profile
-    base[row]    the weighted points of the plugins that need no normalising
-    points of those that do, worked out again when their column or the feasible rows have changed
+    alive[row]   whether the row passes a stretch of filters, columns that follow each other in the profile
+    base[row]    the sum of weighted points of the plugins that do not normalise
+    normalised points of the other plugins, worked out again if their column or the feasible rows have changed
 
-Plugins whose answers cannot be kept (`live`: spread, affinity, volumes) are asked in each cycle, at their place in the
-profile and about the rows that are still alive there, so that they hear what they would hear without columns. A row is
-charged to the same plugin in both ways: when nobody passes, the columns tell of each row who was the first.
+Plugins whose answers cannot be kept (`live`: spread, affinity, volumes) are called in each cycle, at their place in the
+profile and for the rows that have passed so far, so they see the same arguments as without columns. A row is also
+charged to the same plugin as without columns: if no row passes, the columns show which plugin was the first to reject.
 """
 
 from collections.abc import Callable, Sequence
@@ -30,19 +30,19 @@ from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.classes.normalized_points import NormalizedPoints
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
-from kscheduler.scheduling.runtime.status_text import divided
+from kscheduler.scheduling.runtime.status_text import split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 _OWN_BYTES: Final = 6144
-"""What a class takes on a cluster without nodes: its objects, and those of its name and its plugins' states."""
+"""The size of a class on a cluster without nodes: its objects, its name, and the states of its plugins."""
 _MOST_UNCOUNTED: Final = 64
-"""How often a class is asked for, at most, until its bytes are counted again: each time adds a few answers."""
+"""The most uses of a class until its bytes are counted again: each use may add a few answers."""
 
 Changed = Rows | list[int]
-"""Row numbers, ascending; plain ones where there are few."""
+"""Row numbers, ascending: an intp array, or a list of int if there are few."""
 
-AskLive = Callable[[FilterPlugin, Rows], Codes | None]
-"""Ask a filter about rows; `None` where it has nothing against any, or skips. Raises `PluginFailure`."""
+CallLiveFilter = Callable[[FilterPlugin, Rows], Codes | None]
+"""Call a live filter for rows: an int64 code per row; `None` if all pass, or if it skips. Raises `PluginFailure`."""
 
 
 class Stretch:
@@ -51,19 +51,20 @@ class Stretch:
     def __init__(self, columns: Sequence[FilterColumn]) -> None:
         self.columns = columns
         self._alive: Mask | None = None
-        """Over the capacity, False for rows that are no node; `None` where all live rows pass."""
+        """Indexed by row number, as long as the capacity, False for rows without a node; `None` if all rows pass."""
         self._passing: Rows | None = None
 
     @property
     def bytes(self) -> int:
-        """What its arrays take, those of its columns aside."""
-        return sum(one.nbytes for one in (self._alive, self._passing) if one is not None)
+        """The size of its arrays, without those of its columns."""
+        return sum(array.nbytes for array in (self._alive, self._passing) if array is not None)
 
     def update(self, nodes: NodeTable, rows: Rows | None) -> bool:
-        """Take over what the columns say of these rows; `None` is all of them, after nodes came or went, too.
+        """Take over what the columns say about these rows (intp); `None` means all, also after nodes came or went.
 
-        Returns whether somebody is turned down for the first time.
+        Returns whether `_alive` had to be made because a row was rejected for the first time.
         """
+        # Invariant: `_alive` is `None` only while every live row passes; `_passing` is `None` while it is out of date.
         if rows is None:
             self._alive = self._passing = None
             rows = nodes.rows()
@@ -85,8 +86,8 @@ class Stretch:
         return is_first
 
     def update_few(self, nodes: NodeTable, rows: list[int]) -> bool:
-        """As `update`."""
-        columns, is_first = [one.codes for one in self.columns if one.codes is not None], False
+        """The same as `update` for a few rows: plain numbers cost less than arrays of a few entries."""
+        columns, is_first = [column.codes for column in self.columns if column.codes is not None], False
         for row in rows:
             passes = not any(codes.item(row) for codes in columns)
             if self._alive is None:
@@ -100,7 +101,7 @@ class Stretch:
         return is_first
 
     def passing(self, nodes: NodeTable, rows: Rows) -> Rows:
-        """Those of the rows that pass. Shared: do not write."""
+        """Those of `rows` that pass (intp, in the given order). Shared: do not write."""
         if self._alive is None:
             return rows
         if rows is not nodes.rows():
@@ -110,36 +111,36 @@ class Stretch:
         return self._passing
 
     def passes(self, row: int) -> bool:
-        """Whether one live row does."""
+        """Whether this live row passes."""
         return self._alive is None or self._alive.item(row)
 
-    def tell(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
-        """Who of the columns turned which of the rows down."""
+    def add_rejections(self, state: CycleState, rows: Rows, rejections: list[Rejection]) -> None:
+        """Add which column rejected which of `rows`."""
         for column in self.columns:
             if column.codes is not None and len(rows):
-                rows = divided(column.plugin, column.codes.take(rows), state, rows, rejections)
+                rows = split_rows(column.plugin, column.codes.take(rows), state, rows, rejections)
 
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Who judged which rows."""
+    """One step of Filter: which rows a stretch or a live filter judged."""
 
     judge: Stretch | FilterPlugin
     rows: Rows
     codes: Codes | None = None
-    """Of a filter; those of a stretch are in its columns."""
+    """The codes of a live filter, one per row; those of a stretch are in its columns."""
 
-    def tell(self, state: CycleState, rejections: list[Rejection]) -> None:
-        """Who was turned down, and by whom: as long as the columns are as they were."""
+    def add_rejections(self, state: CycleState, rejections: list[Rejection]) -> None:
+        """Add which plugin rejected which rows. Only valid until the columns change."""
         if isinstance(self.judge, Stretch):
-            self.judge.tell(state, self.rows, rejections)
+            self.judge.add_rejections(state, self.rows, rejections)
         elif self.codes is not None:
-            divided(self.judge, self.codes, state, self.rows, rejections)
+            split_rows(self.judge, self.codes, state, self.rows, rejections)
 
 
 @dataclass(slots=True)
 class _Group:
-    """Columns that follow one log, and what of it they have seen."""
+    """Columns that follow the same change log, and the position up to which they have read it."""
 
     log: ChangeLog
     reads_images: bool
@@ -147,34 +148,36 @@ class _Group:
     seen: tuple[int, int] = (-1, -1)
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> Changed | None:
-        """Bring the columns up to date. Returns the rows that they were asked about; `None` is all of them.
+        """Bring the columns up to date. Returns the rows that have changed; `None` means all rows.
 
         Raises `PluginFailure` and `UnkeepableError`.
         """
+        # A few changed rows, all of them nodes, can be looked up by their amounts. Any other case goes through the
+        # columns' own `refresh`: the first time, after images changed, with many rows, or with a removed node.
         (position, images), now = self.seen, self._now(nodes)
         few = self.log.few_since(position, FEW_ROWS) if position >= 0 and images == now[1] else None
         if few is not None and None not in [nodes.infos[row] for row in few]:
             self._refresh_few(few, position, pod, nodes, tally)
         else:
-            for one in self.columns:
-                one.refresh(pod, nodes, tally)
+            for column in self.columns:
+                column.refresh(pod, nodes, tally)
         self.seen = now
         if few is not None or position < 0 or images != now[1]:
             return few
         return self.log.since(position)
 
     def _refresh_few(self, rows: list[int], seen: int, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
-        """Most often a row has changed, to what some other row has been before."""
+        """The usual case: a row has changed to amounts that another row had before, so the answer is known."""
         amounts = [nodes.amounts_at(row) for row in rows]
-        for one in self.columns:
-            answers = one.answers_for(seen, amounts)
+        for column in self.columns:
+            answers = column.answers_for(seen, amounts)
             if answers is None:
-                one.refresh(pod, nodes, tally)
+                column.refresh(pod, nodes, tally)
             else:
-                one.take(rows, answers, nodes)
+                column.take(rows, answers, nodes)
 
     def has_moved(self, nodes: NodeTable) -> bool:
-        """Whether there is anything new for them."""
+        """Whether the log shows changes that the columns have not read."""
         return self.seen != self._now(nodes)
 
     def _now(self, nodes: NodeTable) -> tuple[int, int]:
@@ -186,7 +189,7 @@ class KnownClass:
     """What is known of one class. `refresh` it before each use."""
 
     answers: tuple[Answers, ...]
-    """Of the plugins with columns."""
+    """The answers of the plugins with columns."""
     skipped: frozenset[str]
     """Filters with columns that have nothing to judge."""
     live_pre_filter: tuple[PreFilterPlugin, ...]
@@ -195,46 +198,52 @@ class KnownClass:
     steps: tuple[Stretch | FilterPlugin, ...]
     """The filters in the profile's order."""
     scores: tuple[tuple[ScoreColumn, int], ...]
-    """With weights, in the profile's order."""
+    """Columns with their weights, in the profile's order."""
     tells_all: bool = False
-    """Whether a pod that found a node hears who turned the others down, and each plugin's points."""
+    """Whether the record of a pod that found a node also holds rejections and the points by plugin."""
     _rows: Rows | None = None
     _epochs: int = -1
     _base: Scores | None = None
     _normalized: list[NormalizedPoints] = field(default_factory=list)
     _passed: Rows | None = None
-    """What the last search left over, where all rows were looked at and nobody but the columns turned one down."""
+    """The passing rows of the last search, if it was over all rows and only columns rejected some."""
     _leaders: Leaders = field(default_factory=Leaders)
     _groups: list["_Group"] = field(default_factory=list)
     _states: tuple[CycleState, ...] = ()
     bytes: int = 0
-    """What it took when `count_bytes` was last called, with its share of what it has in common with others."""
-    asked: int = 0
-    """How often it was asked for."""
+    """The size when `count_bytes` was last called, with a part of the size of what it shares with other classes."""
+    uses: int = 0
+    """How often the class was used."""
     counts_at: int = 1
-    """When it is to take stock again: after the 1st, 4th, 16th and each 64th time."""
+    """The number of uses at which the bytes are counted again: 1, 4, 16, then each 64th."""
 
     def __post_init__(self) -> None:
-        self._states = tuple(one.state for one in self.answers)
-        columns = [column for one in self.answers for column in (one.filter, one.score) if column is not None]
-        logs = {(id(one.log), one.reads_images): (one.log, one.reads_images) for one in columns}
+        self._states = tuple(answers.state for answers in self.answers)
+        columns = [
+            column for answers in self.answers for column in (answers.filter, answers.score) if column is not None
+        ]
+        logs = {(id(column.log), column.reads_images): (column.log, column.reads_images) for column in columns}
         self._groups = [
-            _Group(log, reads_images, [one for one in columns if one.log is log and one.reads_images == reads_images])
+            _Group(
+                log,
+                reads_images,
+                [column for column in columns if column.log is log and column.reads_images == reads_images],
+            )
             for log, reads_images in logs.values()
         ]
 
     # --- keeping up ---------------------------------------------------------------------------------------------------
 
     def refresh(self, pod: PodInfo, nodes: NodeTable, tally: CallTimer) -> None:
-        """Follow the table. Raises `PluginFailure` and `UnkeepableError`; nothing may be asked of it then."""
+        """Bring the class up to date. Raises `PluginFailure` and `UnkeepableError`; do not use the class then."""
         changed = [group.refresh(pod, nodes, tally) for group in self._groups if group.has_moved(nodes)]
         if changed or self._rows is not nodes.rows():
             self._join(nodes, changed)
 
     def _join(self, nodes: NodeTable, changed: list[Changed | None]) -> None:
-        epochs = sum([one.epoch for group in self._groups for one in group.columns])
-        is_anew = self._rows is not nodes.rows() or epochs != self._epochs
-        rows = None if is_anew else _together(changed)
+        epochs = sum([column.epoch for group in self._groups for column in group.columns])
+        is_rebuilt = self._rows is not nodes.rows() or epochs != self._epochs
+        rows = None if is_rebuilt else _together(changed)
         if isinstance(rows, list) and self._base is not None:
             self._update_few(nodes, rows, self._base)
         else:
@@ -242,12 +251,14 @@ class KnownClass:
         self._rows, self._epochs = nodes.rows(), epochs
 
     def _update_few(self, nodes: NodeTable, rows: list[int], base: Scores) -> None:
-        """As `_update`; arrays of a few entries cost more than numbers."""
+        """The same as `_update` for a few rows: plain numbers cost less than arrays of a few entries."""
         stretches = [step for step in self.steps if isinstance(step, Stretch)]
         for step in stretches:
             if step.update_few(nodes, rows):
                 self.count_bytes()
-        scores = [(one.points, weight) for one, weight in self.scores if not (one.normalizes or one.is_zero)]
+        scores = [
+            (column.points, weight) for column, weight in self.scores if not (column.normalizes or column.is_zero)
+        ]
         for row in rows:
             points = base[row] = sum([points.item(row) * weight for points, weight in scores])
             if self._leaders.is_settled:
@@ -255,6 +266,7 @@ class KnownClass:
                 self._leaders.move(row, points if passes else None, nodes.name_hash)
 
     def _update(self, nodes: NodeTable, rows: Rows | None) -> None:
+        # `rows` is `None` after nodes came or went, or when columns were worked out as a whole: rebuild all arrays.
         is_larger = rows is None
         self._leaders.forget()
         for step in self.steps:
@@ -273,33 +285,34 @@ class KnownClass:
             self.count_bytes()
 
     def count_bytes(self) -> None:
-        """Take stock: arrays are made when somebody first needs them, and answers by amounts are added one by one."""
-        parts = sum(one.bytes for one in self.answers)
-        parts += sum(one.bytes for one in self._normalized)
+        """Count the bytes again: arrays are made at their first use, and answers by amounts are added one by one."""
+        parts = sum(answers.bytes for answers in self.answers)
+        parts += sum(points.bytes for points in self._normalized)
         parts += sum(step.bytes for step in self.steps if isinstance(step, Stretch))
         base = 0 if self._base is None else self._base.nbytes
         self.bytes = _OWN_BYTES + base + parts + self._leaders.bytes
-        self.counts_at = self.asked + min(max(3 * self.asked, 1), _MOST_UNCOUNTED)
+        self.counts_at = self.uses + min(max(3 * self.uses, 1), _MOST_UNCOUNTED)
 
     def prepare(self, state: CycleState) -> None:
-        """Write what the plugins with columns have prepared."""
+        """Write into `state` what PreFilter and PreScore of the plugins with columns have prepared."""
         state.take(self._states)
 
     # --- filtering ----------------------------------------------------------------------------------------------------
 
-    def passing(self, nodes: NodeTable, rows: Rows, ask: AskLive, told: list[Judged]) -> Rows:
-        """The rows that pass. What `tell` needs is added to `told`, as far as it went."""
+    def passing(self, nodes: NodeTable, rows: Rows, call_live: CallLiveFilter, judged: list[Judged]) -> Rows:
+        """The rows that pass (intp, ascending). Each step is added to `judged`, up to a failure of a live filter."""
+        # `is_by_columns`: the search is over all rows, and no live filter has rejected one.
         is_by_columns = rows is nodes.rows()
         for step in self.steps:
             if not len(rows):
                 break
             if isinstance(step, Stretch):
-                told.append(Judged(step, rows))
+                judged.append(Judged(step, rows))
                 rows = step.passing(nodes, rows)
                 continue
-            codes = ask(step, rows)
+            codes = call_live(step, rows)
             if codes is not None and np.count_nonzero(codes):
-                told.append(Judged(step, rows, codes))
+                judged.append(Judged(step, rows, codes))
                 rows = rows.take(np.flatnonzero(codes == 0))
                 is_by_columns = False
         self._passed = rows if is_by_columns else None
@@ -308,24 +321,28 @@ class KnownClass:
     # --- scoring ------------------------------------------------------------------------------------------------------
 
     def totals(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores:
-        """The weighted points of all plugins with columns: an array of the caller's own. Raises `PluginFailure`."""
+        """Sums of weighted points of the plugins with columns: an int64 per feasible row, which the caller may change.
+
+        Raises `PluginFailure`.
+        """
         assert self._base is not None  # noqa: S101  `refresh` makes it
         totals: Scores = taken(self._base, feasible)
-        for one in self._normalized:
-            totals += one.at(pod, state, feasible)
+        for points in self._normalized:
+            totals += points.at(pod, state, feasible)
         return totals
 
     def leaders(self, nodes: NodeTable, pod: PodInfo, state: CycleState, feasible: Rows) -> Leaders | None:
-        """Which of the feasible rows have the most of `totals`; `None` where not the columns alone say so.
+        """The feasible rows with the highest `totals`; `None` if that is not known from columns alone.
 
+        It is known if only columns rejected rows, and if normalised points are the same for all feasible rows.
         Raises `PluginFailure`.
         """
         if feasible is not self._passed or self._base is None:
             return None
         shared = 0
-        for one in self._normalized:
-            points = one.at(pod, state, feasible)
-            if not one.is_flat(points):
+        for normalized in self._normalized:
+            points = normalized.at(pod, state, feasible)
+            if not normalized.is_flat(points):
                 return None
             shared += points if isinstance(points, int) else points.item(0)
         self._leaders.shared_points = shared
@@ -334,25 +351,25 @@ class KnownClass:
         return self._leaders
 
     def plugin_scores(self, pod: PodInfo, state: CycleState, feasible: Rows) -> dict[str, PluginScores]:
-        """The same by plugin. Raises `PluginFailure`."""
+        """The weighted points by plugin, an int64 per feasible row. Raises `PluginFailure`."""
         normalized = iter(self._normalized)
-        told = {}
+        by_plugin = {}
         for column, weight in self.scores:
             points = np.zeros(len(feasible), dtype=np.int64)
             if column.normalizes:
                 points += next(normalized).at(pod, state, feasible)
             else:
                 points += column.points[feasible].astype(np.int64) * weight
-            told[column.plugin.name] = PluginScores(column.plugin.name, weight, points)
-        return told
+            by_plugin[column.plugin.name] = PluginScores(column.plugin.name, weight, points)
+        return by_plugin
 
 
 def _together(changed: list[Changed | None]) -> Changed | None:
-    """All of the rows, ascending; `None` if one of them is all rows."""
+    """The union of the rows, ascending; `None` if one of the groups has changed in all rows."""
     first = changed[0]
     if len(changed) == 1 or first is None:
         return first
-    rest = [one for one in changed[1:] if one is not None]
+    rest = [rows for rows in changed[1:] if rows is not None]
     if len(rest) < len(changed) - 1:
         return None
     return np.unique(np.concatenate([first, *rest]).astype(np.intp))

@@ -1,8 +1,8 @@
-"""The rows with the most points of a class, kept while pods of that class arrive one after the other.
+"""The leaders: the rows with the most points of a class, kept from one pod of the class to the next.
 
-On a cluster of equal nodes thousands of rows are tied. To find them costs several passes over all rows, and between two
-pods of a class the winner alone has changed: it is taken out in a few steps, and when a row comes up to the others, it
-is put in. Their name hashes lie beside them, since it is these that break the tie. Rows are in no order.
+On a cluster of equal nodes thousands of rows are tied. Finding them costs several passes over all rows, but between two
+pods of a class only the last winner has changed: it is removed in a few steps, and a row that reaches the same points
+is added. The rows' name hashes are kept beside them, because they break ties. The rows are in no order.
 """
 
 from typing import Final
@@ -18,20 +18,22 @@ _ABSENT: Final = -1
 
 
 class Leaders:
-    """Of rows that pass, those with the most points. `settle` before the first `move`."""
+    """Those of the passing rows that have the most points. Call `settle` before the first `move`."""
 
     __slots__ = ("_count", "_hashes", "_most", "_place_of", "_rows", "shared_points")
 
     def __init__(self) -> None:
         self._count = 0
-        """How many of the arrays' first entries count; 0 where nothing is known."""
+        """How many entries at the start of the arrays are in use; 0 if the leaders are not known."""
         self._most = 0
         self.shared_points = 0
-        """What every passing row has beside the points that are compared here."""
+        """Points that every passing row has in addition to those compared here."""
         self._rows: Rows = np.zeros(0, dtype=np.intp)
         self._hashes: Hashes = np.zeros(0, dtype=np.uint64)
         self._place_of: NDArray[np.int32] | None = None
-        """By row its place in the other arrays; worked out with the first move, since often none follows."""
+        """Indexed by row number: the row's place in the other arrays. Made at the first move, because often there is
+        none.
+        """
 
     @property
     def is_settled(self) -> bool:
@@ -40,31 +42,33 @@ class Leaders:
 
     @property
     def points(self) -> int:
-        """What a leader has, all in all."""
+        """The total points of a leader."""
         return self._most + self.shared_points
 
     @property
     def rows(self) -> Rows:
-        """Who leads. Shared: do not write, and do not keep."""
+        """The leaders: intp, in no order. Shared: do not write, and do not keep."""
         return self._rows[: self._count]
 
     @property
     def hashes(self) -> Hashes:
-        """Their name hashes. Shared, likewise."""
+        """The name hashes of `rows`, in the same order: uint64. Shared: do not write, and do not keep."""
         return self._hashes[: self._count]
 
     @property
     def bytes(self) -> int:
-        """What its arrays take."""
+        """The size of its arrays."""
         places = 0 if self._place_of is None else self._place_of.nbytes
         return self._rows.nbytes + self._hashes.nbytes + places
 
     def forget(self) -> None:
-        """Too much has changed."""
+        """The leaders are not known any more: too much has changed."""
         self._count = 0
 
     def settle(self, passing: Rows, points: Scores, hashes: Hashes) -> None:
-        """Find them. `points` are those of the passing rows, of which there is one; `hashes` are by row."""
+        """Find the leaders. `points`: an int64 per entry of `passing`, which must not be empty. `hashes`: indexed by
+        row number.
+        """
         most = points.argmax()
         self._most = points.item(most)
         self._rows = passing.take((points == self._most).nonzero()[0])
@@ -73,7 +77,9 @@ class Leaders:
         self._place_of = None
 
     def move(self, row: int, points: int | None, hashes: Hashes) -> None:
-        """A row has so many points now; `None`: it does not pass."""
+        """A row has these points now; `None`: it does not pass any more."""
+        # Invariant: the first `_count` entries of `_rows` are the leaders, and `_place_of` of exactly these rows is
+        # their index in `_rows`; of all other rows it is `_ABSENT`.
         if not self._count:
             return
         if self._place_of is None:
@@ -84,12 +90,12 @@ class Leaders:
             if place != _ABSENT:
                 self._take_out(row, self._place_of)
         elif points > self._most:
-            self.forget()  # who gave room leads now, most often alone: not worth keeping up with
+            self.forget()  # a row that gained points leads now, mostly alone: finding it again costs little
         elif place == _ABSENT:
             self._put_in(row, self._place_of, hashes)
 
     def _take_out(self, row: int, place_of: NDArray[np.int32]) -> None:
-        """The last one takes its place."""
+        """Remove a row: the last leader moves to its place."""
         self._count -= 1
         place, last = place_of.item(row), self._rows.item(self._count)
         self._rows[place], self._hashes[place] = last, self._hashes[self._count]

@@ -1,7 +1,7 @@
-"""A plugin's normalised points of one class, kept for as long as neither its column nor the feasible rows move.
+"""A plugin's normalised points for one class, kept as long as neither its column nor the feasible rows change.
 
-Most often a plugin that normalises has nothing to say of any node: no taint is unwelcome, no preference stated. If its
-raw points are 0 on every row and it reads nothing but them, all rows get one number, whichever of them are feasible.
+A plugin that normalises mostly has no raw points for any node: no taint to avoid, no preferred affinity. If its raw
+points are 0 on every row, and normalising reads nothing else, all rows get the same number, whichever are feasible.
 """
 
 from dataclasses import dataclass
@@ -19,15 +19,15 @@ _ONE_ZERO: Scores = np.zeros(1, dtype=np.int64)
 
 @dataclass(slots=True)
 class NormalizedPoints:
-    """Those of one column."""
+    """The normalised, weighted points of one column."""
 
     column: ScoreColumn
     weight: int
     _version: int = -1
     _feasible: Rows | None = None
     _points: Scores | None = None
-    _for_nothing: int | None = None
-    """What a row gets for no raw points, where none has any."""
+    _of_zero: int | None = None
+    """The normalised, weighted points of every row if all raw points are 0."""
     _is_flat: bool | None = None
     _reads_points_only: bool = False
 
@@ -35,13 +35,13 @@ class NormalizedPoints:
         self._reads_points_only = self.column.traits.normalizes_points_only
 
     def at(self, pod: PodInfo, state: CycleState, feasible: Rows) -> Scores | int:
-        """Of the feasible rows, weighted; one number if it is the same for all. Raises `PluginFailure`."""
+        """Weighted points: an int64 per feasible row, or one number for all of them. Raises `PluginFailure`."""
         column = self.column
         if column.is_zero and self._reads_points_only:
-            if self._for_nothing is None:
+            if self._of_zero is None:
                 points = call_normalize(column.plugin, column.traits, state, pod, feasible[:1], _ONE_ZERO.copy())
-                self._for_nothing = points.item() * self.weight
-            return self._for_nothing
+                self._of_zero = points.item() * self.weight
+            return self._of_zero
         if self._points is None or self._version != column.version or not self._is_of(feasible):
             raw = column.points.take(feasible).astype(np.int64)
             self._points = call_normalize(column.plugin, column.traits, state, pod, feasible, raw) * self.weight
@@ -55,11 +55,11 @@ class NormalizedPoints:
 
     @property
     def bytes(self) -> int:
-        """What its arrays take; the feasible rows are mostly the class's own."""
+        """The size of its arrays. The feasible rows are not counted: they are mostly shared with the class."""
         return 0 if self._points is None else self._points.nbytes
 
     def is_flat(self, points: Scores | int) -> bool:
-        """Whether what `at` gave is the same for all."""
+        """Whether the result of `at` is the same for all rows."""
         if isinstance(points, int):
             return True
         if self._is_flat is None:

@@ -1,13 +1,13 @@
-"""Pods with one spec: what was worked out for the first of them holds for the others.
+"""Templates: pods with equal specs share what was worked out for the first of them.
 
-Pods of a Deployment or a Job are made of one template. To see that two specs are equal costs two microseconds; to add
-up requests, parse terms and sign them costs forty. So specs are remembered with what came of them, filed under what
-tells templates apart at a glance: the namespace, the owner, and the first container; pods without an owner, which may
-come of a thousand templates with one container, also under how they want to lie beside other pods.
+Pods of a Deployment or a Job are made from one template. Comparing two specs costs two microseconds; adding up
+requests, parsing terms and signing costs forty. So specs are remembered with the results, in drawers labelled by what
+differs between most templates: the namespace, the owner, and the first container. The drawers of pods without owner,
+which may come from a thousand templates with the same container, are also labelled by affinity and spread constraints.
 
-Limits: pods whose status speaks of resources (a resize in flight) are left alone, and so are pods without containers.
-What depends on labels is never shared. Specs that differ in the names of their claims alone (a StatefulSet's) are one
-template: what is shared reads no claim's name. A spec of its own (a node's name) costs a few looks at others.
+Limits: pods whose status lists resources (a resize in flight) and pods without containers have no template. Results
+that depend on labels are never shared. Specs that differ only in the names of their claims (a StatefulSet's) are one
+template, because no shared result reads such a name. A spec that no other pod has costs a few comparisons.
 """
 
 from collections.abc import Hashable
@@ -32,11 +32,11 @@ class PodTemplate:
     spec: PodSpec
     first: PodInfo
     signatures: tuple[Hashable, ...] = ()
-    """By the plugins that read nothing but the spec; filled in by whoever asks them."""
+    """The signatures of the plugins that read only the spec; filled in by the caller that signs."""
 
 
 class PodTemplates:
-    """The templates seen lately."""
+    """The most recently used templates."""
 
     def __init__(self) -> None:
         self._drawers: RecentlyUsed[Hashable, list[PodTemplate]] = RecentlyUsed(_KEPT_DRAWERS)
@@ -45,7 +45,7 @@ class PodTemplates:
         return sum(map(len, self._drawers.values()))
 
     def of(self, pod: PodInfo) -> PodTemplate | None:
-        """The pod's template, if it has one. The pod takes over what has been worked out of it."""
+        """The pod's template, if it has one. The pod takes over what was worked out for the template's first pod."""
         label = _label(pod.pod)
         if label is None:
             return None
@@ -64,8 +64,8 @@ class PodTemplates:
 
 
 def _without_claims(spec: PodSpec) -> PodSpec:
-    """The spec as it would be if claims had no names; itself where it has no claims."""
-    if not any(one.persistent_volume_claim is not None for one in spec.volumes):
+    """The spec with the names of its claims removed; the same object if it has no claims."""
+    if not any(volume.persistent_volume_claim is not None for volume in spec.volumes):
         return spec
     return msgspec.structs.replace(spec, volumes=tuple(map(_nameless, spec.volumes)))
 
@@ -83,12 +83,12 @@ def _label(pod: Pod) -> Hashable:
     if not pod.spec.containers or status.container_statuses or status.init_container_statuses or status.resources:
         return None
     first = pod.spec.containers[0]
-    owner = metadata.owner_references[0].uid if metadata.owner_references else _neighbours(pod.spec)
+    owner = metadata.owner_references[0].uid if metadata.owner_references else _inter_pod_terms(pod.spec)
     return metadata.namespace, owner, first.name, first.image, tuple(first.resources.requests.items())
 
 
-def _neighbours(spec: PodSpec) -> bytes:
-    """What the spec says of other pods, in bytes. Not what it says of nodes: each pod of a DaemonSet names its own."""
+def _inter_pod_terms(spec: PodSpec) -> bytes:
+    """The spec's terms about other pods, encoded. Node terms are left out: each pod of a DaemonSet names its node."""
     affinity, constraints = spec.affinity, spec.topology_spread_constraints
     if affinity is None and not constraints:
         return b""

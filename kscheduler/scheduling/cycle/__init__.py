@@ -1,1 +1,1 @@
-"""The scheduling cycle: a function of (profile, pod, view) that awaits nothing."""
+"""The scheduling cycle: a function of (profile, pod, cache) that awaits nothing. `schedule` is the entry."""

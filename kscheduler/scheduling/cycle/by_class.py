@@ -1,7 +1,8 @@
-"""Judging a pod by its class: columns tell who passes and what rows earn, live plugins are asked in between.
+"""Judging a pod by its class: columns hold verdicts and points, and only live plugins are called.
 
-A live plugin (spread, affinity, volumes) is asked at its place in the profile, about the rows that are alive there, as
-it would be without columns. Rows that carry nominated pods are judged by the plugins themselves, on forks.
+A live plugin is one whose answers cannot be kept in a column (spread, affinity, volumes). It is called at its place in
+the profile for the rows that have passed so far, exactly as it would be without columns. Rows with nominated pods are
+judged by calling all plugins, on a fork of the table.
 """
 
 from collections.abc import Collection, Hashable, Iterable
@@ -32,9 +33,9 @@ _NO_TOTALS: Final[Scores] = np.zeros(0, dtype=np.int64)
 
 
 class ClassEvaluator:
-    """Reads what is known of the pod's class, up to date as of now. Implements `Evaluator`.
+    """Judges rows by what is known of the pod's class, which must be up to date. Implements `Evaluator`.
 
-    `pre_filtered` must let all nodes through, or the rest is to be asked of a `PlainEvaluator`: columns are about all.
+    If `pre_filtered` rejects the pod or restricts the nodes, use a `PlainEvaluator`: columns are about all nodes.
     """
 
     __slots__ = ("_inputs", "_known", "_skipped")
@@ -45,14 +46,14 @@ class ClassEvaluator:
         self._skipped: Collection[str] = ()
 
     def pre_filtered(self, state: CycleState) -> PreFiltered:
-        """Ask the live plugins; the others have let pods of this class through, and prepared what they need."""
+        """Call the live plugins; the others have accepted pods of this class, and their prepared state is kept."""
         self._known.prepare(state)
         found = pre_filter_pass(self._known.live_pre_filter, self._inputs, state, set(self._known.skipped))
         self._skipped = found.skipped
         return found
 
     def filtered(self, state: CycleState, rows: Rows) -> Filtered:
-        """Take the rows that pass out of the columns, and ask the live plugins about what is left of them."""
+        """Look up in the columns which rows pass, and call the live plugins for these."""
         known, nodes = self._known, self._inputs.nodes
         rejections: list[Rejection] = []
         judged: list[Judged] = []
@@ -60,26 +61,26 @@ class ClassEvaluator:
             if self._inputs.expected is not None:
                 filters = Filters(self._inputs, self._skipped)
                 rows = filters.beside_nominated(self._inputs.profile.filter, nodes, state, rows, rejections)
-            passing = known.passing(nodes, rows, partial(self._ask_live, state), judged)
+            passing = known.passing(nodes, rows, partial(self._call_live_filter, state), judged)
         except PluginFailure as failure:
-            _tell(judged, state, rejections)
+            _add_rejections(judged, state, rejections)
             return Filtered(NO_ROWS, rejections, failure)
         if known.tells_all or not len(passing):
-            _tell(judged, state, rejections)
+            _add_rejections(judged, state, rejections)
         return Filtered(passing, rejections)
 
-    def _ask_live(self, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
+    def _call_live_filter(self, state: CycleState, plugin: FilterPlugin, rows: Rows) -> Codes | None:
         if plugin.name in self._skipped:
             return None
         inputs = self._inputs
         return call_filter(plugin, state, inputs.pod, inputs.nodes, rows, inputs.stopwatch)
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
-        """Plugins are asked: rows are not as they are in the columns."""
+        """All plugins are called: in a dry run, rows differ from what the columns know."""
         return dry_run(Filters(self._inputs, self._skipped), self._row_class, expected_changes)
 
     def _row_class(self) -> Hashable | None:
-        """What the filters sign, where all of them look at nothing but the row."""
+        """The signatures of the filters, if all of them read nothing but the row; else `None`."""
         inputs, skipped = self._inputs, self._skipped
         traits, listener = inputs.profile.traits, inputs.profile.listener
         plugins = [plugin for plugin in inputs.profile.filter if plugin.name not in skipped]
@@ -93,7 +94,7 @@ class ClassEvaluator:
         return names, signatures, inputs.pod.namespace, frozenset(inputs.pod.labels.items())
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
-        """Points of columns and of live plugins. Where the columns alone score, they may know the best rows already."""
+        """Add up the points of columns and live plugins. If only columns score, the best rows may be known already."""
         inputs, known = self._inputs, self._known
         skipped = pre_score_pass(known.live_pre_score, inputs, state, feasible)
         inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
@@ -110,18 +111,20 @@ class ClassEvaluator:
 
     def _totals(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> Scores:
         totals = self._known.totals(self._inputs.pod, state, feasible)
-        for one in live.values():
-            totals += one.points
+        for scores in live.values():
+            totals += scores.points
         if not self._inputs.profile.score:
             totals += 1
         return totals
 
     def _by_plugin(self, state: CycleState, feasible: Rows, live: dict[str, PluginScores]) -> tuple[PluginScores, ...]:
         found = live | self._known.plugin_scores(self._inputs.pod, state, feasible)
-        return tuple(found[one.plugin.name] for one in self._inputs.profile.score if one.plugin.name in found)
+        return tuple(
+            found[weighted.plugin.name] for weighted in self._inputs.profile.score if weighted.plugin.name in found
+        )
 
 
-def _tell(judged: Iterable[Judged], state: CycleState, rejections: list[Rejection]) -> None:
-    """Add who turned which rows down. At once: the next pod's columns say something else."""
-    for one in judged:
-        one.tell(state, rejections)
+def _add_rejections(judged: Iterable[Judged], state: CycleState, rejections: list[Rejection]) -> None:
+    """Add which plugin rejected which rows. Do it at once: the columns change before the next pod."""
+    for step in judged:
+        step.add_rejections(state, rejections)

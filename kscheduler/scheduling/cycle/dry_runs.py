@@ -1,6 +1,7 @@
-"""The filters of a cycle that found no node, for PostFilter plugins: over rows as they might be, without victims.
+"""Dry runs: PostFilter plugins call the filters of the cycle for rows as they might be, for example without victims.
 
-What fails in a dry run ends neither the cycle nor the dry run's caller: it is reported, and is the answer.
+A plugin that fails in a dry run ends neither the cycle nor the caller: the failure is reported, and the caller gets an
+Error as the answer.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -25,35 +26,35 @@ _Count = Callable[[Collection[PreFilterExtensions], CycleState, PodInfo, PodInfo
 
 
 def dry_run(filters: Filters, row_class: Callable[[], Hashable | None], expected_changes: ChangeLog) -> DryRun:
-    """What a PostFilter plugin may ask; `row_class` and `expected_changes` as `DryRun` has them."""
+    """The `DryRun` for PostFilter plugins; `row_class` and `expected_changes` are its fields of that name."""
     profile = filters.inputs.profile
-    quiet = _QuietFilters(Filters(filters.inputs, filters.skipped, Uncounted(filters.timer)))
+    filters_of_run = _DryRunFilters(Filters(filters.inputs, filters.skipped, Uncounted(filters.timer)))
     reading_pods = tuple(plugin for plugin in profile.filter if profile.traits[plugin.name].reads_pods)
     counting = counting_plugins(profile, filters.skipped)
     row_wise = row_wise_plugins(profile, counting)
     return DryRun(
-        passing=partial(quiet.passing, profile.filter),
-        still_passing=partial(quiet.passing, reading_pods),
-        add_pod=partial(quiet.counted, count_in, counting),
-        remove_pod=partial(quiet.counted, count_out, counting),
+        passing=partial(filters_of_run.passing, profile.filter),
+        still_passing=partial(filters_of_run.passing, reading_pods),
+        add_pod=partial(filters_of_run.counted, count_in, counting),
+        remove_pod=partial(filters_of_run.counted, count_out, counting),
         counts_pods=bool(counting),
-        move_pods=None if row_wise is None else partial(quiet.moved, row_wise),
+        move_pods=None if row_wise is None else partial(filters_of_run.moved, row_wise),
         row_class=row_class,
         expected_changes=expected_changes,
     )
 
 
-class _QuietFilters:
-    """Filters that are asked beside the count, and never raise."""
+class _DryRunFilters:
+    """Filters whose calls are not counted as evaluations and never raise."""
 
     def __init__(self, filters: Filters) -> None:
         self._filters = filters
         self._pod = filters.inputs.pod
 
     def passing(self, plugins: Collection[FilterPlugin], nodes: NodeTable, state: CycleState, rows: Rows) -> Passing:
-        """Which of the rows pass."""
+        """Which of the rows pass the filters; with an error, none do."""
         rejections: list[Rejection] = []
-        self._filters.timer.asks()
+        self._filters.timer.restart()
         try:
             return Passing(self._filters.passing(plugins, nodes, state, rows, rejections), tuple(rejections))
         except PluginFailure as failure:

@@ -1,12 +1,13 @@
-"""What a cycle asks of its rows, and what it is told: the same questions to plugins one by one, and to columns.
+"""The interface between the cycle and whatever judges the rows for it, with the values that pass between them.
 
-    evaluator        how it finds out
-    PlainEvaluator   asks each plugin about the rows that are still alive (`plain`)
-    ClassEvaluator   reads what is kept of the pod's class, and asks only plugins of which nothing can be (`by_class`)
+    evaluator        how it judges
+    PlainEvaluator   calls each plugin for the rows that have passed so far (`plain`)
+    ClassEvaluator   looks up what is kept for the pod's class, and calls only the other, live plugins (`by_class`)
 
-Both give the same answers, so a cycle does not know which of them it has; `fallback` says which it gets. An evaluator
-is made for one decision and asked in the order of the methods. Neither of them writes to the record: each returns a
-value, and the cycle takes it down. Nobody writes to these values; they are not frozen: that costs time for each.
+Both give the same answers, so the cycle does not know which of them it has; `fallback` decides that. An evaluator is
+made for one decision, and its methods are called in the order below. It does not write to the record: it returns
+values, and the cycle writes them down. Treat these values as read-only; they are not frozen only because that would
+cost time in every cycle.
 """
 
 from collections.abc import Collection
@@ -34,72 +35,72 @@ NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
 
 @dataclass(slots=True)
 class CycleInputs:
-    """What one decision is about."""
+    """The inputs of one decision."""
 
     profile: Profile
     pod: PodInfo
     nodes: NodeTable
     expected: Expected | None
-    """Nominated pods that the pod must leave room for."""
+    """Nominated pods that the pod must leave room for; `None` if there are none."""
     stopwatch: Stopwatch
 
 
 @dataclass(slots=True)
 class PreFiltered:
-    """What PreFilter says of the pod."""
+    """The result of PreFilter."""
 
     status: Status
     """Success, or a rejection for all nodes."""
     skipped: Collection[str]
     """The plugins whose filter has nothing to judge."""
     node_names: frozenset[str] | None
-    """The only nodes that can fit; `None` is no restriction."""
+    """The only nodes that can fit; `None` means all nodes."""
     narrowed_by: tuple[str, ...]
-    """The plugins that named them."""
+    """The plugins that named these nodes."""
 
 
 @dataclass(slots=True)
 class Filtered:
-    """What the filters say of some rows."""
+    """The result of the filters for some rows."""
 
     rows: Rows
-    """Those that pass, in the order in which they were given; none after a failure. Shared: do not write."""
+    """The rows that pass (intp, in the given order); empty after a failure. Shared: do not write."""
     rejections: list[Rejection]
-    """Every other row, once, up to a failure. A class whose record need not tell all leaves them out if rows passed."""
+    """Every other row once, up to a failure. Judged by class, they may be left out if some rows pass."""
     failure: PluginFailure | None = None
-    """A plugin has failed, and nobody has reported it."""
+    """The failure of a plugin, not reported yet."""
 
 
 @dataclass(slots=True)
 class Priorities:
-    """What the feasible rows have earned."""
+    """The points of the feasible rows."""
 
     totals: Scores
-    """Weighted points, one per feasible row; empty where `leaders` tells the best and nobody wants the rest."""
+    """Sums of weighted points, an int64 per feasible row; empty if `leaders` is enough."""
     by_plugin: tuple[PluginScores, ...]
-    """The same by plugin, in the profile's order; empty where nobody wants them."""
+    """The weighted points by plugin, in the profile's order; empty if no reader needs them."""
     leaders: Leaders | None = None
-    """The rows with the most points, where they are known without a look at all of them."""
+    """The rows with the most points, if they are known without comparing all rows."""
 
 
 class Evaluator(Protocol):
     """Judges the rows for one pod."""
 
     def pre_filtered(self, state: CycleState) -> PreFiltered:
-        """Look at the pod, and prepare `state`, which is empty. Raises `PluginFailure`."""
+        """Run PreFilter; it fills `state`, which must be empty. Raises `PluginFailure`."""
         ...
 
     def filtered(self, state: CycleState, rows: Rows) -> Filtered:
-        """Which of the rows the pod fits on, beside the pods nominated to them and without those."""
+        """Which of the rows the pod fits on, both with and without the pods nominated to them."""
         ...
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
         """The same filters for PostFilter plugins, over rows as they might be.
 
-        `expected_changes` tells where `CycleInputs.expected` may be another later.
+        `expected_changes` logs the rows whose nominated pods change later (`CycleInputs.expected`).
         """
         ...
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
-        """PreScore, Score, normalise and weigh the feasible rows, of which there is one. Raises `PluginFailure`."""
+        """PreScore, Score, normalise and weigh the feasible rows: at least one. Raises `PluginFailure`."""
         ...

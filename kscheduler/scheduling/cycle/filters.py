@@ -1,7 +1,7 @@
-"""The filters of one cycle, asked as often as somebody wants to know: in the search for a node, and in dry runs.
+"""Running the filters of a profile for one pod: in the search for a node, and in dry runs.
 
-Filters run in order on the rows that are still alive, so a node is charged to the first plugin that turns it down. A
-row that other pods are nominated to is judged with them and without (see `nominations`).
+Filters run in the profile's order, each for the rows that have passed so far, so a node is charged to the first plugin
+that rejects it. A row with nominated pods is judged twice: with these pods and without them (see `nominations`).
 """
 
 from collections.abc import Collection
@@ -14,14 +14,14 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
-from kscheduler.scheduling.cycle.nominations import crowded
+from kscheduler.scheduling.cycle.nominations import crowded_rows
 from kscheduler.scheduling.runtime.cycle_calls import call_filter
-from kscheduler.scheduling.runtime.status_text import divided
+from kscheduler.scheduling.runtime.status_text import split_rows
 from kscheduler.scheduling.runtime.timing import CallTimer
 
 
 class Filters:
-    """A profile's filters, for one pod; over the table of the cycle or a fork of it."""
+    """A profile's filters for one pod, over the table of the cycle or a fork of it."""
 
     __slots__ = ("inputs", "skipped", "timer")
 
@@ -39,9 +39,9 @@ class Filters:
         rows: Rows,
         rejections: list[Rejection],
     ) -> Rows:
-        """The rows that pass with the pods that are nominated to them, and without. Raises `PluginFailure`.
+        """The rows that pass both with and without the pods nominated to them (intp, in the given order).
 
-        Who turned the others down is added to the rejections, as far as it went.
+        The other rows are added to `rejections`, up to a failure. Raises `PluginFailure`.
         """
         if self.inputs.expected is not None:
             rows = self.beside_nominated(plugins, nodes, state, rows, rejections)
@@ -55,18 +55,21 @@ class Filters:
         rows: Rows,
         rejections: list[Rejection],
     ) -> Rows:
-        """The rows without those where the pod has no place beside the nominated ones. Raises `PluginFailure`."""
+        """The rows where the pod still fits when the pods nominated to them count (intp, in the given order).
+
+        The other rows are added to `rejections`. Raises `PluginFailure`.
+        """
         expected = self.inputs.expected
-        here = None if expected is None else expected.among(rows)
-        if here is None:
+        arrivals = None if expected is None else expected.among(rows)
+        if arrivals is None:
             return rows
         remains: Mask | None = None
-        for one in crowded(self.inputs.profile, self.inputs.pod, nodes, state, here, self.skipped):
-            passing = self._filtered(plugins, one.nodes, one.state, one.rows, rejections)
-            if len(passing) < len(one.rows):
+        for crowded in crowded_rows(self.inputs.profile, self.inputs.pod, nodes, state, arrivals, self.skipped):
+            passing = self._filtered(plugins, crowded.nodes, crowded.state, crowded.rows, rejections)
+            if len(passing) < len(crowded.rows):
                 if remains is None:
                     remains = np.ones(nodes.capacity, dtype=np.bool_)
-                remains[one.rows] = False
+                remains[crowded.rows] = False
                 remains[passing] = True
         return rows if remains is None else rows.take(np.flatnonzero(remains.take(rows)))
 
@@ -81,13 +84,16 @@ class Filters:
         for plugin in plugins:
             if not len(rows):
                 break
-            codes = self.ask(plugin, nodes, state, rows)
+            codes = self.call(plugin, nodes, state, rows)
             if codes is not None:
-                rows = divided(plugin, codes, state, rows, rejections)
+                rows = split_rows(plugin, codes, state, rows, rejections)
         return rows
 
-    def ask(self, plugin: FilterPlugin, nodes: NodeTable, state: CycleState, rows: Rows) -> Codes | None:
-        """What one filter has against the rows; `None` if nothing, or if it skips. Raises `PluginFailure`."""
+    def call(self, plugin: FilterPlugin, nodes: NodeTable, state: CycleState, rows: Rows) -> Codes | None:
+        """One filter's codes: an int64 per entry of `rows`, 0 passes. `None` if all pass, or if the plugin skips.
+
+        Raises `PluginFailure`.
+        """
         if plugin.name in self.skipped:
             return None
         return call_filter(plugin, state, self.inputs.pod, nodes, rows, self.timer)

@@ -1,8 +1,9 @@
-"""Filter: which of the nodes that PreFilter left over the pod fits on.
+"""Filter: on which of the nodes that PreFilter allows the pod fits.
 
-    nominated node first, and alone where it passes -> all rows, or as many as are enough of them
+    the nominated node passes? yes: only this node
+                               no:  all rows, or a sample of them (`sampling`)
 
-How a row is judged is a matter of the evaluator.
+How a row is judged is up to the evaluator.
 """
 
 from dataclasses import dataclass
@@ -19,19 +20,19 @@ from kscheduler.scheduling.record import SchedulingRecord
 
 @dataclass(slots=True)
 class NodeSearch:
-    """One pod's way through Filter. Rejections go to the record's diagnosis."""
+    """The search for one pod. Rejections go to the record's diagnosis."""
 
     evaluator: Evaluator
     inputs: CycleInputs
     record: SchedulingRecord
 
     def run(self, sampler: NodeSampler) -> Rows:
-        """The rows that the pod fits on. Raises `PluginFailure`."""
+        """The rows that the pod fits on: intp, ascending, empty if none. Raises `PluginFailure`."""
         nominated = self._nominated_row()
         if nominated >= 0 and self._passes(nominated):
             self.record.num_evaluated_nodes = 1
             return np.array([nominated], dtype=np.intp)
-        return self._enough(self._narrowed(), sampler)
+        return self._find(self._narrowed(), sampler)
 
     # --- the node that the pod itself is nominated to -----------------------------------------------------------------
 
@@ -40,13 +41,14 @@ class NodeSearch:
         return self.inputs.nodes.row_of(name) if name else -1
 
     def _passes(self, row: int) -> bool:
-        """Whether the nominated node will do. A plugin that fails here gets its say when all nodes are judged.
+        """Whether the pod fits on its nominated node. A failure here is not final: all nodes are judged after it.
 
-        PreFilter's narrowing is not asked: a node outside of it is charged to the filter that turned it down here.
+        The nominated node may be outside the names that PreFilter gave, as in kube-scheduler; then it is charged to
+        the filter that rejects it here.
         """
         filtered = self.evaluator.filtered(self.record.state, np.array([row], dtype=np.intp))
         if filtered.failure is not None:
-            self.inputs.stopwatch.asked(filtered.failure.point, filtered.failure.plugin)
+            self.inputs.stopwatch.call_ended(filtered.failure.point, filtered.failure.plugin)
             return False
         names = self.record.node_names
         is_outside = names is not None and self.inputs.nodes.name_of(row) not in names
@@ -57,7 +59,7 @@ class NodeSearch:
     # --- all nodes ----------------------------------------------------------------------------------------------------
 
     def _narrowed(self) -> Rows:
-        """The rows to judge. Those outside the names that PreFilter gave are turned down by no plugin in particular."""
+        """The rows to judge. Rows outside the names that PreFilter gave are charged to no single plugin."""
         record = self.record
         if record.node_names is None:
             return self.inputs.nodes.rows()
@@ -73,24 +75,28 @@ class NodeSearch:
             record.diagnosis.rejections.append(Rejection("", outside, codes, lambda _: status))
         return inside
 
-    def _enough(self, rows: Rows, sampler: NodeSampler) -> Rows:
-        """The rows that pass; where the profile asks for a share of the nodes, the first so many in visiting order."""
-        missing = wanted = nodes_to_find(self.inputs.profile.percentage_of_nodes_to_score, len(rows))
-        if wanted >= len(rows):
+    def _find(self, rows: Rows, sampler: NodeSampler) -> Rows:
+        """The rows that pass; if the profile samples nodes, the first ones in visiting order, ascending.
+
+        Example: 5,000 rows at 10 % search for 500 feasible rows, in parts of 500 rows each. If the third part holds
+        the 500th, the search stops at it, and the next search starts behind it.
+        """
+        missing = target = nodes_to_find(self.inputs.profile.percentage_of_nodes_to_score, len(rows))
+        if target >= len(rows):
             self.record.num_evaluated_nodes = len(rows)
             return self._passing(rows)
         order = sampler.visiting_order(self.inputs.nodes, rows)
         found: list[Rows] = []
-        looked_at = 0
-        while looked_at < len(order) and missing:
-            part = order[looked_at : looked_at + wanted]
-            self.record.num_evaluated_nodes = looked_at + len(part)  # should a plugin fail
+        visited = 0
+        while visited < len(order) and missing:
+            part = order[visited : visited + target]
+            self.record.num_evaluated_nodes = visited + len(part)  # the record shows this if a plugin fails now
             places = np.flatnonzero(np.isin(part, self._passing(np.sort(part))))[:missing]
             found.append(part[places])
             missing -= len(places)
-            looked_at += len(part) if missing else int(places[-1]) + 1
-        sampler.move_on(looked_at, len(self.inputs.nodes))
-        self.record.num_evaluated_nodes = looked_at
+            visited += len(part) if missing else int(places[-1]) + 1
+        sampler.move_on(visited, len(self.inputs.nodes))
+        self.record.num_evaluated_nodes = visited
         return np.sort(np.concatenate(found))
 
     def _passing(self, rows: Rows) -> Rows:
@@ -101,4 +107,4 @@ class NodeSearch:
         try:
             raise filtered.failure
         finally:
-            del filtered  # the traceback holds this frame: they would hold each other until a collection
+            del filtered  # else traceback and frame refer to each other until a garbage collection

@@ -1,12 +1,12 @@
-"""Rows that pods are nominated to, as if those pods were there.
+"""Judging rows as if the pods nominated to them were already there.
 
-A pod may take a node only if it fits beside the pods that are expected there (of equal or higher priority) and without
-them too: they may yet go elsewhere, and affinity to them must not count as long as they have not come. Only the few
-rows that carry such nominations are judged twice; every other row, and every pod without rivals, costs nothing.
+A pod may take a node only if it fits both with the pods that are expected there (nominated, of equal or higher
+priority) and without them: they may still go elsewhere, and affinity to them must not count before they are bound. Only
+the few rows with such nominations are judged twice; other rows, and pods without rivals, cost nothing extra.
 
-Where a plugin keeps counts in its PreFilter state (spread, affinity), pods nominated to one node are not there for
-another: the plugin counts them for their row alone, or, if it cannot do that, each row is judged with a state of its
-own. The table, of which a filter reads the row it judges, is one for all of them.
+If a plugin keeps counts in its PreFilter state (spread, affinity), the pods nominated to one node must not count for
+another node. So the plugin counts them per row, or, if it cannot, each row is judged with its own copy of the state.
+One fork of the table is enough for all rows, because a filter reads only the row that it judges.
 """
 
 from collections.abc import Collection, Iterator
@@ -26,8 +26,8 @@ from kscheduler.scheduling.runtime.cycle_calls import call_add_pod, call_move_po
 
 
 @dataclass(frozen=True, slots=True)
-class Crowded:
-    """Rows with the pods that are expected there."""
+class CrowdedRows:
+    """Rows to be judged with the pods that are expected on them."""
 
     rows: Rows
     nodes: NodeTable
@@ -35,28 +35,28 @@ class Crowded:
     state: CycleState
 
 
-def crowded(
+def crowded_rows(
     profile: Profile, pod: PodInfo, nodes: NodeTable, state: CycleState, expected: Arrivals, skipped: Collection[str]
-) -> Iterator[Crowded]:
-    """The rows of `expected` to be judged with their pods: all at once, or one by one where a plugin counts pods."""
+) -> Iterator[CrowdedRows]:
+    """The rows of `expected` with their pods: all at once, or one at a time if a plugin cannot count pods per row."""
     counting = counting_plugins(profile, skipped)
-    with_them = expected.upon(nodes)
+    with_expected = expected.upon(nodes)
     row_wise = row_wise_plugins(profile, counting)
     if row_wise is not None:
-        copied = state.copy()
+        own_state = state.copy()
         if row_wise:
-            move(row_wise, copied, pod, expected.moving(), with_them)
-        yield Crowded(expected.rows, with_them, copied)
+            move(row_wise, own_state, pod, expected.moving(), with_expected)
+        yield CrowdedRows(expected.rows, with_expected, own_state)
         return
     for place, row in enumerate(expected.rows.tolist()):
-        copied = state.copy()
+        own_state = state.copy()
         for added in expected.on(place):
-            count_in(counting, copied, pod, added, with_them, row)
-        yield Crowded(np.array([row], dtype=np.intp), with_them, copied)
+            count_in(counting, own_state, pod, added, with_expected, row)
+        yield CrowdedRows(np.array([row], dtype=np.intp), with_expected, own_state)
 
 
 def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFilterExtensions, ...]:
-    """The plugins that keep counts of pods for this pod."""
+    """The plugins that keep counts of pods in their PreFilter state, without those that skip this pod."""
     return tuple(
         cast("PreFilterExtensions", plugin)
         for plugin in profile.pre_filter
@@ -67,7 +67,7 @@ def counting_plugins(profile: Profile, skipped: Collection[str]) -> tuple[PreFil
 def row_wise_plugins(
     profile: Profile, counting: Collection[PreFilterExtensions]
 ) -> tuple[RowWiseExtensions, ...] | None:
-    """The same plugins, if all of them can keep rows apart."""
+    """The same plugins if all of them can count per row; else `None`."""
     if all(profile.traits[plugin.name].counts_pods_by_row for plugin in counting):
         return tuple(cast("RowWiseExtensions", plugin) for plugin in counting)
     return None
@@ -76,7 +76,7 @@ def row_wise_plugins(
 def move(
     counting: Collection[RowWiseExtensions], state: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable
 ) -> None:
-    """Pods come to many rows or leave them, each row by itself. Raises `PluginFailure`."""
+    """Add pods to many rows or remove them, independently for each row. Raises `PluginFailure`."""
     for plugin in counting:
         call_move_pods(plugin, state, pod, moved, nodes)
 
@@ -89,7 +89,7 @@ def count_in(
     nodes: NodeTable,
     row: int,
 ) -> None:
-    """One pod more on the row. Raises `PluginFailure`."""
+    """Count one more pod on the row. Raises `PluginFailure`."""
     for plugin in counting:
         call_add_pod(plugin, state, pod, added, nodes, row)
 
@@ -102,6 +102,6 @@ def count_out(
     nodes: NodeTable,
     row: int,
 ) -> None:
-    """One pod less on the row. Raises `PluginFailure`."""
+    """Count one pod less on the row. Raises `PluginFailure`."""
     for plugin in counting:
         call_remove_pod(plugin, state, pod, removed, nodes, row)

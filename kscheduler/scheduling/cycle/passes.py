@@ -1,7 +1,7 @@
-"""Asking some plugins of a profile one after the other: PreFilter, PreScore and Score.
+"""Calling some plugins of a profile one after the other: PreFilter, PreScore and Score.
 
-Whoever judges plainly asks all of them in this way, and whoever judges by class those of which nothing is kept. The
-pass over the filters is in `filters`: dry runs make it, too.
+`PlainEvaluator` passes all plugins of a point, `ClassEvaluator` only the live ones. The pass over the filters is in
+`filters`, because dry runs use it, too.
 """
 
 from collections.abc import Collection, Iterable, Sequence
@@ -19,10 +19,11 @@ from kscheduler.scheduling.runtime.cycle_calls import call_pre_filter, call_pre_
 def pre_filter_pass(
     plugins: Iterable[PreFilterPlugin], inputs: CycleInputs, state: CycleState, skipped: set[str]
 ) -> PreFiltered:
-    """PreFilter; an unresolvable rejection ends it at once, a resolvable one after all have run (Q18).
+    """PreFilter; an unresolvable rejection ends it at once, a resolvable one after all plugins have run (Q18).
 
-    Who skips is added to `skipped`. Raises `PluginFailure`.
+    Plugins that skip are added to `skipped`. Raises `PluginFailure`.
     """
+    # `names` is the intersection of what the plugins allow; it stays `None` until one of them names nodes.
     remembered = SUCCESS
     names: frozenset[str] | None = None
     narrowed_by: tuple[str, ...] = ()
@@ -53,7 +54,7 @@ def _narrowed_to_nothing(plugins: Sequence[str]) -> Status:
 def pre_score_pass(
     plugins: Iterable[PreScorePlugin], inputs: CycleInputs, state: CycleState, feasible: Rows
 ) -> set[str]:
-    """PreScore; the plugins that have nothing to score. Raises `PluginFailure`."""
+    """PreScore; returns the names of the plugins that have nothing to score. Raises `PluginFailure`."""
     skipped: set[str] = set()
     for plugin in plugins:
         if call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch).is_skip:
@@ -62,19 +63,19 @@ def pre_score_pass(
 
 
 def score_pass(
-    weighted: Iterable[WeightedScore],
+    weighted_plugins: Iterable[WeightedScore],
     skipped: Collection[str],
     inputs: CycleInputs,
     state: CycleState,
     feasible: Rows,
 ) -> dict[str, PluginScores]:
-    """Score, normalise and weigh: final points by plugin. Raises `PluginFailure`."""
+    """Score, normalise and weigh: each plugin's final points, an int64 per feasible row. Raises `PluginFailure`."""
     scores: dict[str, PluginScores] = {}
-    for one in weighted:
-        name = one.plugin.name
+    for weighted in weighted_plugins:
+        name = weighted.plugin.name
         if name not in skipped:
             points = call_score_and_normalize(
-                one.plugin,
+                weighted.plugin,
                 inputs.profile.traits[name],
                 state,
                 inputs.pod,
@@ -82,5 +83,5 @@ def score_pass(
                 feasible,
                 inputs.stopwatch,
             )
-            scores[name] = PluginScores(name, one.weight, points * one.weight)
+            scores[name] = PluginScores(name, weighted.weight, points * weighted.weight)
     return scores

@@ -1,4 +1,4 @@
-"""Judging a pod by itself: each plugin is asked about the rows that are still alive."""
+"""Judging a pod by itself: each plugin is called for the rows that have passed so far."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from kscheduler.scheduling.runtime.points import PRE_SCORE, SCORE
 
 
 class PlainEvaluator:
-    """Asks every plugin of the profile. Implements `Evaluator`."""
+    """Calls every plugin of the profile. Implements `Evaluator`."""
 
     __slots__ = ("_filters", "_inputs")
 
@@ -26,13 +26,13 @@ class PlainEvaluator:
         self._filters = Filters(inputs)
 
     def pre_filtered(self, state: CycleState) -> PreFiltered:
-        """Ask all of them."""
+        """Run PreFilter of all plugins."""
         found = pre_filter_pass(self._inputs.profile.pre_filter, self._inputs, state, set())
         self._filters.skipped = found.skipped
         return found
 
     def filtered(self, state: CycleState, rows: Rows) -> Filtered:
-        """Ask each about the rows that those before it have left over."""
+        """Run the filters, each for the rows that passed the ones before it."""
         rejections: list[Rejection] = []
         try:
             passing = self._filters.passing(self._inputs.profile.filter, self._inputs.nodes, state, rows, rejections)
@@ -41,17 +41,17 @@ class PlainEvaluator:
         return Filtered(passing, rejections)
 
     def dry_run(self, expected_changes: ChangeLog) -> DryRun:
-        """Nothing that is kept of rows is to be believed: the cycle has no class to keep it under."""
+        """The filters for a dry run, without a row class: nothing is remembered about rows from one pod to the next."""
         return dry_run(self._filters, lambda: None, expected_changes)
 
     def prioritize(self, state: CycleState, feasible: Rows) -> Priorities:
-        """Ask all of them, and add up; without a plugin that scores each row has a point."""
+        """Run PreScore and Score of all plugins and add up; in a profile without Score, each row has one point."""
         inputs = self._inputs
         skipped = pre_score_pass(inputs.profile.pre_score, inputs, state, feasible)
         inputs.stopwatch.lap(PRE_SCORE.label, SUCCESS)
         scores = score_pass(inputs.profile.score, skipped, inputs, state, feasible)
         totals = np.full(len(feasible), 0 if inputs.profile.score else 1, dtype=np.int64)
-        for one in scores.values():
-            totals += one.points
+        for plugin_scores in scores.values():
+            totals += plugin_scores.points
         inputs.stopwatch.lap(SCORE.label, SUCCESS)
         return Priorities(totals, tuple(scores.values()))

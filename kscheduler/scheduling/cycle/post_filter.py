@@ -1,15 +1,16 @@
-"""PostFilter: no node fits, so what now? Preemption makes room, or says why it cannot.
+"""PostFilter: no node fits the pod. Preemption makes room for it, or says why it cannot.
 
-    a plugin answers       then
-    Success                it is done; its nomination counts
-    UU                     it ends there, with its message
-    U (or Pending)         its message and nomination are remembered, and the next one is asked
-    anything else          it ends there, with the error's text (Skip too, Q19)
+    a plugin answers                     then
+    Success                              the pass ends; the plugin's nomination counts
+    UnschedulableAndUnresolvable         the pass ends with the plugin's message
+    Unschedulable or Pending             message and nomination are remembered, and the next plugin is called
+    anything else (also Skip, Q19)       the pass ends with the text of the error
 
-A success may come with an instruction, whom to evict (`Preemption`). It goes to the record: the cycle starts nothing.
+A success may come with an instruction which pods to evict (`Preemption`). It is only written to the record: the attempt
+carries it out, not the cycle.
 
-Whatever comes of it, the attempt has failed: the pod is tried again when room has been made. A profile without such
-plugins takes back whatever nomination the pod has. DefaultPreemption is not asked where an extender would have a say.
+The attempt has failed in any case: the pod is tried again once there is room. A profile without PostFilter plugins
+clears the pod's nomination. DefaultPreemption is not called if an extender would take part in its choice.
 """
 
 from typing import Final, Protocol
@@ -24,35 +25,37 @@ from kscheduler.scheduling.runtime.cycle_calls import call_post_filter
 from kscheduler.scheduling.runtime.points import POST_FILTER
 
 _ASKS_EXTENDERS: Final = "DefaultPreemption"
-"""The plugin that shows its candidates to extenders."""
+"""The plugin that shows its candidate nodes to extenders."""
 
 
-class Watch(Protocol):
-    """Hears what was asked, and how it ended."""
+class PostFilterTimer(Protocol):
+    """Measures PostFilter and its plugins."""
 
     def lap(self, point: str, status: Status) -> None:
         """An extension point has run."""
         ...
 
     def post_filtered(self, plugin: str) -> None:
-        """A PostFilter plugin has been asked."""
+        """A PostFilter plugin has run."""
         ...
 
 
-def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> None:
-    """Ask the profile's PostFilter plugins; what they say goes to the record."""
+def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: PostFilterTimer) -> None:
+    """Run the profile's PostFilter plugins and write the result to the record."""
     if not profile.post_filter:
         record.nominated_node_name = ""
         return
-    result = _result(profile, record, nodes, watch)
+    result = _result(profile, record, nodes, stopwatch)
     record.post_filter = result.status
     record.post_filter_message = result.status.message
     record.nominated_node_name = result.nominated_node_name
     record.preemption = result.preemption
-    watch.lap(POST_FILTER.label, result.status)
+    stopwatch.lap(POST_FILTER.label, result.status)
 
 
-def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch: Watch) -> PostFilterResult:
+def _result(
+    profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: PostFilterTimer
+) -> PostFilterResult:
     reasons: list[str] = []
     first = ""
     nominated: str | None = None
@@ -61,7 +64,7 @@ def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, watch:
         result = PostFilterResult(held)
         if held.is_success:
             result = call_post_filter(plugin, profile.listener, record.state, record.pod, nodes, record.diagnosis)
-        watch.post_filtered(plugin.name)
+        stopwatch.post_filtered(plugin.name)
         status = result.status.by(plugin.name)
         if status.is_success:
             return PostFilterResult(status, result.nominated_node_name, result.preemption)

@@ -1,13 +1,13 @@
-"""The scheduling cycle: a function of (profile, pod, view) to a record. No await, no random, no clock that decides.
+"""The scheduling cycle: a function from (profile, pod, cache) to a record. No await, no randomness, no clock.
 
     held? -> PreFilter -> Filter -> [one node: done] -> PreScore -> Score -> normalise -> weigh -> choose
-                 |           '--> no node: PostFilter (preemption)
-                 '--> turned down: likewise
+                 |           '--> no node fits: PostFilter (preemption)
+                 '--> pod rejected: PostFilter, too
 
-How rows are judged is a matter of the `evaluator`: plugin by plugin, or by class (`fallback` tells which). Filter is
-`node_search`, PostFilter `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
-then the caller keeps a `NodeSampler`, which says where the search begins. Among equals the winner is the one with the
-highest stable mix of pod UID and node name, so any decision can be made again from the same objects.
+An `evaluator` judges the rows: plugin by plugin, or by the pod's class (`fallback` decides which). Filter is in
+`node_search`, PostFilter in `post_filter`. Every node that passes is scored, unless `percentageOfNodesToScore` is set:
+then the caller keeps a `NodeSampler`, which says where the search starts. Among nodes with equal points, the one with
+the highest hash of pod UID and node name wins, so the same objects always give the same decision.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import NO_NODES, SchedulingRecord
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import FILTER, PRE_FILTER
-from kscheduler.scheduling.runtime.status_text import HearsOfPod
+from kscheduler.scheduling.runtime.status_text import ReportTarget
 from kscheduler.scheduling.runtime.timing import UNTIMED, Stopwatch
 from kscheduler.state.cache import Cache
 
@@ -39,55 +39,59 @@ from kscheduler.state.cache import Cache
 def schedule(
     profile: Profile,
     pod: PodInfo,
-    view: Cache,
+    cache: Cache,
     stopwatch: Stopwatch = UNTIMED,
     sampler: NodeSampler | None = None,
     engine: ClassEngine | None = None,
 ) -> SchedulingRecord:
-    """Choose a node. The record tells which, or why none; a plugin's failure is an Error in it, never an exception.
+    """Choose a node. The record says which, or why none; a plugin's failure is an Error in it, never an exception.
 
-    `sampler` says where a search for a share of the nodes begins, and is moved on; without one at the first node.
-    `engine` is that of the profile over the view: it makes the same decision from what it knows of the pod's class.
+    `sampler` says where a search for a share of the nodes starts, and is moved on; without it, at the first node.
+    `engine` is the profile's class engine over this cache: with it, the same decision costs less.
     """
-    record = _begun(profile, pod, view)
+    record = _new_record(profile, pod, cache)
     if record.status.is_success:
-        inputs = CycleInputs(profile, pod, view.nodes, view.nominated.before(pod), stopwatch)
+        inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
-            evaluator = _find_feasible(inputs, record, view, sampler, engine)
+            evaluator = _find_feasible(inputs, record, cache, sampler, engine)
             if record.status.is_success:
-                row = record.feasible.item() if len(record.feasible) == 1 else _best_row(evaluator, inputs, record)
-                record.node_name = view.nodes.name_of(row)
+                row = (
+                    record.feasible.item()
+                    if len(record.feasible) == 1
+                    else _score_and_choose(evaluator, inputs, record)
+                )
+                record.node_name = cache.nodes.name_of(row)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     if not record.status.is_success:
-        _without_node(profile, record, view.nodes, stopwatch)
+        _handle_no_node(profile, record, cache.nodes, stopwatch)
     return record
 
 
 def find_feasible(
-    profile: Profile, pod: PodInfo, view: Cache, stopwatch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
+    profile: Profile, pod: PodInfo, cache: Cache, stopwatch: Stopwatch = UNTIMED, sampler: NodeSampler | None = None
 ) -> SchedulingRecord:
-    """PreFilter and Filter: which nodes the pod fits on."""
-    record = _begun(profile, pod, view)
+    """Run only PreFilter and Filter; `feasible` of the record holds the rows that the pod fits on."""
+    record = _new_record(profile, pod, cache)
     if record.status.is_success:
-        inputs = CycleInputs(profile, pod, view.nodes, view.nominated.before(pod), stopwatch)
+        inputs = CycleInputs(profile, pod, cache.nodes, cache.nominated.before(pod), stopwatch)
         try:
-            _find_feasible(inputs, record, view, sampler, engine=None)
+            _find_feasible(inputs, record, cache, sampler, engine=None)
         except PluginFailure as failure:
             record.status = failure.end(stopwatch, profile.listener, pod)
     return record
 
 
 def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable) -> None:
-    """Give the feasible rows of a record their points, where the cycle had no need of them. Raises `PluginFailure`."""
+    """Score the feasible rows of a record if the cycle did not need to. Raises `PluginFailure`."""
     evaluator = PlainEvaluator(CycleInputs(profile, record.pod, nodes, None, UNTIMED))
-    _take_down(evaluator.prioritize(record.state, record.feasible), record)
+    _write_priorities(evaluator.prioritize(record.state, record.feasible), record)
 
 
-def _begun(profile: Profile, pod: PodInfo, view: Cache) -> SchedulingRecord:
-    """A record; without success where there is nothing to judge, or where the pod is not to be judged."""
-    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(view.nodes))
-    record.diagnosis.names = view.nodes.names()
+def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecord:
+    """A new record. Its status is no success if there are no nodes, or if the pod is held and must not be judged."""
+    record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
+    record.diagnosis.names = cache.nodes.names()
     if not record.num_all_nodes:
         record.status = NO_NODES
         return record
@@ -103,11 +107,11 @@ def _begun(profile: Profile, pod: PodInfo, view: Cache) -> SchedulingRecord:
 def _find_feasible(
     inputs: CycleInputs,
     record: SchedulingRecord,
-    view: Cache,
+    cache: Cache,
     sampler: NodeSampler | None,
     engine: ClassEngine | None,
 ) -> Evaluator:
-    """PreFilter and Filter; returns who has judged. Raises `PluginFailure`."""
+    """Run PreFilter and Filter; returns the evaluator for the rest of the cycle. Raises `PluginFailure`."""
     evaluator, found = fallback.pre_filtered(inputs, record.state, engine)
     record.status, record.skipped = found.status, found.skipped
     if found.narrowed_by:
@@ -118,17 +122,17 @@ def _find_feasible(
         record.feasible = NodeSearch(evaluator, inputs, record).run(sampler or NodeSampler())
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
-        inputs.stopwatch.lap(FILTER.label, SUCCESS)  # a pass over the nodes succeeds also where it leaves none over
+        inputs.stopwatch.lap(FILTER.label, SUCCESS)  # counted as a success even if no node passes
     else:
         record.diagnosis.pre_filter = found.status
     if not record.status.is_success:
-        record.state.write(evaluator.dry_run(view.nominated.row_changes))
-        record.state.write(HearsOfPod(inputs.profile.listener, inputs.pod))
+        record.state.write(evaluator.dry_run(cache.nominated.row_changes))
+        record.state.write(ReportTarget(inputs.profile.listener, inputs.pod))
     return evaluator
 
 
-def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> None:
-    """Ask PostFilter if the pod was judged. A held pod was not, and keeps its nomination; an error takes it back."""
+def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> None:
+    """Run PostFilter if the pod was judged. An error clears the pod's nomination; a held pod keeps it."""
     if record.state.find(DryRun) is not None:
         run_post_filter(profile, record, nodes, stopwatch)
     elif record.status.code is Code.ERROR or not record.num_all_nodes:
@@ -138,25 +142,25 @@ def _without_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable, 
 # --- Score and choosing -----------------------------------------------------------------------------------------------
 
 
-def _best_row(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord) -> int:
-    """PreScore, Score, choose. Raises `PluginFailure`."""
+def _score_and_choose(evaluator: Evaluator, inputs: CycleInputs, record: SchedulingRecord) -> int:
+    """Run PreScore and Score, and choose a row. Raises `PluginFailure`."""
     priorities = fallback.prioritize(evaluator, inputs, record.state, record.feasible)
-    _take_down(priorities, record)
+    _write_priorities(priorities, record)
     return _choose(record, inputs.nodes, priorities.leaders)
 
 
-def _take_down(priorities: Priorities, record: SchedulingRecord) -> None:
+def _write_priorities(priorities: Priorities, record: SchedulingRecord) -> None:
     record.totals, record.scores = priorities.totals, priorities.by_plugin
     if priorities.leaders is not None:
         record.most_points = priorities.leaders.points
 
 
 def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None) -> int:
-    """The row with the most points; among equals the highest mix of pod UID and node name, then the first name."""
+    """The row with the most points; among equals the highest hash of pod UID and node name, then the first name."""
     if leaders is not None:
         rows, hashes = leaders.rows, leaders.hashes
     else:
-        rows = _best(record.feasible, record.totals)
+        rows = _best_rows(record.feasible, record.totals)
         hashes = values_at(nodes.name_hash, compact(rows))
     if len(rows) == 1:
         return rows.item()
@@ -169,9 +173,9 @@ def _choose(record: SchedulingRecord, nodes: NodeTable, leaders: Leaders | None)
     return min(tied, key=nodes.name_of)
 
 
-def _best(rows: Rows, totals: Scores) -> Rows:
-    """Those with the most points; all where nothing was scored."""
+def _best_rows(rows: Rows, totals: Scores) -> Rows:
+    """The rows with the most points (intp, ascending); all rows if nothing was scored."""
     if not len(totals):
         return rows
-    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` costs as much again
+    best = (totals == totals[totals.argmax()]).nonzero()[0]  # `flatnonzero` would double the cost
     return rows if len(best) == len(rows) else rows.take(best)

@@ -1,1 +1,1 @@
-"""Victims of preemption: chosen in the cycle, removed here, within their disruption budgets."""
+"""Evicting the victims of preemption, which the cycle has chosen with respect to disruption budgets."""

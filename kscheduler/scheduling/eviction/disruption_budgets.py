@@ -1,4 +1,4 @@
-"""PodDisruptionBudgets over an informer's store: what preemption respects where it can."""
+"""PodDisruptionBudgets from an informer's store: preemption respects them if it can."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -17,9 +17,9 @@ class StoredBudgets:
         self._budgets = budgets
 
     def of_namespace(self, namespace: str) -> Sequence[PodDisruptionBudget]:
-        """All of them, in the order of their names."""
+        """The budgets of one namespace, sorted by name."""
         return sorted(self._budgets.by_index(_INDEX, namespace), key=lambda budget: budget.metadata.name)
 
     def listed(self) -> Sequence[PodDisruptionBudget]:
-        """Those of all namespaces; one that has changed is another object."""
+        """The budgets of all namespaces; a budget that has changed is a new object."""
         return self._budgets.list()

@@ -1,28 +1,32 @@
-"""Making room as preemption has decided, beside the decisions.
+"""Carrying out preemptions: the API requests that make room, without holding up decisions.
 
-The cycle has chosen the victims, and said so in its record. The attempt begins their preemption and goes on at once; a
-task of its own talks to the API server:
+The cycle has chosen the victims and written them to its record. The attempt begins the preemption and continues at
+once; a task of its own talks to the API server:
 
-    begin -> the nomination is written -> the outbid lose theirs -> all victims but the last -> the last one -> end
-                      |  a failure                                        |  a failure              |  a failure
-                      +--> the rest is left alone ------------------------+-------------------------+--> tried again
+    begin -> write the nomination -> clear outbid nominations -> all victims but the last -> the last victim -> end
+                  | failure                                            | failure                 | failure
+                  +--> spare the remaining victims --------------------+-------------------------+--> try again
 
-Until the last victim's turn the preemptor stays out of the active queue (`is_under_way`, asked by PreEnqueue), and from
-then on until the watch shows all that were deleted gone or going: it would find the old victims still there and choose
-others. It need not wait for the answer to the last request: the event of that deletion may come before, and must not be
-lost.
+While this runs, the preemptor stays out of the active queue (`is_under_way`, which PreEnqueue calls). Otherwise it
+would find the old victims still there and choose others. It may come back when the last victim's turn has come and the
+watch shows all deleted victims gone or terminating. It does not have to wait for the answer to the last request: the
+watch event of that deletion may arrive earlier, and must not be lost.
 
-Victims that are chosen count as going: whoever is expected on their node already, and would fit there without them,
-waits for them (`is_clearing`) as it waits for those that terminate. kube-scheduler's preemptor looks for other victims.
+Chosen victims count as terminating: a pod that is already expected on their node, and fits there without them, waits
+for them (`is_clearing`), as it waits for terminating pods. kube-scheduler's preemptor looks for other victims.
 
-Differences from kube-scheduler, each so that no pod is stuck, no loop is hot and no pod dies for nothing: a preemptor
-is kept out until the watch has caught up (two minutes at most), where upstream relies on it to be quick; one that was
-kept out is woken at the end, because what woke it may have been a new node, which does not come again, and a victim may
-take for ever to go; one whose evictions fail again and again pauses between its tries, 1 to 10 s; and when it is gone,
-has a node or is outbid, the victims that are left are spared. No victim is touched before the preemptor's status names
-the node: whoever takes over after a crash then knows what the room is for.
-Limits: what is begun when the process is killed is not taken up again; a terminating victim shows by its condition what
-it goes for, and the preemptor's eligibility waits for it.
+Differences from kube-scheduler, so that no pod is stuck, no loop spins, and no pod is evicted for nothing:
+
+- A preemptor is kept out until the watch has caught up (two minutes at most); upstream relies on the watch being fast.
+- A preemptor that was kept out is woken at the end: the event that woke it before, say a new node, is not repeated, and
+  a victim may take for ever to terminate.
+- If the evictions of a preemptor fail repeatedly, it pauses for 1 to 10 s between tries.
+- If the preemptor is gone, has a node or is outbid, the remaining victims are spared.
+- No victim is evicted before the preemptor's status names the node: after a crash, the next process then knows whom the
+  room is for.
+
+Limits: a preemption that is running when the process is killed is not resumed. The condition of a terminating victim
+says that it was preempted, and the check of the preemptor's eligibility waits for it.
 """
 
 import asyncio
@@ -48,12 +52,12 @@ from kscheduler.state.nominations.nominator import NominatedPods
 _log = get_logger(__name__)
 
 AT_ONCE: Final = 16
-"""Victims of one preemption that are taken away at the same time."""
+"""Victims of one preemption that are evicted at the same time."""
 DRAIN_SECONDS: Final = 5.0
-"""What a stop gives to preemptions that have begun: half of one would have cost pods and helped nobody."""
+"""How long a stop waits for preemptions that have begun: an unfinished one has evicted pods without helping any."""
 PREEMPTIONS_AT_ONCE: Final = 8
-"""Preemptions whose requests are on the wire at the same time: hundreds of them would keep the connections from the
-binds, and wait for one themselves until they time out."""
+"""Preemptions that send requests at the same time: hundreds of them would take the connections that binds need, and
+would time out while waiting for one."""
 _MOST_REMEMBERED: Final = 1000
 
 
@@ -61,59 +65,59 @@ class NominationWriter(Protocol):
     """Where nominations are written: `status_writer.StatusWriter`."""
 
     def withdraw(self, uid: str) -> None:
-        """Leave unsaid what was not sent yet about this pod: it might bring its nomination back."""
+        """Drop any unsent patch for this pod: it might restore the old nomination."""
         ...
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        """Set the nominated node; whether it had to be changed. Raises `ClientError`."""
+        """Set the nominated node. Returns whether it had to be changed. Raises `ClientError`."""
         ...
 
 
 @dataclass(slots=True, eq=False)
-class _UnderWay:
+class _RunningPreemption:
     """A preemption that has begun."""
 
     preemption: Preemption
     victims: list[PodInfo]
-    """Those among its victims that were not going already."""
+    """The victims that were not terminating at the beginning."""
     awaited: list[PodInfo] = field(default_factory=list)
-    """Victims that are deleted, as the API server says: the watch must show it before the preemptor may look."""
+    """Victims whose deletion the API server has accepted: the preemptor waits until the watch shows it."""
     stopped: list[PodInfo] = field(default_factory=list)
-    """Victims that keep their object and give their node back: until then the preemptor would find them there."""
+    """Victims that were stopped in memory and keep their object: the preemptor waits until they release their node."""
     last: tuple[PodInfo, ...] = ()
-    """The last victim, while it is being taken away."""
+    """The last victim, while it is being evicted."""
     is_open: bool = False
-    """The preemptor may look as soon as the watch shows what was done: the last victim's turn has come."""
+    """The last victim's turn has come: the preemptor may be tried as soon as the watch shows all evictions."""
     is_over: bool = False
     kept_out: bool = False
-    """The preemptor wanted to be tried, and was told to wait."""
+    """PreEnqueue has kept the preemptor out because of this preemption."""
     is_outbid: bool = False
-    """Another preemptor, of higher priority, has been promised the node since."""
+    """A preemptor of higher priority has been promised the node since."""
     neighbours: dict[str, None] = field(default_factory=dict)
-    """Keys of other pods that are expected on the node and were told to wait until the victims are gone."""
+    """Keys of other pods that are expected on the node and were kept waiting until the victims are gone."""
 
     @property
     def preemptor(self) -> PodInfo:
-        """For whom."""
+        """The pod that the room is for."""
         return self.preemption.preemptor
 
     def is_in_the_way_of(self, pod: PodInfo) -> bool:
-        """Whether another pod on the node must leave room for the preemptor, and was left its own by the decision."""
+        """Whether another pod expected on the node must leave room for the preemptor, but keeps its own nomination."""
         preemptor = self.preemptor
         if preemptor.uid == pod.uid or preemptor.priority < pod.priority:
             return False
-        return all(one.uid != pod.uid for one in self.preemption.outbid)
+        return all(outbid.uid != pod.uid for outbid in self.preemption.outbid)
 
 
 @dataclass(frozen=True, slots=True)
 class EvictionPorts:
-    """What preemption works on, and who is told."""
+    """The parts of the scheduler that preemption works on."""
 
     victims: Victims
     nominator: NominatedPods
     statuses: NominationWriter
     activate: Callable[[Collection[str]], None]
-    """Have the pods with these keys tried at once."""
+    """Move the pods with these keys to the active queue."""
     observations: Observations
     clock: Clock
 
@@ -123,22 +127,22 @@ class AsyncEvictions:
     tasks.
     """
 
-    def __init__(self, around: EvictionPorts) -> None:
-        self._around = around
-        self._tasks = TaskSet("preemption", around.clock)
-        self._pauses = TaskSet("preemption-pause", around.clock)
+    def __init__(self, ports: EvictionPorts) -> None:
+        self._ports = ports
+        self._tasks = TaskSet("preemption", ports.clock)
+        self._pauses = TaskSet("preemption-pause", ports.clock)
         self._turns = asyncio.Semaphore(PREEMPTIONS_AT_ONCE)
         self._is_stopping = False
-        self.sightings = Sightings(around.clock)
-        """To be told of all that the watch shows of pods."""
-        self._under_way: dict[str, _UnderWay] = {}
+        self.sightings = Sightings(ports.clock)
+        """A handler for the pod informer: it must receive all pod events."""
+        self._under_way: dict[str, _RunningPreemption] = {}
         """By the preemptor's UID."""
-        self._open: dict[str, _UnderWay] = {}
-        """Those among them that are open: mostly a handful."""
-        self._on_node: dict[str, list[_UnderWay]] = {}
-        """By node, until they are forgotten; one that another of its preemptor has replaced, too."""
+        self._open: dict[str, _RunningPreemption] = {}
+        """Those of `_under_way` that are open: mostly few."""
+        self._on_node: dict[str, list[_RunningPreemption]] = {}
+        """By node, until they are forgotten; also those that a later preemption of the same preemptor has replaced."""
         self._pausing: dict[str, None] = {}
-        """Keys of preemptors that are woken after a pause, or by an event before."""
+        """Keys of preemptors that are woken after a pause, or earlier by an event."""
         self._failed: dict[str, Backoff] = {}
         """By the preemptor's UID, for those whose last preemption failed."""
 
@@ -146,7 +150,7 @@ class AsyncEvictions:
         return sum(not entry.is_over for entry in self._under_way.values())
 
     async def run(self) -> None:
-        """Own what is begun, until cancelled."""
+        """Own the tasks of running preemptions, until cancelled."""
         try:
             await asyncio.get_running_loop().create_future()
         finally:
@@ -154,9 +158,9 @@ class AsyncEvictions:
             await self._tasks.cancel_all()
 
     async def stop(self) -> bool:
-        """Let what has begun come to its end, for a few seconds; whether it did. Nobody is to begin anything now.
+        """Give running preemptions a few seconds to finish. Returns whether all did. Do not call `begin` after this.
 
-        A preemption that still waits for its turn has touched nobody, and does not begin either.
+        A preemption that still waits for its turn has evicted nothing, and is not started any more.
         """
         self._is_stopping = True
         await self._pauses.cancel_all()
@@ -166,21 +170,23 @@ class AsyncEvictions:
         return drained
 
     def begin(self, preemption: Preemption) -> None:
-        """Start it; returns at once. Victims that are gone or going are passed over; with none left nothing is done."""
-        victims = [one for one in preemption.victims if self._around.victims.is_to_go(one)]
+        """Start a preemption and return at once. Victims that are gone or terminating are skipped; without others,
+        nothing is done.
+        """
+        victims = [victim for victim in preemption.victims if self._ports.victims.is_to_go(victim)]
         if not victims:
             return
-        self._around.observations.preemption_victims(len(preemption.victims))
+        self._ports.observations.preemption_victims(len(preemption.victims))
         for outbid in preemption.outbid:
             if outbid.uid in self._under_way:
                 self._under_way[outbid.uid].is_outbid = True
-        entry = self._under_way[preemption.preemptor.uid] = _UnderWay(preemption, victims)
+        entry = self._under_way[preemption.preemptor.uid] = _RunningPreemption(preemption, victims)
         self._on_node.setdefault(preemption.node_name, []).append(entry)
         self._open.pop(preemption.preemptor.uid, None)
         self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
 
     def is_under_way(self, uid: str) -> bool:
-        """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
+        """Whether the pod with this UID must wait, because victims of its preemption are still being evicted."""
         entry = self._under_way.get(uid)
         if entry is None:
             return False
@@ -188,9 +194,10 @@ class AsyncEvictions:
         return entry.kept_out
 
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        """Whether victims of another preemptor, beside which the pod has its room on the node, are still untouched.
+        """Whether the pod should wait for victims of another preemptor on this node that are not evicted yet.
 
-        Nothing shows on them yet, and the pod finds both them and that preemptor in its way.
+        The node has room for the pod beside that preemptor. But the cache shows no sign of the evictions so far, so
+        the pod would find both the victims and that preemptor in its way.
         """
         found = False
         for entry in self._on_node.get(node_name, ()):
@@ -199,37 +206,37 @@ class AsyncEvictions:
                 found = True
         return found
 
-    def _has_victims_below(self, priority: int, entry: _UnderWay) -> bool:
+    def _has_victims_below(self, priority: int, entry: _RunningPreemption) -> bool:
         if entry.is_over and not self._is_unseen(entry):
-            return False  # those that are left were spared
-        return any(one.priority < priority and self._around.victims.is_to_go(one) for one in entry.victims)
+            return False  # the remaining victims were spared
+        return any(victim.priority < priority and self._ports.victims.is_to_go(victim) for victim in entry.victims)
 
     def nearly_done(self) -> Collection[str]:
         """Keys of preemptors whose wait may be over now.
 
-        An entry that is not open, or whose victims are unseen, keeps its preemptor out as before; and an entry leaves
-        with nobody waiting behind it: whoever was kept out is woken with that, or pauses.
+        Others need not be asked about: an entry that is not open, or whose evictions the watch does not show yet, still
+        keeps its preemptor out; and when an entry is removed, its preemptor is woken, or pauses.
         """
         open_up = (entry.preemptor.key for entry in self._open.values() if not self._is_unseen(entry))
         return (*open_up, *self._pausing)
 
-    def _is_unseen(self, entry: _UnderWay) -> bool:
-        """Whether a victim looks as if nothing had happened to it yet."""
-        victims = self._around.victims
-        for one in (*entry.last, *entry.awaited):
-            if victims.is_to_go(one):
+    def _is_unseen(self, entry: _RunningPreemption) -> bool:
+        """Whether the watch or the cache does not show the eviction of some victim yet."""
+        victims = self._ports.victims
+        for victim in (*entry.last, *entry.awaited):
+            if victims.is_to_go(victim):
                 return True
-        return bool(entry.stopped) and any(victims.takes_room(one) for one in entry.stopped)
+        return bool(entry.stopped) and any(victims.takes_room(victim) for victim in entry.stopped)
 
     def gave_node_back(self, pod: PodInfo) -> None:
-        """A pod that was stopped before it was bound counts on no node any more."""
+        """A pod that was stopped before it was bound no longer counts on a node."""
         self.sightings.look(pod.key)
 
     # --- one preemption -----------------------------------------------------------------------------------------------
 
-    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> None:
-        around, preemptor = self._around, preemption.preemptor
-        began = around.clock.monotonic()
+    async def _carry_out(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> None:
+        ports, preemptor = self._ports, preemption.preemptor
+        began = ports.clock.monotonic()
         succeeded = False
         try:
             async with self._turns:
@@ -239,54 +246,54 @@ class AsyncEvictions:
             _log.exception("preemption_failed", pod=preemptor.key, node=preemption.node_name)
         finally:
             self._close(entry)
-        seconds = around.clock.monotonic() - began
-        around.observations.preemption_goroutine("success" if succeeded else "error", seconds)
-        around.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
+        seconds = ports.clock.monotonic() - began
+        ports.observations.preemption_goroutine("success" if succeeded else "error", seconds)
+        ports.victims.log.preemption_finished(preemption, seconds, succeeded=succeeded)
         if succeeded:
             self._failed.pop(preemptor.uid, None)
         else:
-            entry.kept_out = False  # it is tried again anyway
+            entry.kept_out = False  # it is activated below in any case
             self._try_again(preemptor)
         if self._is_unseen(entry):
             self._pauses.spawn(preemptor.key, self._wake_when_seen(preemptor, entry))
             return
         self._forget(entry)
         if entry.kept_out:
-            around.activate((preemptor.key,))
+            ports.activate((preemptor.key,))
 
-    async def _wake_when_seen(self, preemptor: PodInfo, entry: _UnderWay) -> None:
-        """Nobody repeats the event that the preemptor was kept out from."""
-        keys = {one.key for one in (*entry.awaited, *entry.stopped)}
+    async def _wake_when_seen(self, preemptor: PodInfo, entry: _RunningPreemption) -> None:
+        """Wake the preemptor later: the event for which it was kept out is not repeated."""
+        keys = {victim.key for victim in (*entry.awaited, *entry.stopped)}
         await self.sightings.until(lambda: not self._is_unseen(entry), keys)
         self._forget(entry)
         if entry.kept_out:
-            self._around.activate((preemptor.key,))
+            self._ports.activate((preemptor.key,))
 
-    def _open_up(self, entry: _UnderWay) -> None:
-        """The preemptor may look, unless another preemption of it has begun meanwhile."""
+    def _open_up(self, entry: _RunningPreemption) -> None:
+        """Let the preemptor be tried again, unless it has begun another preemption meanwhile."""
         entry.is_open = True
         if self._under_way.get(entry.preemptor.uid) is entry:
             self._open[entry.preemptor.uid] = entry
 
-    def _close(self, entry: _UnderWay) -> None:
-        """It is over; it stays until the watch has caught up with it."""
+    def _close(self, entry: _RunningPreemption) -> None:
+        """The preemption is over; the entry stays until the watch has caught up with it."""
         self._open_up(entry)
         entry.is_over = True
         entry.last = ()
 
-    def _forget(self, entry: _UnderWay) -> None:
+    def _forget(self, entry: _RunningPreemption) -> None:
         node_name = entry.preemption.node_name
         self._on_node[node_name].remove(entry)
         if not self._on_node[node_name]:
             del self._on_node[node_name]
-        # Victims that go wake those who waited for them, by the event of their deletion; victims that stay do not.
-        if entry.neighbours and any(self._around.victims.is_to_go(one) for one in entry.victims):
-            self._around.activate(entry.neighbours)
+        # The deletion of a victim wakes the pods that waited for it. For a victim that stays, wake them here.
+        if entry.neighbours and any(self._ports.victims.is_to_go(victim) for victim in entry.victims):
+            self._ports.activate(entry.neighbours)
         if self._under_way.get(entry.preemptor.uid) is entry:
             del self._under_way[entry.preemptor.uid]
             self._open.pop(entry.preemptor.uid, None)
 
-    async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _UnderWay) -> bool:
+    async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> bool:
         if self._is_stopping or entry.is_outbid or not await self._nominate(preemption):
             return False
         cleared = await self._clear_nominations(preemption)
@@ -296,9 +303,11 @@ class AsyncEvictions:
         self._open_up(entry)
         return await self._take_away(victims[-1], preemption, entry) and cleared
 
-    async def _take_away_together(self, victims: list[PodInfo], preemption: Preemption, entry: _UnderWay) -> bool:
-        """Whether all could be; after a failure those whose turn has not come are left alone."""
-        left = iter(victims)
+    async def _take_away_together(
+        self, victims: list[PodInfo], preemption: Preemption, entry: _RunningPreemption
+    ) -> bool:
+        """Evict victims, some at the same time. Returns whether all succeeded; after a failure no other starts."""
+        left = iter(victims)  # shared by the workers below: each takes the next victim
         failed = False
 
         async def work() -> None:
@@ -314,12 +323,12 @@ class AsyncEvictions:
             await work()
         return not failed
 
-    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _UnderWay) -> bool:
-        if entry.is_outbid or not self._around.victims.is_pending(preemption.preemptor):
-            self._around.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
+    async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _RunningPreemption) -> bool:
+        if entry.is_outbid or not self._ports.victims.is_pending(preemption.preemptor):
+            self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:
-            is_to_be_shown = await self._around.victims.take_away(victim, preemption)
+            is_to_be_shown = await self._ports.victims.take_away(victim, preemption)
             (entry.awaited if is_to_be_shown else entry.stopped).append(victim)
         except ClientError as failure:
             _log.warning(
@@ -333,53 +342,53 @@ class AsyncEvictions:
         return True
 
     async def _nominate(self, preemption: Preemption) -> bool:
-        """Write down what the room is for; the failure handler would, too, but behind the binds."""
+        """Write the preemptor's nomination now; the failure handler would write it later, after the binds."""
         preemptor = preemption.preemptor
         try:
-            await self._around.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
+            await self._ports.statuses.patch_pod_status(preemptor.pod, None, preemption.node_name)
         except ClientError as failure:
             if isinstance(failure, APIError) and failure.is_not_found:
-                return False  # it was deleted, and needs no room any more
+                return False  # the preemptor was deleted and needs no room
             _log.warning("nomination_not_written", pod=preemptor.key, node=preemption.node_name, err=str(failure))
             return False
         return True
 
     async def _clear_nominations(self, preemption: Preemption) -> bool:
-        """Pods of lower priority that were to come to this node look for another. Whether the API server agreed."""
+        """Clear the nominations of pods of lower priority on this node. Returns whether all requests succeeded."""
         done = [await self._clear_nomination(pod, preemption.node_name) for pod in preemption.outbid]
         return all(done)
 
     async def _clear_nomination(self, pod: PodInfo, node_name: str) -> bool:
-        around = self._around
-        current = around.victims.current(pod)
-        if current is None or (around.nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
-            return True  # gone, or tried again since and expected elsewhere
-        around.statuses.withdraw(pod.uid)
-        around.nominator.remove(pod.uid)
+        ports = self._ports
+        current = ports.victims.current(pod)
+        if current is None or (ports.nominator.nominated_node(pod) or current.status.nominated_node_name) != node_name:
+            return True  # the pod is gone, or was tried again and is expected elsewhere
+        ports.statuses.withdraw(pod.uid)
+        ports.nominator.remove(pod.uid)
         try:
-            await around.statuses.patch_pod_status(current, None, "")
+            await ports.statuses.patch_pod_status(current, None, "")
         except ClientError as failure:
             _log.warning("nomination_not_cleared", pod=pod.key, err=str(failure))
             return False
         finally:
-            around.activate((pod.key,))
+            ports.activate((pod.key,))
         return True
 
     # --- after a failure ----------------------------------------------------------------------------------------------
 
     def _try_again(self, preemptor: PodInfo) -> None:
-        """At once after the first failure, as upstream; with a pause after one more."""
+        """Activate the preemptor: at once after the first failure, as upstream; after further failures with a pause."""
         backoff = self._failed.get(preemptor.uid)
         if backoff is not None:
             self._pausing[preemptor.key] = None
             self._pauses.spawn(preemptor.key, self._activate_after(backoff.next(), preemptor.key))
             return
         if len(self._failed) >= _MOST_REMEMBERED:
-            self._failed.clear()  # the worst that comes of it is a try without a pause
-        self._failed[preemptor.uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._around.clock)
-        self._around.activate((preemptor.key,))
+            self._failed.clear()  # the worst consequence is a try without a pause
+        self._failed[preemptor.uid] = Backoff(1.0, cap_seconds=10.0, jitter=0.0, clock=self._ports.clock)
+        self._ports.activate((preemptor.key,))
 
     async def _activate_after(self, seconds: float, key: str) -> None:
-        await self._around.clock.sleep(seconds)
-        self._around.activate((key,))
+        await self._ports.clock.sleep(seconds)
+        self._ports.activate((key,))
         self._pausing.pop(key, None)

@@ -1,11 +1,11 @@
-"""Waiting until something shows on certain pods, without asking again and again.
+"""Waiting for changes of certain pods without polling.
 
-A preemptor waits until the watch shows its victims gone or going. What tells so are the events of these pods, and the
-end of an attempt that was stopped in memory; so whoever waits names the pods, and its question is put again when one of
-them is heard of. While nothing happens nobody wakes up, however many wait.
+A preemptor waits until the watch shows its victims gone or terminating. That can only change with an event of these
+pods, or when an attempt that was stopped in memory ends. So each wait names its pods, and its condition is checked
+again when something happens to one of them. While nothing happens, no task wakes up, however many wait.
 
 Limit: an event may never come (a version that cannot be decoded is not shown), so each wait ends after
-`LONGEST_LAG_SECONDS` by itself.
+`LONGEST_LAG_SECONDS` at the latest.
 """
 
 import asyncio
@@ -16,12 +16,12 @@ from kscheduler.aio.clock import Clock
 from kscheduler.api.core import Pod
 
 LONGEST_LAG_SECONDS: Final = 120.0
-"""After so long a preemptor looks again even if the watch has not shown its victims going. A watch that has fallen
-silent is found out and replaced well before."""
+"""After this time a preemptor is tried again even if the watch does not show its victims terminating. A watch that has
+fallen silent is detected and replaced long before."""
 
 
 class _Wait:
-    """Somebody who waits."""
+    """One wait: its condition, and the event that ends it."""
 
     def __init__(self, is_over: Callable[[], bool]) -> None:
         self.is_over = is_over
@@ -29,17 +29,17 @@ class _Wait:
 
 
 class Sightings:
-    """Who waits for which pods. Implements `informers.Handler`, and stands behind the handler that feeds the cache."""
+    """All waits, by pod. Implements `informers.Handler`; must be called after the handler that updates the cache."""
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._waits: dict[str, list[_Wait]] = {}
-        """By the keys (`namespace/name`) of the pods that are waited for."""
+        """By the keys (`namespace/name`) of the awaited pods."""
 
     async def until(self, is_over: Callable[[], bool], keys: Collection[str]) -> None:
-        """Return when `is_over` says so after a look at one of these pods; at the latest after `LONGEST_LAG_SECONDS`.
+        """Wait until `is_over()` is true, at most `LONGEST_LAG_SECONDS`. It is checked when one of the pods changes.
 
-        Whoever waits goes on in a turn of the loop of its own, when all that the event moves has been moved.
+        The waiting task continues in a later turn of the event loop, after the event has been handled completely.
         """
         if is_over():
             return
@@ -61,7 +61,7 @@ class Sightings:
             del self._waits[key]
 
     def look(self, key: str) -> None:
-        """Something has happened to a pod: ask those who wait for it whether that was all."""
+        """Something has happened to a pod: check the waits that name it."""
         for wait in self._waits.get(key, ()):
             if wait.is_over():
                 wait.ended.set()
@@ -69,7 +69,7 @@ class Sightings:
     # --- the watch ----------------------------------------------------------------------------------------------------
 
     def on_add(self, obj: Pod, initial: bool) -> None:
-        """A pod has appeared; perhaps under the name of one that is waited for."""
+        """A pod has appeared, perhaps with the name of an awaited one."""
         del initial
         if self._waits:
             self.look(obj.key)

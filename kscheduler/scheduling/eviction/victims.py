@@ -1,12 +1,13 @@
-"""Taking one victim of a preemption away.
+"""Evicting one victim of a preemption.
 
-    waits for Permit        turned down in memory: it goes into back-off and keeps its object       (quirk Q25)
-    in PreBind              called back in memory, likewise
-    on its node             condition DisruptionTarget, then deletion; both carry its UID
-    on no node any more     nothing: it was turned down or called back meanwhile, and waits for another
+    the victim              what is done
+    waits for Permit        rejected in memory: the pod goes into back-off and keeps its object       (quirk Q25)
+    is in PreBind           cancelled in memory, with the same result
+    is on its node          condition DisruptionTarget, then deletion; both requests carry its UID
+    has no node any more    nothing: it was rejected or cancelled meanwhile, and waits for another node
 
-Whoever is gone, or was made again under its name, needs nothing more: that is a success, and no Event tells of it. One
-that is on its way out already is left alone.
+A victim that is gone, or whose name now belongs to another pod, needs nothing more: that counts as a success without an
+Event. A victim that is already terminating is left alone.
 """
 
 from collections.abc import Callable
@@ -31,48 +32,48 @@ class VictimWriter(Protocol):
     """The part of `client.writes.pods.PodWriter` that preemption needs."""
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
-        """Tell the pod why, and delete it; False where it was gone already. Raises `ClientError`."""
+        """Write the condition and delete the pod; False if it was gone already. Raises `ClientError`."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class Victims:
-    """Takes victims away, one at a time."""
+    """Evicts victims, one per call."""
 
     pods: VictimWriter
     waiting: WaitingPodTable
     in_pre_bind: PodsInPreBind | None
     pod_of: Callable[[str], Pod | None]
-    """The newest version that the watch has shown, by `namespace/name`."""
+    """By `namespace/name`, the newest version that the watch has shown."""
     reporter: Reporter
     node_of: Callable[[str], str]
-    """The node that a pod counts on (assumed or bound), by UID; empty where on none."""
+    """By UID, the node on which a pod counts (assumed or bound); empty if there is none."""
     log: PodLog
     clock: Clock
 
     def current(self, victim: PodInfo) -> Pod | None:
-        """The victim as the watch has it now; `None` when it is gone, or another pod has its name."""
+        """The victim as the watch shows it now; `None` if it is gone, or if another pod has its name."""
         pod = self.pod_of(victim.key)
         return pod if pod is not None and pod.metadata.uid == victim.pod.metadata.uid else None
 
     def is_pending(self, preemptor: PodInfo) -> bool:
-        """Whether a preemptor still wants a node: it is there, is not terminating, and has none."""
+        """Whether a preemptor still needs a node: it exists, is not terminating, and has none."""
         pod = self.current(preemptor)
         return pod is not None and not pod.spec.node_name and self.is_to_go(preemptor)
 
     def is_to_go(self, victim: PodInfo) -> bool:
-        """Whether something is left to be done about it: it takes up room and is not terminating yet."""
+        """Whether the victim still has to be evicted: it takes room and is not terminating yet."""
         pod = self.current(victim)
         return pod is not None and not pod.is_terminal and pod.metadata.deletion_timestamp is None
 
     def takes_room(self, victim: PodInfo) -> bool:
-        """Whether it still counts on a node. One that was stopped in memory does so until its attempt has ended."""
+        """Whether the victim counts on a node. If it was stopped in memory, it does until its attempt has ended."""
         return bool(self.node_of(victim.uid))
 
     async def take_away(self, victim: PodInfo, preemption: Preemption) -> bool:
-        """See above. Whether the watch has to show that it goes: not of one that keeps its object.
+        """Evict the victim, as in the table above. Returns whether the watch will show it: not if it keeps its object.
 
-        Raises `ClientError` when the API server would not have it, or could not be reached.
+        Raises `ClientError` if the API server refuses, or cannot be reached.
         """
         if self._stop_in_memory(victim, preemption.plugin):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name, in_memory=True)
@@ -81,12 +82,12 @@ class Victims:
         current = self.current(victim)
         if not (self.takes_room(victim) or (current is not None and current.spec.node_name)):
             return False
-        if self.is_to_go(victim) and await self._evict_and_tell(victim, preemption):
+        if self.is_to_go(victim) and await self._log_and_evict(victim, preemption):
             self.reporter.preempted(victim.pod, preemption.preemptor.pod, preemption.node_name)
         return True
 
-    async def _evict_and_tell(self, victim: PodInfo, preemption: Preemption) -> bool:
-        """Told before it is done: the watch may show the victim's end before the answer to its deletion is here."""
+    async def _log_and_evict(self, victim: PodInfo, preemption: Preemption) -> bool:
+        """Log first, then evict: the watch may show the victim's end before the answer to its deletion arrives."""
         self.log.preempted(victim, preemption, self.clock.time())
         is_evicted = False
         try:

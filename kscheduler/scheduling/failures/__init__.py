@@ -1,1 +1,1 @@
-"""What follows a failed attempt: the way back into the queue, the pod's condition, and what was learned."""
+"""What follows a failed attempt: requeueing, the pod's condition, and what was learned about its class."""

@@ -1,16 +1,16 @@
-"""An attempt failed: condition, Event, and back into the queue.
+"""Handling a failed attempt: condition, Event, and back into the queue.
 
-    what happened                 event and condition text              reason            back into
+    what happened                 Event and condition text              reason            requeued in
     no node fits                  0/N nodes are available: ...          Unschedulable     unschedulable pool
     there are no nodes            no nodes available to schedule pods   Unschedulable     error back-off
-    Reserve or Permit said no     0/1 nodes are available: 1 ...        Unschedulable     unschedulable pool
+    Reserve or Permit rejected    0/1 nodes are available: 1 ...        Unschedulable     unschedulable pool
     a plugin or the API failed    the error                             SchedulerError    error back-off
-    the API refused the pod       the server's words                    SchedulerError    error back-off, 10 s to 5 min
-    an exception, again and again the exception                         SchedulerError    error back-off, 10 s to 5 min
+    the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
+    an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
 
-The nominated node is what PostFilter said where no node fits (it may say nothing: an earlier nomination stays), and is
-cleared by everything else. The pod is looked up again first: one that is gone, has a node by now or was made again
-under its name is let go.
+If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
+cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, or its name belongs to
+another pod, it is not requeued.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -43,31 +43,31 @@ SCHEDULER_ERROR: Final = "SchedulerError"
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why an attempt came to nothing."""
+    """Why an attempt failed."""
 
     message: str
     reason: str
     plugins: frozenset[str] = frozenset()
-    """Who turned the pod down; none after an error."""
+    """The plugins that rejected the pod; none after an error."""
     pending: frozenset[str] = frozenset()
-    """Those that wait for something outside the cluster."""
+    """The plugins that wait for something outside the cluster."""
     nominated_node_name: str | None = ""
     """The node that preemption has chosen for the pod; empty clears an earlier choice, `None` leaves it."""
     fault: Fault = Fault.PASSING
-    """Of an error: how long the pod is kept away depends on it."""
+    """Whose fault an error is; the back-off depends on it."""
     holds_for: Hashable | None = None
-    """The class of pods that it is true of for now, beside the pod itself; `None` for the pod alone."""
+    """The class of pods for which the failure holds as well; `None` if it holds for this pod alone."""
     like: str = ""
-    """The key of the pod that was judged for that class."""
+    """The key of the pod of that class that went through the cycle."""
 
     @property
     def is_error(self) -> bool:
-        """Whether something failed, where a rejection is an answer."""
+        """Whether something failed; a rejection is no error."""
         return self.reason == SCHEDULER_ERROR
 
 
 def failure_of_record(record: SchedulingRecord) -> Failure:
-    """The cycle found no node."""
+    """The failure of a cycle that found no node."""
     if record.status.code is Code.ERROR:
         return Failure(record.message, SCHEDULER_ERROR, fault=record.status.fault)
     if not record.num_all_nodes:
@@ -78,50 +78,51 @@ def failure_of_record(record: SchedulingRecord) -> Failure:
 
 
 def failure_of_status(status: Status) -> Failure:
-    """Something after the choice of the node said no, or failed."""
+    """The failure of a step after the cycle: a rejection or an error."""
     if not status.is_rejected:
         return Failure(status.message, SCHEDULER_ERROR, fault=status.fault)
     only_row = np.zeros(1, dtype=np.intp)
     rejection = Rejection(status.plugin, only_row, np.ones(1, dtype=np.int64), lambda _: status)
     message = FitError(1, Diagnosis(names=("",), rejections=[rejection])).message
-    by = frozenset((status.plugin,)) - {""}  # nobody in particular: the pod was removed while it waited
+    by = frozenset((status.plugin,)) - {""}  # without a plugin if the pod was removed while it waited
     pending = by if status.code is Code.PENDING else frozenset[str]()
     return Failure(message, UNSCHEDULABLE, by - pending, pending)
 
 
 def failure_of_bug(exception: BaseException) -> Failure:
-    """An exception ended the attempt."""
+    """The failure of an attempt that ended with an exception."""
     return Failure(f"{type(exception).__name__}: {exception}", SCHEDULER_ERROR, fault=Fault.BUG)
 
 
 class FailureSink(Protocol):
-    """Where the outside is told of a failure: `status_writer.StatusWriter`."""
+    """Reports failures to the API server: `status_writer.StatusWriter`."""
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
-        """Record the Event, and patch what changed of the condition and the nominated node (`None` leaves it)."""
+        """Record the Event, and patch condition and nominated node (`None` leaves it) if they have changed."""
         ...
 
     def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
-        """Parked pods share one new judgement: each is patched in its turn, at a bounded rate, without an Event.
+        """Parked pods share a new condition: each is patched in its turn, at a bounded rate, without an Event.
 
-        `name` is the class; a newer judgement of it replaces one that is not told yet. `members` holds the keys
+        `name` is the class; a newer condition replaces one that is not written yet. `members` holds the keys
         (`namespace/name`) of its parked pods and stays live (a dict by key will do): it is copied when the class's turn
-        comes, and asked again before each patch, so a pod that has left it is not spoken of. Whoever judges one member
-        anew takes it out or reports the class again. O(1) now; pods that show the condition cost no request.
+        comes, and checked again before each patch, so a pod that has left it is not patched. If a member is judged
+        again, remove it from `members`, or report the class again. This call is O(1); pods that already show the
+        condition cost no request.
         """
         ...
 
     def withdraw(self, uid: str) -> None:
-        """Leave unsaid what was not sent yet about this pod."""
+        """Drop any unsent patch for this pod."""
         ...
 
     async def settled(self, uid: str) -> None:
-        """Wait until no request about this pod is under way: what is written next cannot be overtaken."""
+        """Wait until no request for this pod is in flight, so that none can overtake the next one."""
         ...
 
 
 class FailureHandler:
-    """Requeues and reports."""
+    """Requeues pods after a failed attempt, and reports the failure."""
 
     def __init__(
         self,
@@ -139,28 +140,28 @@ class FailureHandler:
         self.log = log
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
-        """Put the pod back (its newest version) and tell why; let it go if it is not ours to schedule any more."""
+        """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
         current = self._pod_of(queued.key)
         if current is None or not _still_wants_a_node(current, queued.pod.uid):
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return
         is_news = failure.message != queued.last_error
-        if self._queue.find(queued.key) is None:  # else a handling that failed half-way has put it back: leave it so
+        if self._queue.find(queued.key) is None:  # else an earlier call that raised half-way has requeued it
             self._renew(queued, current)
-            _take_down(queued, failure)
-        left = self._nominate(queued.pod, failure.nominated_node_name)
+            _note_failure(queued, failure)
+        freed_node = self._nominate(queued.pod, failure.nominated_node_name)
         bundle = self._queue.requeue(queued, now, holds_for=failure.holds_for)
-        if left:
-            self._tell_of_room(queued.pod, left, now)
+        if freed_node:
+            self._wake_for_room(queued.pod, freed_node, now)
         condition = _condition(failure)
         self._sink.report(current, condition, failure.message, failure.nominated_node_name)
         if bundle is not None:
             self._report_others(bundle, condition, queued, failure)
-        self._tell(queued, failure, now, is_news=is_news)
+        self._log_failure(queued, failure, now, is_news=is_news)
 
-    def _tell(self, queued: QueuedPodInfo, failure: Failure, now: float, *, is_news: bool) -> None:
-        """Write it to the log, with where the pod waits now."""
+    def _log_failure(self, queued: QueuedPodInfo, failure: Failure, now: float, *, is_news: bool) -> None:
+        """Log the failure, with the queue where the pod waits now."""
         if not (failure.is_error or verbose(OUTCOMES)):
             return
         found = self._queue.find(queued.key)
@@ -170,15 +171,15 @@ class FailureHandler:
             self.log.not_scheduled(queued, failure, found, now, is_news=is_news)
 
     def withdraw(self, uid: str) -> None:
-        """The pod is about to be bound: a late word of an earlier failure must not overwrite that."""
+        """The pod is about to be bound: a late patch of an earlier failure must not overwrite that."""
         self._sink.withdraw(uid)
 
     async def settled(self, uid: str) -> None:
-        """Wait for the one that was sent already."""
+        """Wait for a patch that has been sent already."""
         await self._sink.settled(uid)
 
     def _report_others(self, bundle: Bundle, condition: Condition, queued: QueuedPodInfo, failure: Failure) -> None:
-        """What the pod was turned down for, the others of its class are too; unless they were told so already."""
+        """Report the condition for the other parked pods of the class too, unless that was done before."""
         if len(bundle) > 1 and bundle.told != condition:
             self._sink.report_class(bundle.key, bundle.keys(), condition)
             self.log.class_turned_down(bundle.key, bundle.keys(), failure, queued.key)
@@ -191,9 +192,10 @@ class FailureHandler:
             queued.forgive(tried, current)
 
     def _nominate(self, pod: PodInfo, node_name: str | None) -> str:
-        """At once: the next decision comes before the watch tells. `None`: what is known of it stays.
+        """Nominate at once, because the next decision comes before the watch event. `None` keeps the nomination.
 
-        The node that it is expected on no longer, if its status never named that one: the watch will not tell.
+        Returns the node on which the pod is no longer expected, if its status never named it (else the watch event
+        will be handled), or an empty string.
         """
         expected = self._nominator.nominated_node(pod)
         try:
@@ -201,19 +203,21 @@ class FailureHandler:
                 self._nominator.update(pod.pod, pod)
             else:
                 self._nominator.nominate(pod, node_name)
-        except QuantityError as problem:  # its newest version cannot be read, so nobody can leave room for it
+        except QuantityError as problem:  # the newest version cannot be read, so no room can be kept for it
             _log.warning("nomination_not_kept", pod=pod.key, node=node_name, err=str(problem))
         is_left = expected not in (self._nominator.nominated_node(pod), pod.pod.status.nominated_node_name)
         return expected if is_left else ""
 
-    def _tell_of_room(self, pod: PodInfo, node_name: str, now: float) -> None:
-        """To pods of lower or equal priority it was as if the pod had been there, and now it is not."""
+    def _wake_for_room(self, pod: PodInfo, node_name: str, now: float) -> None:
+        """Wake pods of lower or equal priority: the pod's expected room on this node is free for them now."""
         gone = placed(pod.pod, node_name)
-        self._queue.move_all(events.ASSIGNED_POD_DELETE, gone, None, now, pod.uid, lambda p: p.priority <= pod.priority)
+        self._queue.move_all(
+            events.ASSIGNED_POD_DELETE, gone, None, now, pod.uid, lambda parked: parked.priority <= pod.priority
+        )
 
 
-def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:
-    """How this attempt ended, for the queue to place the pod by."""
+def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
+    """Note how the attempt ended: the queue decides by this where the pod waits."""
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
     queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
@@ -222,7 +226,7 @@ def _take_down(queued: QueuedPodInfo, failure: Failure) -> None:
 
 
 def failed_condition(message: str) -> Condition:
-    """What a pod shows that something failed for, rather than turned it down."""
+    """The condition of a pod for which something failed, in contrast to a rejection."""
     return Condition(type="PodScheduled", status="False", reason=SCHEDULER_ERROR, message=message)
 
 
@@ -231,5 +235,5 @@ def _condition(failure: Failure) -> Condition:
 
 
 def _still_wants_a_node(pod: Pod, uid: str) -> bool:
-    """Whether it is the same pod, nobody has placed it, and it has not ended meanwhile."""
+    """Whether it is the same pod, without a node, and not terminal."""
     return pod.metadata.uid == uid and not pod.spec.node_name and not pod.is_terminal

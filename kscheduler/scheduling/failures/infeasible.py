@@ -1,8 +1,8 @@
-"""Classes of pods that fit nowhere as the cluster is now.
+"""Classes of pods that fit nowhere in the current state of the cluster.
 
-What a cycle has found out about a pod that fits nowhere is true of all pods of its class until anything changes that a
-verdict may depend on. Pods of that class that are popped meanwhile are turned away without a cycle, in the same words.
-A change forgets everything: what is kept is never more than what was learned since, and never more than `MOST_KNOWN`.
+If a cycle finds no node for a pod, the same holds for all pods of its class, until anything changes on which a verdict
+may depend. Until then, pods of that class are rejected without a cycle, with the same message. A change drops all
+verdicts: only those since the last change are kept, and at most `MOST_KNOWN`.
 """
 
 from collections.abc import Callable, Hashable
@@ -14,16 +14,16 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.failures.failures import Failure
 
 MOST_KNOWN: Final = 10_000
-"""Classes: a cluster that stands still may see pods come and go for days, each a class of its own."""
+"""Classes: if nothing else changes for days, pods may come and go, each in a class of its own."""
 
 
 class KnownInfeasible:
     """The verdicts of one generation, by class."""
 
     def __init__(self, class_of: Callable[[PodInfo], Hashable | None], generation: Callable[[], int]) -> None:
-        """`class_of`: `None` for a pod that is like no other.
+        """`class_of`: `None` for a pod without class.
 
-        `generation`: a number that moves whenever anything that a verdict may depend on has changed.
+        `generation`: a number that increases whenever anything changes on which a verdict may depend.
         """
         self._class_of = class_of
         self._generation = generation
@@ -31,7 +31,7 @@ class KnownInfeasible:
         self._known_at = 0
 
     def verdict(self, pod: PodInfo) -> Failure | None:
-        """Why the pod fits nowhere, if that is known already. Costs next to nothing while no class is known."""
+        """Why the pod fits nowhere, if that is known already. Costs almost nothing while no class is known."""
         if not self._known:
             return None
         if self._known_at != self._generation():
@@ -41,9 +41,9 @@ class KnownInfeasible:
         return self._known.get(name) if name is not None else None
 
     def learned(self, pod: PodInfo, failure: Failure) -> Failure:
-        """A cycle found no node for the pod: the failure, marked if it is that of its whole class.
+        """Remember that a cycle found no node for the pod. Returns the failure, marked if it holds for the whole class.
 
-        It is not where something went wrong, where nobody turned the pod down, and where preemption makes room for it.
+        It does not after an error, if no plugin rejected the pod, or if preemption makes room for this pod.
         """
         if failure.is_error or not failure.plugins or failure.nominated_node_name:
             return failure

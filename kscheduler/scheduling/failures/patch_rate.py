@@ -1,17 +1,17 @@
-"""How many patches a second: so many on average, so many at once, fewer while the API server says 429.
+"""The rate of patches: a mean rate and a burst, both reduced while the API server answers 429.
 
-A token bucket whose rate gives way: each 429 halves it, and a quiet minute brings all of it back. Pure arithmetic on a
-monotonic time that comes in as an argument.
+A token bucket: each 429 halves its rate, and a minute without one restores it. Pure arithmetic; monotonic time is an
+argument.
 """
 
 from typing import Final
 
 RECOVERY_SECONDS: Final = 60.0
-"""From nothing back to the full rate."""
+"""The time from rate 0 back to the full rate."""
 LEAST_SHARE: Final = 0.02
-"""However often the server refuses, this share of the rate remains: somebody has to find out that it has recovered."""
+"""However often the server refuses, this share of the rate remains, to find out when it has recovered."""
 _ROUNDING: Final = 1e-6
-"""A wait too short to move a clock would never end."""
+"""Tokens: a smaller shortage counts as none, because a wait too short to move the clock would never end."""
 
 
 class PatchRate:
@@ -25,18 +25,18 @@ class PatchRate:
         self._filled_at = now
 
     def delay(self, now: float) -> float:
-        """Seconds until the next one may go; 0 when it may go now."""
+        """Seconds until the next patch may be sent; 0 if it may be sent now."""
         self._fill(now)
         missing = 1.0 - self._tokens
         return missing / self._rate if missing > _ROUNDING else 0.0
 
     def take(self, now: float) -> None:
-        """One goes."""
+        """A patch is sent."""
         self._fill(now)
         self._tokens -= 1.0
 
     def slow_down(self, now: float) -> None:
-        """The server has had too much: half as many from now on, and no burst."""
+        """The server is overloaded: half the rate from now on, and no burst."""
         self._fill(now)
         self._rate = max(self._full * LEAST_SHARE, self._rate / 2)
         self._tokens = min(self._tokens, 0.0)

@@ -1,16 +1,16 @@
-"""What is still to be said about pods, and what comes next. Pure: time comes in, patches come out.
+"""Status patches that are not sent yet, and which one comes next. Pure: time is an argument, patches are results.
 
-    put         one word per pod at most: the newest condition and nominated node, each inherited from the older word
-                where the newer one is silent about it
-    put_class   one word per class of parked pods: who is in it is looked up when its turn comes
+    put         at most one pending patch per pod: the newest condition and nominated node; a part that the newer patch
+                does not set is inherited from the older one
+    put_class   one condition per class of parked pods; its members are looked up when the class's turn comes
 
-A word is *news* where others act on it (a nomination, a first condition, another reason: autoscalers read these) and
-goes at `NEWS_PER_SECOND`. One that only changes a text goes at `TEXTS_PER_SECOND`, because one event may change the
-text of a hundred thousand pods, and nobody waits for that. A word that the pod shows already costs no request. One
-patch of a pod is under way at a time, else two could overtake each other.
+A patch is *news* if other programs act on it (a nomination, a first condition, another reason: autoscalers read these)
+and is sent at `NEWS_PER_SECOND`. A patch that only changes a text is sent at `TEXTS_PER_SECOND`, because one event may
+change the text of a hundred thousand pods, and no program waits for it. A patch that the pod shows already costs no
+request. At most one patch of a pod is in flight, because two could overtake each other.
 
-Each word has a serial number, so that a class's word never replaces a newer one about a single pod. Memory: a word per
-judged pod, one per class, and the keys of the one class whose turn it is.
+Patches and class conditions have serial numbers, so that a class's condition never replaces a newer one of a single
+pod. Memory: a patch per judged pod, a condition per class, and the keys of the one class whose turn it is.
 """
 
 import heapq
@@ -30,14 +30,14 @@ TEXTS_PER_SECOND: Final = 50.0
 TEXTS_AT_ONCE: Final = 100
 """kube-scheduler's own limits for all its requests are 50 a second and 100 at once."""
 LOOKS: Final = 200
-"""Members of a class that are looked at in one go, in under a millisecond."""
+"""Members of a class that are checked in one call, in under a millisecond."""
 REMEMBERED: Final = 10_000
-"""Pods whose last word's number is kept while classes wait to be told."""
+"""Pods whose last serial number is kept while classes are pending."""
 
 
 @dataclass(slots=True)
 class PodPatch:
-    """A word about one pod. `None`: nothing is said about that part."""
+    """A patch of one pod's status. `None`: that part is not changed."""
 
     key: str
     uid: str
@@ -48,7 +48,7 @@ class PodPatch:
     is_withdrawn: bool = False
 
     def inherit(self, older: "PodPatch") -> None:
-        """What the older word says and this one does not."""
+        """Take over the parts that the older patch sets and this one does not."""
         if self.condition is None:
             self.condition = older.condition
         if self.nominated_node_name is None:
@@ -56,7 +56,7 @@ class PodPatch:
 
 
 @dataclass(frozen=True, slots=True)
-class _ClassWord:
+class _ClassCondition:
     members: Collection[str]
     condition: Condition
     serial: int
@@ -67,12 +67,12 @@ class _Round:
     """The class whose turn it is."""
 
     name: Hashable
-    word: _ClassWord
+    word: _ClassCondition
     keys: Iterator[str]
     held: str = ""
-    """The next one, which waits for its time."""
+    """The key of the next member, if the rate holds it back."""
     rate: PatchRate | None = None
-    """What it waits for."""
+    """The rate that holds it back."""
 
 
 @dataclass(slots=True)
@@ -82,51 +82,51 @@ class _Lane:
 
 
 class PendingPatches:
-    """The words that wait, by pod and by class. `now` is monotonic seconds throughout."""
+    """Pending patches, by pod and by class. `now` is always monotonic seconds."""
 
     def __init__(self, shown: Callable[[str], Pod | None], now: float) -> None:
-        """`shown`: the newest version of a pod that is known, by its key."""
+        """`shown`: by key, the newest known version of a pod."""
         self._shown = shown
         self._news = _Lane(PatchRate(NEWS_PER_SECOND, NEWS_AT_ONCE, now))
         self._texts = _Lane(PatchRate(TEXTS_PER_SECOND, TEXTS_AT_ONCE, now))
         self._sending: dict[str, PodPatch] = {}
         self._later: dict[str, PodPatch] = {}
         self._due: list[tuple[float, int, str]] = []
-        self._classes: OrderedDict[Hashable, _ClassWord] = OrderedDict()
+        self._classes: OrderedDict[Hashable, _ClassCondition] = OrderedDict()
         self._round: _Round | None = None
         self._is_turn_of_class = False
         self._serial = 0
         self._last_serial: RecentlyUsed[str, int] = RecentlyUsed(REMEMBERED)
         self.unchanged = 0
-        """Words that needed no request."""
+        """Patches that needed no request."""
 
     def __len__(self) -> int:
-        """Pods with a word of their own."""
+        """Pods with a pending patch of their own."""
         return len(self._news.words) + len(self._texts.words) + len(self._later)
 
     @property
     def sending(self) -> int:
-        """Patches under way."""
+        """How many patches are in flight."""
         return len(self._sending)
 
     def is_sending(self, uid: str) -> bool:
-        """Whether a patch of this pod is under way."""
+        """Whether a patch of this pod is in flight."""
         return uid in self._sending
 
     @property
     def classes(self) -> int:
-        """Classes that are not told to the end."""
+        """How many classes have members that are not patched yet."""
         return len(self._classes) + (self._round is not None)
 
     @property
     def has_news(self) -> bool:
-        """Whether something waits that others act on, or anything is under way."""
+        """Whether news is pending, or anything is in flight."""
         return bool(self._news.words or self._sending)
 
-    # --- what is to be said -------------------------------------------------------------------------------------------
+    # --- adding patches -----------------------------------------------------------------------------------------------
 
     def put(self, patch: PodPatch) -> None:
-        """A new word about a pod; it replaces what is not sent yet."""
+        """Add a patch of a pod; it replaces an unsent one."""
         self._serial += 1
         patch.serial = self._serial
         if self.classes:
@@ -134,24 +134,24 @@ class PendingPatches:
         self._put(patch)
 
     def put_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
-        """A new word about a class; it replaces an older one, for the rest of its turn if that has begun. O(1)."""
+        """Add a class's condition; it replaces an older one, also for the rest of a turn that has begun. O(1)."""
         self._serial += 1
-        word = self._classes[name] = _ClassWord(members, condition, self._serial)
+        word = self._classes[name] = _ClassCondition(members, condition, self._serial)
         if self._round is not None and self._round.name == name:
             self._round.word = word
 
     def withdraw(self, uid: str) -> None:
-        """Leave unsaid what is not sent yet about this pod, and what is under way if it fails."""
+        """Drop an unsent patch of this pod, and do not repeat one that is in flight if it fails."""
         self._waiting(uid)
         if uid in self._sending:
             self._sending[uid].is_withdrawn = True
 
-    # --- what comes next ----------------------------------------------------------------------------------------------
+    # --- taking patches -----------------------------------------------------------------------------------------------
 
     def take(self, now: float) -> PodPatch | None:
-        """The next patch to send, which is under way from here on until it is handed back; `None`: see `delay`.
+        """The next patch to send; it is in flight until `sent` or `put_back`. `None`: wait as long as `delay` says.
 
-        News first; the texts of single pods and of classes take turns.
+        News comes first; texts of single pods and of classes take turns.
         """
         self._bring_back(now)
         patch = self._next_of(self._news, now) or self._next_of_either(now)
@@ -160,7 +160,7 @@ class PendingPatches:
         return patch
 
     def delay(self, now: float) -> float | None:
-        """After `take` gave nothing: seconds until it may give something; `None` until something is put or sent."""
+        """After `take` returned `None`: seconds until the next try; `None` if only a new or ended patch can help."""
         delays = [lane.rate.delay(now) for lane in (self._news, self._texts) if self._first_of(lane) is not None]
         if self._round is not None:
             delays.append(self._round.rate.delay(now) if self._round.held and self._round.rate else 0.0)
@@ -171,15 +171,15 @@ class PendingPatches:
         return min(delays, default=None)
 
     def begin(self, patch: PodPatch) -> None:
-        """A patch that did not wait is under way; none of this pod may be."""
+        """A patch that was never pending is in flight; no other of this pod may be."""
         self._sending[patch.uid] = patch
 
     def sent(self, patch: PodPatch) -> None:
-        """It is no longer under way, and need not be tried again."""
+        """The patch is no longer in flight, and is not repeated."""
         self._sending.pop(patch.uid, None)
 
     def put_back(self, patch: PodPatch, not_before: float) -> None:
-        """It did not work: try again at that time, unless something newer has been said by then."""
+        """The request failed: try again at that time, unless a newer patch replaces it by then."""
         self._sending.pop(patch.uid, None)
         if patch.is_withdrawn:
             return
@@ -192,7 +192,7 @@ class PendingPatches:
             heapq.heappush(self._due, (not_before, patch.serial, patch.uid))
 
     def slow_down(self, now: float) -> None:
-        """The API server has had too much."""
+        """The API server is overloaded."""
         self._news.rate.slow_down(now)
         self._texts.rate.slow_down(now)
 
@@ -202,14 +202,14 @@ class PendingPatches:
         older = self._waiting(patch.uid)
         if older is not None:
             patch.inherit(older)
-        # What is under way changes what the pod shows: then this word is judged when it is taken.
+        # A patch in flight changes what the pod shows, so check the effect of this one only when it is taken.
         if patch.uid in self._sending or self._has_effect(patch):
             self._lane_of(patch).words[patch.uid] = patch
         else:
             self.unchanged += 1
 
     def _waiting(self, uid: str) -> PodPatch | None:
-        """Take out what waits about this pod."""
+        """Remove the pending patch of this pod and return it."""
         words = self._news.words.pop(uid, None) or self._texts.words.pop(uid, None)
         return words or self._later.pop(uid, None)
 
@@ -221,12 +221,12 @@ class PendingPatches:
                 self._put(self._later.pop(uid))
 
     def _next_of_either(self, now: float) -> PodPatch | None:
-        of_class = self._next_of_class(now) if self._is_turn_of_class else None
-        patch = of_class or self._next_of(self._texts, now)
+        class_patch = self._next_of_class(now) if self._is_turn_of_class else None
+        patch = class_patch or self._next_of(self._texts, now)
         if patch is None and not self._is_turn_of_class:
-            patch = of_class = self._next_of_class(now)
+            patch = class_patch = self._next_of_class(now)
         if patch is not None:
-            self._is_turn_of_class = of_class is None
+            self._is_turn_of_class = class_patch is None
         return patch
 
     def _next_of(self, lane: _Lane, now: float) -> PodPatch | None:
@@ -246,7 +246,8 @@ class PendingPatches:
     # --- within: classes ----------------------------------------------------------------------------------------------
 
     def _next_of_class(self, now: float) -> PodPatch | None:
-        """The next member that is to be told, if it is among the next few and its time has come."""
+        """The next member to patch, if it is found within `LOOKS` members and the rate allows it now."""
+        # A member whose rate does not allow it yet is held in `turn.held` and comes first in the next call.
         turn = self._round = self._round or self._first_round()
         if turn is None:
             self._last_serial.clear()
@@ -256,7 +257,7 @@ class PendingPatches:
             if not key:
                 self._round = None
                 return None
-            patch = self._word_to(key, turn.word)
+            patch = self._patch_for(key, turn.word)
             if patch is None:
                 continue
             turn.rate = self._lane_of(patch).rate
@@ -273,8 +274,9 @@ class PendingPatches:
         name, word = self._classes.popitem(last=False)
         return _Round(name, word, iter(list(word.members)))
 
-    def _word_to(self, key: str, word: _ClassWord) -> PodPatch | None:
-        """What the class's word means for one member; `None` where there is nothing to send."""
+    def _patch_for(self, key: str, word: _ClassCondition) -> PodPatch | None:
+        """The patch of one member for its class's condition; `None` if there is nothing to send."""
+        # A member that already has a patch of its own, pending or in flight, gets the class's condition with that.
         pod = self._shown(key) if key in word.members else None
         if pod is None or pod.spec.node_name:
             return None
@@ -282,7 +284,7 @@ class PendingPatches:
         if self._last_serial.get(uid, 0) > word.serial:
             return None
         patch = PodPatch(key, uid, word.condition, serial=word.serial)
-        if self._is_spoken_of(uid):
+        if self._has_own_word(uid):
             self._put(patch)
             return None
         if _shows(pod, patch):
@@ -290,11 +292,11 @@ class PendingPatches:
             return None
         return patch
 
-    def _is_spoken_of(self, uid: str) -> bool:
+    def _has_own_word(self, uid: str) -> bool:
         lanes = self._news.words, self._texts.words
         return uid in self._sending or uid in self._later or any(uid in words for words in lanes)
 
-    # --- within: what a word would change -----------------------------------------------------------------------------
+    # --- within: what a patch would change ----------------------------------------------------------------------------
 
     def _has_effect(self, patch: PodPatch) -> bool:
         pod = self._shown(patch.key)
@@ -306,7 +308,7 @@ class PendingPatches:
 
 
 def _shows(pod: Pod, patch: PodPatch) -> bool:
-    """Whether the pod says all of this already (the condition's times apart)."""
+    """Whether the pod's status already equals the patch (apart from the times of the condition)."""
     if patch.nominated_node_name not in (None, pod.status.nominated_node_name):
         return False
     if patch.condition is None:
@@ -316,7 +318,7 @@ def _shows(pod: Pod, patch: PodPatch) -> bool:
 
 
 def _is_news(pod: Pod, patch: PodPatch) -> bool:
-    """Whether others act on it: everything but another text."""
+    """Whether other programs act on the patch: any change except another text."""
     if patch.nominated_node_name not in (None, pod.status.nominated_node_name):
         return True
     if patch.condition is None:
@@ -326,7 +328,7 @@ def _is_news(pod: Pod, patch: PodPatch) -> bool:
 
 
 def _condition_of(pod: Pod, kind: str) -> Condition | None:
-    return next((one for one in pod.status.conditions if one.type == kind), None)
+    return next((condition for condition in pod.status.conditions if condition.type == kind), None)
 
 
 def _words(condition: Condition) -> tuple[str, str, str]:

@@ -1,17 +1,19 @@
-"""Conditions and nominations, written behind the binds: the newest word about each pod, a few at a time.
+"""Writing conditions and nominations to pods, a few at a time, with less urgency than binds.
 
-A cluster event may fail ten thousand pods at once, and every one of them wants its condition patched. Binds come first
-and must not wait for that, so words queue up (`pending_patches` says what comes next) and a few requests at a time take
-them to the API server; one at a time while the binds use all that the server can do. What became of a request:
+A cluster event may reject ten thousand pods at once, and the condition of each must be patched. Binds must not wait for
+that. So patches are queued (`pending_patches` says which comes next) and sent with a few requests at a time; only one
+at a time while the binds use all that the server can handle.
 
-    answered                     the answer is what the next word is compared with, until the watch has caught up
-    404, or another UID          nobody is left to speak of
-    409, 5xx, no answer          again, compared with the newest version, with growing pauses, `MOST_TRIES` times
-    429                          again, and everything slower for a while
-    not sent, not let in         again, and nothing else is tried meanwhile: no word is lost while the server is away
-    any other refusal            dropped
+    result of a request          what follows
+    success                      later patches are compared with the answer, until the watch has caught up
+    404, or another UID          nothing: the pod is gone
+    409, 5xx, no answer          try again from the newest version, with growing pauses, up to `MOST_TRIES` times
+    429                          try again, and send all patches at a lower rate for a while
+    not sent, not authorized     try again, and send nothing else meanwhile: no patch is lost while the server is down
+    any other refusal            drop the patch
 
-What is dropped is counted and logged. Limit: what waits when the process is killed is lost; the next attempt says it.
+Dropped patches are counted and logged. Limit: patches that are pending when the process is killed are lost; the next
+attempt of the pod writes its condition again.
 """
 
 import asyncio
@@ -36,34 +38,34 @@ from kscheduler.scheduling.reports import EventSink
 _log = get_logger(__name__)
 
 WORKERS: Final = 4
-"""Requests at a time."""
+"""Requests in flight at the same time."""
 MOST_TRIES: Final = 12
 """With pauses of 0.1, 0.2, 0.4 ... 30 s: about two minutes."""
 _LONGEST_PAUSE_SECONDS: Final = 30.0
 _REMEMBERED_ANSWERS: Final = 256
-"""Answers that the watch has not brought yet; a lagging watch costs repeated requests, not memory."""
-_SECONDS_BETWEEN_COMPLAINTS: Final = 10.0
+"""Answers that the watch does not show yet; if there are more, requests may be repeated, but memory is bounded."""
+_SECONDS_BETWEEN_WARNINGS: Final = 10.0
 
 
 class StatusPatcher(Protocol):
     """The part of `client.writes.pod_status.PodStatusPatcher` that this needs."""
 
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """Send what differs from `pod`; the server's version, `pod` itself where nothing differs."""
+        """Send what differs from `pod`. Returns the server's version, or `pod` itself if nothing differs."""
         ...
 
 
 @dataclass(frozen=True, slots=True)
 class StatusStatistics:
-    """Counts since the start; `pending`, `classes` and `sending` are now."""
+    """Counts since the start, except `pending`, `classes` and `sending`, which are current."""
 
     pending: int
-    """Pods with something unsaid; members of classes are not counted before their turn."""
+    """Pods with an unsent patch; members of classes are not counted before their turn."""
     classes: int
     sending: int
     sent: int
     unchanged: int
-    """Words that the pod showed already."""
+    """Patches that the pod showed already."""
     retried: int
     dropped: int
 
@@ -81,9 +83,9 @@ class StatusWriter:
         is_busy: Callable[[], bool] = lambda: False,
         on_call: Callable[[str, float], None] = lambda _result, _seconds: None,
     ) -> None:
-        """`pod_of`: the pod by its key, as the watch last showed it. `is_busy`: the binds need all there is.
+        """`pod_of`: by key, the pod as the watch last showed it. `is_busy`: whether binds use the server to capacity.
 
-        `on_call` is told of each request: `success` or `error`, and its seconds.
+        `on_call` is called after each request with `success` or `error`, and its seconds.
         """
         self._patcher = patcher
         self._recorder = recorder
@@ -98,7 +100,7 @@ class StatusWriter:
         self._answered = asyncio.Event()
         self._outage = Backoff(0.1, cap_seconds=5.0, clock=clock)
         self._resume_at = float("-inf")
-        self._complaints = Throttle(_SECONDS_BETWEEN_COMPLAINTS)
+        self._warnings = Throttle(_SECONDS_BETWEEN_WARNINGS)
         self._sent = self._retried = self._dropped = 0
 
     def statistics(self) -> StatusStatistics:
@@ -107,7 +109,7 @@ class StatusWriter:
         counts = self._sent, patches.unchanged, self._retried, self._dropped
         return StatusStatistics(len(patches), patches.classes, patches.sending, *counts)
 
-    # --- what is to be said -------------------------------------------------------------------------------------------
+    # --- reporting ----------------------------------------------------------------------------------------------------
 
     def report(self, pod: Pod, condition: Condition, note: str, nominated_node_name: str | None = None) -> None:
         """Record the Event and queue the patch."""
@@ -123,22 +125,22 @@ class StatusWriter:
         self._changed.set()
 
     def report_class(self, name: Hashable, members: Collection[str], condition: Condition) -> None:
-        """Parked pods share a new judgement: each is told in its turn, without an Event."""
+        """Parked pods share a new condition: each is patched in its turn, without an Event."""
         self._patches.put_class(name, members, condition)
         self._changed.set()
 
     def withdraw(self, uid: str) -> None:
-        """Leave unsaid what was not sent yet about this pod: it is about to be bound."""
+        """Drop any unsent patch for this pod: it is about to be bound."""
         self._patches.withdraw(uid)
 
     async def settled(self, uid: str) -> None:
-        """Wait until no request about this pod is under way: what is written next cannot be overtaken."""
+        """Wait until no request for this pod is in flight, so that none can overtake the next one."""
         while self._patches.is_sending(uid):
             self._answered.clear()
             await self._answered.wait()
 
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        """Say this now, past everything that waits; whether the pod did not show it already. Raises `ClientError`."""
+        """Patch now, ahead of pending patches. Returns whether the pod had to be changed. Raises `ClientError`."""
         await self.settled(pod.metadata.uid)
         patch = PodPatch(pod.key, pod.metadata.uid, condition, nominated_node_name, is_withdrawn=True)
         self._patches.begin(patch)
@@ -149,7 +151,7 @@ class StatusWriter:
         except UndecodableError:
             return True
         finally:
-            self._over(patch)
+            self._done(patch)
         self._remember(answer)
         return answer is not known
 
@@ -164,16 +166,16 @@ class StatusWriter:
             await self._requests.cancel_all()
 
     async def flush(self, timeout_seconds: float) -> bool:
-        """Wait until what others act on has been sent, at most so long; whether it was. `run` must be running."""
-        return await finishes_within(self._until_told(), timeout_seconds, self._clock)
+        """Wait until all news has been sent, up to the timeout. Returns whether it was. `run` must be running."""
+        return await finishes_within(self._until_sent(), timeout_seconds, self._clock)
 
-    async def _until_told(self) -> None:
+    async def _until_sent(self) -> None:
         while self._patches.has_news:
             self._answered.clear()
             await self._answered.wait()
 
     async def _wait(self, seconds: float | None) -> None:
-        """Until so much time has passed (`None`: for ever) or something has changed."""
+        """Wait until the seconds have passed (`None`: for ever) or something has changed."""
         self._changed.clear()
         if seconds is None:
             await self._changed.wait()
@@ -183,7 +185,7 @@ class StatusWriter:
             await asyncio.sleep(0)
 
     def _send_what_may_go(self) -> float | None:
-        """Start requests as long as there are places; how long to wait for the next one."""
+        """Start requests up to the limit. Returns the seconds until the next one; `None`: until something changes."""
         now = self._clock.monotonic()
         if now < self._resume_at:
             return self._resume_at - now
@@ -195,16 +197,16 @@ class StatusWriter:
         return None
 
     async def _send(self, patch: PodPatch) -> None:
-        is_over = True
+        is_done = True
         try:
-            is_over = await self._is_over(patch)
+            is_done = await self._is_done(patch)
         finally:
-            if is_over:
-                self._over(patch)
+            if is_done:
+                self._done(patch)
             else:
                 self._wake()
 
-    def _over(self, patch: PodPatch) -> None:
+    def _done(self, patch: PodPatch) -> None:
         self._patches.sent(patch)
         self._wake()
 
@@ -212,17 +214,17 @@ class StatusWriter:
         self._answered.set()
         self._changed.set()
 
-    async def _is_over(self, patch: PodPatch) -> bool:
-        """Whether there is nothing more to do about this word."""
+    async def _is_done(self, patch: PodPatch) -> bool:
+        """Send the patch. Returns whether it is done; if not, it has been put back."""
         pod = self._newest(patch.key)
         if pod is None or pod.metadata.uid != patch.uid:
             return True
         try:
             answer = await self._sent_to_server(pod, patch.condition, patch.nominated_node_name)
         except UndecodableError:
-            self._sent += 1  # it is done; that the answer cannot be read is for the watch to deal with
+            self._sent += 1  # the server has applied it; a pod that cannot be decoded is handled by the watch
         except ClientError as failure:
-            return not self._again(patch, failure)
+            return not self._put_back(patch, failure)
         else:
             self._sent += answer is not pod
             self._remember(answer)
@@ -230,7 +232,7 @@ class StatusWriter:
         return True
 
     async def _sent_to_server(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
-        """What the patcher answers; each request is counted, and a word that needs none is not."""
+        """The patcher's answer. Each request is counted; a patch that needs none is not."""
         began = self._clock.monotonic()
         try:
             answer = await self._patcher.patch_status(pod, condition, nominated_node_name)
@@ -249,10 +251,11 @@ class StatusWriter:
         count_caught(Boundary.POD_TASK)
         _log.error("status_patch_failed", pod=name, exc_info=failure)
 
-    # --- what went wrong ----------------------------------------------------------------------------------------------
+    # --- failures -----------------------------------------------------------------------------------------------------
 
-    def _again(self, patch: PodPatch, failure: ClientError) -> bool:
-        """Put the word back, if trying again can help."""
+    def _put_back(self, patch: PodPatch, failure: ClientError) -> bool:
+        """Put the patch back if trying again can help. Returns whether it was put back."""
+        # The branches are the rows of the table in the module's docstring.
         now = self._clock.monotonic()
         if isinstance(failure, APIError) and failure.is_not_found:
             return False
@@ -273,13 +276,13 @@ class StatusWriter:
 
     def _drop(self, patch: PodPatch, failure: ClientError, now: float) -> None:
         self._dropped += 1
-        if self._complaints.admits(now):
+        if self._warnings.admits(now):
             _log.warning("pod_status_not_patched", pod=patch.key, err=str(failure), dropped=self._dropped)
 
     # --- the newest version -------------------------------------------------------------------------------------------
 
     def _newest(self, key: str) -> Pod | None:
-        """The pod as the watch or an answer showed it, whichever is later."""
+        """The pod as the watch or an answer showed it, whichever is newer."""
         seen, answer = self._pod_of(key), self._answers.get(key)
         if answer is None:
             return seen
@@ -293,7 +296,7 @@ class StatusWriter:
 
 
 def _is_outage(failure: ClientError) -> bool:
-    """Whether the server cannot be reached or does not let us in: no other word would fare better."""
+    """Whether the server cannot be reached or refuses our credentials: any other patch would fail, too."""
     return isinstance(failure, NotSentError | CredentialsError) or (
         isinstance(failure, APIError) and failure.is_unauthorized
     )
@@ -304,6 +307,6 @@ def _may_pass(failure: ClientError) -> bool:
 
 
 def _version(pod: Pod) -> int:
-    """The resourceVersion; 0 where the server's are not numbers, and then the watch is always believed."""
+    """The resourceVersion as a number; 0 if the server does not use numbers: then the watch's version is used."""
     text = pod.metadata.resource_version
     return int(text) if text.isdecimal() else 0

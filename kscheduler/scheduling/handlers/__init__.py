@@ -1,1 +1,1 @@
-"""What the informers say, object by object, in the words of cache, counters and queue."""
+"""Event handlers: they apply the informers' events to cache, counters and queue, object by object."""

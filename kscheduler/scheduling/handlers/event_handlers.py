@@ -1,11 +1,11 @@
-"""What the watch says, in the words of cache and queue: one line per case.
+"""Applying events of pods and nodes to cache and queue.
 
-    pod without a node, ours     queue, and the nominator where its status names a node
-    pod with a node              cache, and the queue hears of it
-    node                         cache, and the queue hears of it
+    pod without a node, of a profile     into the queue, and the nominator if its status names a node
+    pod with a node                      into the cache; wakes pods in the queue
+    node                                 into the cache; wakes pods in the queue
 
-Across kinds there is no order: a pod may come before its node and outlive it. Handlers never await, so an event is
-applied as a whole before the next decision.
+There is no order between kinds: a pod may appear before its node, and exist after it. Handlers never await, so an event
+is applied completely before the next decision.
 """
 
 from collections.abc import Callable, Collection
@@ -30,13 +30,14 @@ _log = get_logger(__name__)
 
 ASSIGNED_POD_UPDATE, UNSCHEDULABLE_POD_UPDATE = "AssignedPodUpdate", "UnschedulablePodUpdate"
 UNSCHEDULABLE_POD_DELETE = "UnschedulablePodDelete"
-"""Labels under which handlers are measured beside those of the events that move pods."""
+"""Labels for the time of handlers, in addition to the labels of events that move pods."""
 
 
 class _Timed:
-    """Measures handlings by the label of the event, unless they fail.
+    """Measures the handling of events by their label, unless it fails.
 
-    Three to a pod, so a handler takes the time itself: a context manager would cost several times as much.
+    There are three events per pod, so handlers read the clock themselves: a context manager would cost several times
+    as much.
     """
 
     def __init__(self, clock: Clock, observations: Observations) -> None:
@@ -44,7 +45,7 @@ class _Timed:
         self._observations = observations
 
     def _handled(self, event: str, began: float) -> None:
-        """An event has been handled since `began`, monotonic."""
+        """An event has been handled; it began at `began`, in monotonic seconds."""
         self._observations.event_handling(event, self._clock.monotonic() - began)
 
 
@@ -91,12 +92,12 @@ class PodHandler(_Timed):
             if self._is_ours(new):
                 self._still_pending(old, new)
         elif not old.spec.node_name:
-            self._got_a_node(old, new)
+            self._was_placed(old, new)
         else:
             self._changed_on_its_node(old, new)
 
     def on_delete(self, obj: Pod) -> None:
-        """A pod is gone or has ended. `obj` may be stale: where it counts, only the cache knows."""
+        """A pod is gone or has ended. `obj` may be stale: only the cache knows on which node the pod counts."""
         began, info = self._clock.monotonic(), PodInfo(obj)
         uid = info.uid
         self._queue.delete(obj.key)
@@ -131,13 +132,15 @@ class PodHandler(_Timed):
         self._queue.move_all(events.ASSIGNED_POD_ADD, None, pod, self._clock.time())
         self._handled(events.ASSIGNED_POD_ADD.label, began)
 
-    def _got_a_node(self, old: Pod, new: Pod) -> None:
+    def _was_placed(self, old: Pod, new: Pod) -> None:
         self._assigned(new)
         if not self._is_ours(old):
             return
-        self._handled(UNSCHEDULABLE_POD_DELETE, self._clock.monotonic())  # upstream counts leaving the queue by itself
+        self._handled(
+            UNSCHEDULABLE_POD_DELETE, self._clock.monotonic()
+        )  # upstream counts leaving the queue as an event of its own
         if old.status.nominated_node_name not in ("", new.spec.node_name):
-            self._nomination_ended(old)  # it went elsewhere: those who left room for it may have it now
+            self._nomination_ended(old)  # it went elsewhere: pods that left room for it may use that room
 
     def _changed_on_its_node(self, old: Pod, new: Pod) -> None:
         began = self._clock.monotonic()
@@ -166,7 +169,7 @@ class PodHandler(_Timed):
             self._nomination_ended(old)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """To pods of lower or equal priority it was as if the pod, like this, had been there, and now it is not."""
+        """Wake pods of lower or equal priority: for them, this version of the pod counted on its node until now."""
         priority = pod.spec.priority or 0
 
         def had_to_leave_room(parked: PodInfo) -> bool:
@@ -177,14 +180,14 @@ class PodHandler(_Timed):
         self._handled(events.ASSIGNED_POD_DELETE.label, began)
 
     def _let_go(self, uid: str) -> None:
-        """Nobody needs to wait any more for Permit to decide on the pod."""
+        """End the pod's wait for Permit, if it is waiting."""
         held = self._waiting.get(uid)
         if held is not None:
             held.reject("", "removed")
 
 
 def _expects_less(old: Pod, new: Pod) -> bool:
-    """Whether a nominated pod is expected elsewhere now, or there with smaller requests or other labels."""
+    """Whether a nominated pod is expected on another node now, or has smaller requests or other labels."""
     if old.status.nominated_node_name != new.status.nominated_node_name:
         return True
     changed = {event.action for event in pod_update_events(old, new)}
@@ -202,38 +205,38 @@ class NodeHandler(_Timed):
     def on_add(self, obj: Node, initial: bool) -> None:
         """A node has appeared."""
         del initial
-        if self._is_taken_over(obj, self._cache.add_node):
+        if self._is_accepted(obj, self._cache.add_node):
             began = self._clock.monotonic()
             self._queue.move_all(events.NODE_ADD, None, obj, self._clock.time())
             self._handled(events.NODE_ADD.label, began)
 
     def on_update(self, old: Node, new: Node) -> None:
-        """A node has changed. A heartbeat moves nobody (but may bring new images, which only the cache counts)."""
-        if not self._cache.has_node(new.metadata.name):  # so far it could not be read: to the scheduler it is new
+        """A node has changed. A heartbeat wakes no pods (it may bring new images, but only the cache needs those)."""
+        if not self._cache.has_node(new.metadata.name):  # it could not be read before, so it is new to the scheduler
             self.on_add(new, initial=False)
             return
         event = node_update_event(old, new)
-        if self._is_taken_over(new, self._cache.update_node) and event is not None:
+        if self._is_accepted(new, self._cache.update_node) and event is not None:
             began = self._clock.monotonic()
             self._queue.move_all(event, old, new, self._clock.time())
             self._handled(event.label, began)
 
     def on_delete(self, obj: Node) -> None:
-        """A node is gone. Who is nominated to it need not wait for its victims there: perhaps there are others."""
+        """A node is gone. Pods nominated to it are tried again: they need not wait for their victims there."""
         began, name, now = self._clock.monotonic(), obj.metadata.name, self._clock.time()
         self._queue.move_all(events.NODE_DELETE, obj, None, now)
         self._cache.remove_node(name)
         self._queue.activate([pod.key for pod in self._cache.nominator.nominated_pods(name)], now)
         self._handled(events.NODE_DELETE.label, began)
 
-    def _is_taken_over(self, node: Node, take: Callable[[Node], None]) -> bool:
-        """A node whose resources cannot be read gives nothing: better no node than one with a made-up size."""
+    def _is_accepted(self, node: Node, take: Callable[[Node], None]) -> bool:
+        """Apply `take`. Returns False for a node whose resources cannot be read; such a node is left out."""
         try:
             take(node)
         except QuantityError as failure:
             _log.error("node_not_readable", node=node.metadata.name, err=str(failure))
             known = self._cache.node_info(node.metadata.name)
             if known is not None and known.node is not None:
-                self.on_delete(known.node)  # to whoever waits for one to go, it has gone
+                self.on_delete(known.node)  # handled like a deleted node
             return False
         return True

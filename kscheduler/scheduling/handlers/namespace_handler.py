@@ -1,7 +1,7 @@
-"""Namespaces, from their informer to the counters and the queue: namespace selectors follow labels as they are now.
+"""Namespaces, from their informer to the counters and the queue: namespace selectors match the current labels.
 
-kube-scheduler tells no plugin when a namespace changes its labels, and a pod whose affinity asks for namespaces by
-their labels waits for the five-minute flush. Here it is an event like any other.
+kube-scheduler has no event for changed labels of a namespace, so a pod whose affinity selects namespaces by labels
+waits for the five-minute flush. Here it is an event like any other.
 """
 
 from typing import Final
@@ -36,7 +36,7 @@ class NamespaceHandler:
         self._move(_ADDED, None, obj)
 
     def on_update(self, old: Namespace, new: Namespace) -> None:
-        """A namespace has changed; nobody looks at more than its labels."""
+        """A namespace has changed; only its labels matter."""
         self._counters.set_namespace(new)
         if old.metadata.labels != new.metadata.labels:
             self._move(_UPDATED, old, new)

@@ -1,4 +1,4 @@
-"""What changed between two versions of a node, as a cluster event: one, with a bit per changed property."""
+"""From two versions of a node to one cluster event, with a bit per changed property."""
 
 from collections.abc import Callable
 
@@ -7,7 +7,7 @@ from kscheduler.framework.events import ActionType, ClusterEvent, Resource
 
 
 def node_update_event(old: Node, new: Node) -> ClusterEvent | None:
-    """One event with a bit per property that changed; `None` for a heartbeat, which changes nothing that counts."""
+    """One event with a bit per changed property; `None` if no relevant property has changed, as in a heartbeat."""
     action = ActionType(0)
     for bit, changed in _EXTRACTORS:
         if changed(old, new):

@@ -1,6 +1,6 @@
-"""Storage objects, from their informers to the volume table and the queue: all kinds alike.
+"""Storage objects of all kinds, from their informers to the volume table and the queue.
 
-The table hears first, so that a pod that the queue lets go is judged by what let it go.
+The table is updated first, so that a pod that the event wakes is judged with the new state.
 """
 
 from collections.abc import Mapping
@@ -27,7 +27,7 @@ STORAGE_RESOURCES: Final[Mapping[Kind, Resource]] = MappingProxyType(
         kinds.VOLUME_ATTACHMENTS: Resource.VOLUME_ATTACHMENT,
     }
 )
-"""Each kind with the resource that its events are registered under."""
+"""By kind, the resource under which plugins register its events."""
 
 
 class StorageHandler:

@@ -1,7 +1,7 @@
-"""Services and controllers over informer stores: what default spreading asks for each pod.
+"""Services and controllers from informer stores: default spreading looks them up for each pod.
 
-A namespace may have thousands of services, and a pod is selected by one or two. Each service is filed under one label
-that its selector asks for, so a pod looks only at those filed under a label of its own.
+A namespace may have thousands of services, and a pod is selected by one or two. Each service is indexed under one label
+of its selector, so only services indexed under one of the pod's labels are checked.
 """
 
 from collections.abc import Iterator, Mapping
@@ -36,20 +36,20 @@ class StoredWorkloads:
                     yield service
 
     def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
-        """One by name."""
+        """The object of this name, or `None`."""
         return self._replication_controllers.get(f"{namespace}/{name}")
 
     def replica_set(self, namespace: str, name: str) -> ReplicaSet | None:
-        """One by name."""
+        """The object of this name, or `None`."""
         return self._replica_sets.get(f"{namespace}/{name}")
 
     def stateful_set(self, namespace: str, name: str) -> StatefulSet | None:
-        """One by name."""
+        """The object of this name, or `None`."""
         return self._stateful_sets.get(f"{namespace}/{name}")
 
 
 def _filed_under(service: Service) -> tuple[str, ...]:
-    """The file of the selector's smallest label; a service without a selector is filed nowhere."""
+    """The index key of the selector's smallest label; none for a service without selector."""
     if not service.spec.selector:
         return ()
     key, value = min(service.spec.selector.items())

@@ -1,8 +1,8 @@
-"""Every line of a pod's story: its name, from which verbosity it is written, and its fields.
+"""Every log line about pods: its name, the verbosity from which it is written, and its fields.
 
-Levels are kube-scheduler's where it has the same line (its words stand in docs/logs.md). Each line begins with `pod`
-(namespace/name) and `uid`; a field with nothing to say is left out. Fields are spelled as klog's users know them
-(`evaluatedNodes`), and in snake_case where kube-scheduler has no such field.
+Levels are those of kube-scheduler where it has the same line (docs/logs.md shows its text). Each line begins with `pod`
+(namespace/name) and `uid`; empty fields are left out. Fields that kube-scheduler also has are spelled like there
+(`evaluatedNodes`), others in snake_case.
 """
 
 from collections.abc import Mapping
@@ -10,15 +10,15 @@ from dataclasses import dataclass
 from typing import Final
 
 OUTCOMES: Final = 2
-"""How each attempt ended, and what was done for it: enough to tell why a pod is where it is."""
+"""The result of each attempt and its consequences: enough to see why a pod is where it is."""
 STEPS: Final = 3
 """Each step, and each pod that shares its class's verdict."""
 WAKING: Final = 4
-"""Who was woken by what, and who is gated."""
+"""Which event woke which pod, and which pods are gated."""
 MOVES: Final = 5
-"""Every move between queues; which plugin turned down how many nodes."""
+"""Every move between queues; which plugin rejected how many nodes."""
 NODES: Final = 6
-"""Which nodes."""
+"""Which nodes were rejected."""
 SCORES: Final = 10
 """Points by plugin of the best nodes."""
 
@@ -29,7 +29,7 @@ class PodLine:
 
     level: int
     fields: tuple[str, ...]
-    """Beside `pod` and `uid`."""
+    """In addition to `pod` and `uid`."""
 
 
 _VERDICT = ("message", "plugins", "attempts", "queue", "next_try_seconds", "waits_for", "like")
@@ -64,4 +64,4 @@ LINES: Final[Mapping[str, PodLine]] = {
     "plugin_scored_node": PodLine(SCORES, ("plugin", "node", "score", "weight")),
     "node_final_score": PodLine(SCORES, ("node", "score", "chosen")),
 }
-"""By name. `class_not_scheduled` tells of many pods and has no `pod` and `uid` of its own."""
+"""By name. `class_not_scheduled` is about many pods and has no `pod` and `uid`."""

@@ -1,7 +1,7 @@
-"""What is written about pods: a method per thing that may happen to one.
+"""`PodLog`: a method for each thing that can happen to a pod.
 
-Each asks for its level itself, so a caller may call it as it is; callers on the hot path ask before, to save the call.
-What is remembered is little and bounded: victims until they are gone, classes until they are told.
+Each method checks the verbosity itself; callers on the hot path check it before, to save the call. Memory is bounded:
+victims are remembered until they are gone, classes until their line is written.
 """
 
 from collections.abc import Callable, Collection, Hashable, Sequence
@@ -25,66 +25,66 @@ from kscheduler.state.queue.places import BACKOFF, GATED, UNSCHEDULABLE
 _log = get_logger("kscheduler.pods")
 
 MOST_REMEMBERED: Final = 10_000
-"""Victims whose end is waited for, and those that were stopped in memory."""
+"""The most victims of each kind: those being deleted, and those that were stopped in memory."""
 SHOWN_VICTIMS: Final = 20
 _OWN_MOVES: Final = frozenset(
     {events.UNSCHEDULABLE_POD_ADD.label, events.SCHEDULE_ATTEMPT_FAILURE, events.BACKOFF_COMPLETE}
 )
-"""Labels of moves that nothing in the cluster has caused."""
+"""Labels of moves that no event in the cluster has caused."""
 
 AwaitedEvents = Callable[[str, frozenset[str]], Sequence[str]]
-"""By profile and plugins: the events that those plugins have registered."""
+"""From a profile and plugin names to the events that those plugins have registered."""
 
 
 class Verdict(Protocol):
-    """Why an attempt came to nothing: `failures.Failure`, as far as it is told."""
+    """Why an attempt failed: the part of `failures.Failure` that is logged."""
 
     @property
     def message(self) -> str:
-        """As the condition has it."""
+        """The text of the condition."""
         ...
 
     @property
     def plugins(self) -> frozenset[str]:
-        """Who turned the pod down."""
+        """The plugins that rejected the pod."""
         ...
 
     @property
     def pending(self) -> frozenset[str]:
-        """Who waits for something outside the cluster."""
+        """The plugins that wait for something outside the cluster."""
         ...
 
     @property
     def is_error(self) -> bool:
-        """Something failed, where a rejection is an answer."""
+        """Whether something failed; a rejection is no error."""
         ...
 
     @property
     def fault(self) -> Fault:
-        """Whose."""
+        """Whose fault an error is."""
         ...
 
     @property
     def like(self) -> str:
-        """The pod that was judged for all of its class."""
+        """The key of the pod of its class that went through the cycle."""
         ...
 
 
-def _nobody_knows(_profile: str, _plugins: frozenset[str]) -> Sequence[str]:
+def _no_awaited_events(_profile: str, _plugins: frozenset[str]) -> Sequence[str]:
     return ()
 
 
 class PodLog:
-    """One scheduler's."""
+    """Writes the log lines about the pods of one scheduler."""
 
-    def __init__(self, awaited_events: AwaitedEvents = _nobody_knows) -> None:
+    def __init__(self, awaited_events: AwaitedEvents = _no_awaited_events) -> None:
         self.awaited_events = awaited_events
-        """The queue's word on it, set as soon as there is a queue."""
+        """Set to the queue's method once there is a queue."""
         self._together = TurnedDownTogether()
         self._victims: RecentlyUsed[str, tuple[str, str, float]] = RecentlyUsed(MOST_REMEMBERED)
-        """By UID: node, preemptor, when. Of victims that are being deleted."""
+        """Victims that are being deleted, by UID: node, preemptor, and since when."""
         self._stopped: RecentlyUsed[str, bool] = RecentlyUsed(MOST_REMEMBERED)
-        """UIDs of victims that were stopped in memory: their attempts fail because of that."""
+        """UIDs of victims that were stopped in memory, so the failure of their attempt is expected."""
 
     # --- coming and going ---------------------------------------------------------------------------------------------
 
@@ -92,15 +92,15 @@ class PodLog:
         """The watch shows a pod that wants a node."""
         if verbose(STEPS):
             fields = {"priority": pod.spec.priority, "profile": pod.spec.scheduler_name}
-            self._say("pod_added", pod.key, pod.metadata.uid, **fields, nominated=pod.status.nominated_node_name)
+            self._log_line("pod_added", pod.key, pod.metadata.uid, **fields, nominated=pod.status.nominated_node_name)
 
     def deleted(self, pod: Pod) -> None:
         """A pod without a node is gone."""
         if verbose(STEPS):
-            self._say("pod_deleted", pod.key, pod.metadata.uid, reason=_how(pod))
+            self._log_line("pod_deleted", pod.key, pod.metadata.uid, reason=_how(pod))
 
     def expects_end_of(self, uid: str) -> bool:
-        """Whether it is a victim whose end is to be told: asked of every pod that goes."""
+        """Whether the pod is a victim whose end will be logged. Called for every deleted pod."""
         return uid in self._victims
 
     def victim_gone(self, pod: Pod, now: float) -> None:
@@ -108,71 +108,71 @@ class PodLog:
         node, preemptor, since = self._victims.pop(pod.metadata.uid)
         if verbose(OUTCOMES):
             fields = {"node": node, "preemptor": preemptor, "how": _how(pod), "seconds": _seconds(now - since)}
-            self._say("victim_gone", pod.key, pod.metadata.uid, **fields)
+            self._log_line("victim_gone", pod.key, pod.metadata.uid, **fields)
 
     # --- in the queue -------------------------------------------------------------------------------------------------
 
     def moved(self, element: Element, queue: str, event: str, now: float) -> None:
-        """A pod, or a bundle of like ones, has come to a queue because of an event."""
+        """A pod, or a bundle of pods of one class, was moved to a queue because of an event."""
         pod, pods = element.pod, len(element) if isinstance(element, Bundle) else None
         if queue == GATED:
             if verbose(WAKING):
-                self._say("pod_gated", pod.key, pod.uid, plugin=element.gating_plugin, cluster_event=event)
+                self._log_line("pod_gated", pod.key, pod.uid, plugin=element.gating_plugin, cluster_event=event)
             return
         is_own = event in _OWN_MOVES or queue == UNSCHEDULABLE
         if verbose(MOVES if is_own else WAKING):
             wait = _seconds(max(0.0, element.backoff_expiration - now)) if queue == BACKOFF else None
             name = "pod_queued" if is_own else "pod_woken"
-            self._say(name, pod.key, pod.uid, cluster_event=event, queue=queue, pods=pods, next_try_seconds=wait)
+            self._log_line(name, pod.key, pod.uid, cluster_event=event, queue=queue, pods=pods, next_try_seconds=wait)
 
     # --- an attempt ---------------------------------------------------------------------------------------------------
 
     def attempt(self, queued: QueuedPodInfo) -> None:
-        """A pod is tried."""
+        """An attempt begins."""
         if verbose(STEPS):
             profile = queued.pod.pod.spec.scheduler_name
-            self._say("pod_attempt", queued.key, queued.pod.uid, attempts=queued.attempts, profile=profile)
+            self._log_line("pod_attempt", queued.key, queued.pod.uid, attempts=queued.attempts, profile=profile)
 
     def skipped(self, queued: QueuedPodInfo) -> None:
-        """It is not tried: it is on its way out, or has a node."""
+        """The pod is not tried: it is being deleted, or has a node."""
         if verbose(STEPS):
             is_going = queued.pod.pod.metadata.deletion_timestamp is not None
             reason = "it is being deleted" if is_going else "it has a node"
-            self._say("pod_skipped", queued.key, queued.pod.uid, reason=reason)
+            self._log_line("pod_skipped", queued.key, queued.pod.uid, reason=reason)
 
     def judged(self, record: SchedulingRecord) -> None:
-        """A cycle has run: who turned down which nodes, and the points."""
+        """A cycle has run: which plugin rejected which nodes, and the points."""
         if verbose(MOVES):
             for name, fields in lines_of(record):
-                self._say(name, record.pod.key, record.pod.uid, **fields)
+                self._log_line(name, record.pod.key, record.pod.uid, **fields)
 
     def assumed(self, record: SchedulingRecord) -> None:
-        """It has a node, as far as we are concerned."""
+        """A node is chosen, and the pod counts there in the cache."""
         if verbose(STEPS):
             fields = {"node": record.node_name, "feasibleNodes": len(record.feasible)}
-            self._say("pod_assumed", record.pod.key, record.pod.uid, **fields)
+            self._log_line("pod_assumed", record.pod.key, record.pod.uid, **fields)
 
     def waiting(
         self, pod: PodInfo, node: str, point: str, plugins: Collection[str], timeout_seconds: float | None = None
     ) -> None:
-        """It has a node and must wait before it is bound, at Permit or PreBind."""
+        """The pod has a node, and waits in Permit or PreBind before it is bound."""
         if verbose(OUTCOMES):
             fields = {"node": node, "point": point, "plugins": sorted(plugins)}
-            self._say("pod_waiting", pod.key, pod.uid, **fields, timeout_seconds=timeout_seconds)
+            self._log_line("pod_waiting", pod.key, pod.uid, **fields, timeout_seconds=timeout_seconds)
 
     def wait_over(self, pod: PodInfo, node: str, point: str, status: str, seconds: float) -> None:
-        """It need not wait any more."""
+        """The wait in Permit or PreBind is over."""
         if verbose(WAKING):
             fields = {"node": node, "point": point, "status": status, "seconds": _seconds(seconds)}
-            self._say("pod_wait_over", pod.key, pod.uid, **fields)
+            self._log_line("pod_wait_over", pod.key, pod.uid, **fields)
 
     def bound(self, queued: QueuedPodInfo, record: SchedulingRecord, now: float) -> None:
-        """The API server has it so. `now` is wall-clock seconds."""
+        """The API server has accepted the Binding. `now` is wall-clock seconds."""
         if not verbose(OUTCOMES):
             return
         first = queued.initial_attempt_timestamp
         was_nominated = record.pod.pod.status.nominated_node_name == record.node_name
-        self._say(
+        self._log_line(
             "pod_bound",
             queued.key,
             queued.pod.uid,
@@ -186,7 +186,7 @@ class PodLog:
             nominated=True if was_nominated else None,
         )
 
-    # --- in vain ------------------------------------------------------------------------------------------------------
+    # --- failed attempts ----------------------------------------------------------------------------------------------
 
     def not_scheduled(
         self,
@@ -197,7 +197,7 @@ class PodLog:
         *,
         is_news: bool = True,
     ) -> None:
-        """An attempt came to nothing and the pod is where `found` says. `is_news`: it did not fail so before."""
+        """An attempt failed; the pod waits where `found` says. `is_news`: the last attempt did not fail like this."""
         was_stopped = self._stopped.pop(queued.pod.uid, False)
         is_expected = was_stopped or verdict.fault is Fault.GONE
         if verdict.is_error and is_news and not is_expected:
@@ -210,26 +210,26 @@ class PodLog:
     def with_class(
         self, queued: QueuedPodInfo, verdict: Verdict, found: tuple[str, QueuedPodInfo] | None, now: float
     ) -> None:
-        """Turned down without a cycle, in the words that one like it has got."""
+        """The pod was rejected without a cycle, with the verdict for another pod of its class."""
         if verbose(OUTCOMES):
             self.class_turned_down(verdict.like, (queued.key,), verdict, verdict.like)
         if verbose(STEPS):
             self._turned_down(queued, verdict, found, now, STEPS)
 
     def class_turned_down(self, name: Hashable, keys: Collection[str], verdict: Verdict, like: str) -> None:
-        """Parked pods share a new verdict; `like` was judged."""
+        """Parked pods share a new verdict; the pod `like` went through the cycle."""
         if verbose(OUTCOMES):
             self._together.add(name, keys, verdict.message, verdict.plugins | verdict.pending, like)
             if self._together.is_full:
                 self.flush()
 
     def let_go(self, queued: QueuedPodInfo, verdict: Verdict, current: Pod | None) -> None:
-        """An attempt came to nothing, and the pod is not ours to schedule any more: that is no failure of anybody's."""
+        """An attempt failed because the pod must not be scheduled any more; that is not an error."""
         self._stopped.pop(queued.pod.uid, None)
         if verbose(OUTCOMES):
             reason = _why_let_go(queued.pod, current)
             fields = {"reason": reason, "message": verdict.message, "attempts": queued.attempts}
-            self._say("pod_let_go", queued.key, queued.pod.uid, **fields)
+            self._log_line("pod_let_go", queued.key, queued.pod.uid, **fields)
 
     def _turned_down(
         self,
@@ -253,19 +253,19 @@ class PodLog:
     # --- preemption ---------------------------------------------------------------------------------------------------
 
     def nominated(self, record: SchedulingRecord) -> None:
-        """PostFilter has chosen a node for the pod, and whom to evict there."""
+        """PostFilter has chosen a node for the pod, and the victims there."""
         if not (verbose(OUTCOMES) and record.nominated_node_name):
             return
         search = record.state.find(PreemptionSearch)
         fields: dict[str, Any] = {"node": record.nominated_node_name}
         if search is not None:
-            victims = [one.key for one in search.chosen.victims]
+            victims = [victim.key for victim in search.chosen.victims]
             fields |= {"victims": victims[:SHOWN_VICTIMS], "numVictims": len(victims)}
             fields["broken_budgets"] = search.chosen.broken_budgets
-        self._say("pod_nominated", record.pod.key, record.pod.uid, **fields)
+        self._log_line("pod_nominated", record.pod.key, record.pod.uid, **fields)
 
     def preempted(self, victim: PodInfo, preemption: Preemption, now: float, *, in_memory: bool = False) -> None:
-        """A victim has to go: it is being deleted, or was stopped before it was bound. `now` is wall-clock seconds."""
+        """A victim is being deleted, or was stopped before it was bound. `now` is wall-clock seconds."""
         preemptor = preemption.preemptor
         if in_memory:
             self._stopped[victim.uid] = True
@@ -274,65 +274,65 @@ class PodLog:
         if verbose(OUTCOMES):
             fields = {"node": preemption.node_name, "preemptor": preemptor.key, "preemptor_uid": preemptor.uid}
             how = "called back before it was bound" if in_memory else "deletion requested"
-            self._say("pod_preempted", victim.key, victim.uid, **fields, how=how, plugin=preemption.plugin)
+            self._log_line("pod_preempted", victim.key, victim.uid, **fields, how=how, plugin=preemption.plugin)
 
     def not_preempted(self, victim: PodInfo) -> None:
-        """Its deletion failed, or it was gone already: its end, if it comes, is not this preemption's doing."""
+        """The deletion failed, or the victim was gone already: this preemption does not cause its end."""
         self._victims.pop(victim.uid, None)
 
     def spared(self, victim: PodInfo, preemption: Preemption, *, is_outbid: bool) -> None:
-        """A victim may stay: nobody needs its room any more."""
+        """A victim may stay: its room is not needed any more."""
         if verbose(OUTCOMES):
             reason = "the preemptor was outbid" if is_outbid else "the preemptor does not want the node any more"
             fields = {"node": preemption.node_name, "preemptor": preemption.preemptor.key, "reason": reason}
-            self._say("victim_spared", victim.key, victim.uid, **fields)
+            self._log_line("victim_spared", victim.key, victim.uid, **fields)
 
     def preemption_finished(self, preemption: Preemption, seconds: float, *, succeeded: bool) -> None:
-        """All that was to be asked of the API server was asked, or some of it failed."""
+        """All requests of a preemption have succeeded, or some have failed."""
         if verbose(OUTCOMES):
             preemptor, result = preemption.preemptor, "success" if succeeded else "error"
             fields = {"node": preemption.node_name, "result": result, "seconds": _seconds(seconds)}
-            self._say("preemption_finished", preemptor.key, preemptor.uid, **fields)
+            self._log_line("preemption_finished", preemptor.key, preemptor.uid, **fields)
 
     # --- binding ------------------------------------------------------------------------------------------------------
 
     def bind_in_doubt(self, pod: Pod, node: str, err: str) -> None:
-        """The answer to a Binding does not tell whether it was applied, or is a conflict: the pod is read."""
+        """The answer to a Binding does not show whether it was applied, or is a conflict: the pod will be read."""
         self._of_bind("bind_in_doubt", pod, node, err)
 
     def bind_not_sent(self, pod: Pod, node: str, err: str) -> None:
-        """The API server could not be reached: it is tried again."""
+        """The API server could not be reached; the Binding will be sent again."""
         self._of_bind("bind_not_sent", pod, node, err, WAKING)
 
     def bind_settled(self, pod: Pod, node: str, outcome: str, err: str) -> None:
-        """Reading the pod has told what became of the Binding."""
+        """Reading the pod has shown the outcome of the Binding."""
         self._of_bind("bind_settled", pod, node, err, outcome=outcome)
 
     def _of_bind(self, name: str, pod: Pod, node: str, err: str, level: int = OUTCOMES, **fields: object) -> None:
         if verbose(level):
-            self._say(name, pod.key, pod.metadata.uid, node=node, **fields, err=err)
+            self._log_line(name, pod.key, pod.metadata.uid, node=node, **fields, err=err)
 
     # --- writing ------------------------------------------------------------------------------------------------------
 
     def flush(self) -> None:
-        """Tell of the classes that were turned down since; cheap where there are none."""
+        """Write the lines of classes that were rejected since the last call; cheap if there are none."""
         for fields in self._together.take():
             _log.info("class_not_scheduled", v=OUTCOMES, **fields)
 
-    def _say(self, name: str, key: str, uid: str, **fields: object) -> None:
+    def _log_line(self, name: str, key: str, uid: str, **fields: object) -> None:
         self._write(LINES[name].level, name, key, uid, fields)
 
     def _write(self, level: int, name: str, key: str, uid: str, fields: dict[str, object]) -> None:
-        told = {field: value for field, value in fields.items() if value is not None and value not in _NOTHING}
-        _log.info(name, v=level, pod=key, uid=uid, **told)
+        present = {field: value for field, value in fields.items() if value is not None and value not in _NOTHING}
+        _log.info(name, v=level, pod=key, uid=uid, **present)
 
 
 _NOTHING: Final[tuple[object, ...]] = ("", [])
-"""A field with nothing to say is left out; 0 and false say something."""
+"""Values of fields that are left out; 0 and false are written."""
 
 
 def _where(queue: str, queued: QueuedPodInfo, now: float) -> dict[str, Any]:
-    """Where a pod waits, and for how long at least."""
+    """The fields for the queue in which a pod waits, and for how long at least."""
     if queue != BACKOFF:
         return {"queue": queue}
     return {"queue": queue, "next_try_seconds": _seconds(max(0.0, queued.backoff_expiration - now))}

@@ -1,8 +1,8 @@
-"""Pods that are turned down with their class, told in one line.
+"""Pods that are rejected with their class, in one line.
 
-A hundred thousand pods that fit nowhere are one verdict. The pod that was judged has a line of its own; those that were
-turned down in its words are counted here, and a line per class tells of them when somebody asks, once a second:
-how many, the first few names, and like whom.
+A hundred thousand pods that fit nowhere may share one verdict. The pod that went through the cycle has a line of its
+own. Pods that were rejected with the same verdict are counted here, and once a second a line per class is written: how
+many, the first few names, and which pod went through the cycle (`like`).
 """
 
 from collections.abc import Collection, Hashable, Iterator
@@ -11,7 +11,7 @@ from typing import Any, Final
 
 FIRST_NAMES: Final = 5
 MOST_CLASSES: Final = 100
-"""That wait to be told: beyond that they are told at once."""
+"""Classes that wait for their line: if there are more, the lines are written at once."""
 
 
 @dataclass(slots=True)
@@ -26,18 +26,18 @@ class _Together:
 
 
 class TurnedDownTogether:
-    """Counts them between two tellings."""
+    """Counts rejected pods by class and message."""
 
     def __init__(self) -> None:
         self._classes: dict[tuple[Hashable, str], _Together] = {}
 
     @property
     def is_full(self) -> bool:
-        """Whether it is time to tell."""
+        """Whether the lines should be written now."""
         return len(self._classes) >= MOST_CLASSES
 
     def add(self, name: Hashable, keys: Collection[str], message: str, plugins: Collection[str], like: str) -> None:
-        """These pods of the class were turned down as the pod `like` was. `keys` is not kept."""
+        """Add pods of a class that were rejected with the verdict for the pod `like`. `keys` is not kept."""
         together = self._classes.get((name, message))
         if together is None:
             together = self._classes[name, message] = _Together(message, sorted(plugins), like)
@@ -47,8 +47,8 @@ class TurnedDownTogether:
         together.pods += len(keys) - (like in keys)
 
     def take(self) -> Iterator[dict[str, Any]]:
-        """The fields of a line per class, and begin anew."""
+        """The fields of one line per class; the counts start again at zero."""
         classes, self._classes = self._classes, {}
-        for one in classes.values():
-            fields = {"pods": one.pods, "first": one.first, "message": one.message}
-            yield {**fields, "plugins": one.plugins, "like": one.like}
+        for together in classes.values():
+            fields = {"pods": together.pods, "first": together.first, "message": together.message}
+            yield {**fields, "plugins": together.plugins, "like": together.like}

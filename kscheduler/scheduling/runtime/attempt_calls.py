@@ -1,7 +1,7 @@
-"""The plugins around the one node that was chosen, called: Reserve, Permit, PreBind, Bind, PostBind, Unreserve.
+"""Calls of plugins once a node has been chosen: Reserve, Permit, PreBind, Bind, PostBind, Unreserve.
 
-What they answer is a Status that can be acted on as it is: a rejection in the plugin's own words, anything else that is
-no success as an Error that names point and plugin. None of these raises, but for the end of the task that awaits it.
+Each function returns a Status that the caller can act on: success, a rejection in the plugin's own words, or an Error
+that names the extension point and the plugin. None of them raises, except when the task that awaits it is cancelled.
 """
 
 from typing import Final
@@ -38,18 +38,18 @@ def call_reserve(
 ) -> Status:
     """Success, a rejection or an Error."""
     try:
-        status = RESERVE.ask_and_tell(plugin.name, listener, pod, plugin.reserve, state, pod, node_name)
+        status = RESERVE.call_and_report(plugin.name, listener, pod, plugin.reserve, state, pod, node_name)
     except PluginFailure as failure:
         return failure.status.by(plugin.name)
-    return status if status.is_success else _no_of(RESERVE, plugin.name, status)
+    return status if status.is_success else _rejection_or_error(RESERVE, plugin.name, status)
 
 
 def call_unreserve(
     plugin: ReservePlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
 ) -> None:
-    """Have it give back what it has set aside. A failure is reported; the others give back all the same."""
+    """Let the plugin release what it reserved. A failure is reported, and the other plugins still release theirs."""
     try:
-        UNRESERVE.ask_and_tell(plugin.name, listener, pod, plugin.unreserve, state, pod, node_name)
+        UNRESERVE.call_and_report(plugin.name, listener, pod, plugin.unreserve, state, pod, node_name)
     except PluginFailure:
         return
 
@@ -59,29 +59,29 @@ def call_permit(
 ) -> PermitResult:
     """Success, Wait, a rejection or an Error."""
     try:
-        result = PERMIT.ask_and_tell(plugin.name, listener, pod, plugin.permit, state, pod, node_name)
+        result = PERMIT.call_and_report(plugin.name, listener, pod, plugin.permit, state, pod, node_name)
     except PluginFailure as failure:
         return PermitResult(failure.status.by(plugin.name))
     if result.status.is_success or result.status.code is Code.WAIT:
         return result
-    return PermitResult(_no_of(PERMIT, plugin.name, result.status))
+    return PermitResult(_rejection_or_error(PERMIT, plugin.name, result.status))
 
 
 def call_pre_flight(
     plugin: PreBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
 ) -> PreFlightResult:
-    """Success where its PreBind has something to do, Skip where not, or an Error."""
-    call = PRE_BIND_PRE_FLIGHT
+    """Success if the plugin's PreBind has work to do, Skip if not, or an Error."""
+    point = PRE_BIND_PRE_FLIGHT
     try:
-        result = call.ask_and_tell(plugin.name, listener, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
+        result = point.call_and_report(plugin.name, listener, pod, plugin.pre_bind_pre_flight, state, pod, node_name)
     except PluginFailure as failure:
         return PreFlightResult(failure.status.by(plugin.name))
     status = result.status
     if status.is_success or status.is_skip:
         return result
     if status.code is Code.ERROR:
-        return PreFlightResult(_error_of(call, plugin.name, status))
-    message = f'{call.label} {plugin.name} returned "{status.code.label}", {_MISPLACED}'
+        return PreFlightResult(_error_of(point, plugin.name, status))
+    message = f'{point.label} {plugin.name} returned "{status.code.label}", {_MISPLACED}'
     return PreFlightResult(error(message, plugin=plugin.name, fault=status.fault))
 
 
@@ -97,14 +97,17 @@ async def call_pre_bind(
 
 
 def pre_bind_was_cancelled(plugin: PreBindPlugin, cause: str) -> Status:
-    """The Error of a PreBind that was called back; without a cause nobody knows by whom."""
+    """The Error of a PreBind that was cancelled; `cause` may be empty if it is not known."""
     return _error_of(PRE_BIND, plugin.name, error(cause or "it was cancelled"))
 
 
 async def call_bind(
     plugin: BindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str, *, is_timed: bool
 ) -> Status:
-    """Success, Skip (not its pod) or an Error. `is_timed`: whether its steps are; in-tree ones only wait."""
+    """Success, Skip (the plugin does not handle this pod) or an Error.
+
+    `is_timed`: whether to time each step of the coroutine. In-tree plugins only wait, so theirs are not timed.
+    """
     try:
         status = await BIND.run(plugin.name, listener, pod, plugin.bind, state, pod, node_name, is_timed=is_timed)
     except PluginFailure as failure:
@@ -115,15 +118,15 @@ async def call_bind(
 def call_post_bind(
     plugin: PostBindPlugin, listener: PluginListener, state: CycleState, pod: PodInfo, node_name: str
 ) -> None:
-    """Tell it of a bound pod. A failure is reported; the pod stays bound."""
+    """Notify the plugin that the pod is bound. A failure is reported; the pod stays bound."""
     try:
-        POST_BIND.ask_and_tell(plugin.name, listener, pod, plugin.post_bind, state, pod, node_name)
+        POST_BIND.call_and_report(plugin.name, listener, pod, plugin.post_bind, state, pod, node_name)
     except PluginFailure:
         return
 
 
-def _no_of(call: PluginCall[Status] | PluginCall[PermitResult], plugin: str, status: Status) -> Status:
-    """A plugin's rejection as it is, anything else as an Error."""
+def _rejection_or_error(call: PluginCall[Status] | PluginCall[PermitResult], plugin: str, status: Status) -> Status:
+    """A plugin's rejection unchanged, any other status as an Error."""
     return status.by(plugin) if status.is_rejected else _error_of(call, plugin, status)
 
 

@@ -1,6 +1,6 @@
-"""Plugins, built: the factory is a user's code too, and so is what a plugin registers before the first pod comes.
+"""Building plugins: calls of the factory and of `events_to_register`, both of which run a user's code.
 
-A plugin that fails here ends the start: it is better not to begin than to decide without one of its rules.
+A plugin that fails here stops the start of the service: not starting is better than deciding without one of the rules.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from kscheduler.scheduling.runtime.points import EVENTS_TO_REGISTER, FACTORY
 
 
 def call_factory(registry: Registry, name: str, args: Any, handle: Handle) -> Plugin:
-    """A plugin of this name. Raises `PluginFailure`; its cause is a `ValueError` where the arguments are wrong."""
-    return FACTORY.ask(name, registry.build, name, args, handle)
+    """Build the plugin of this name. Raises `PluginFailure`, caused by a `ValueError` if the arguments are wrong."""
+    return FACTORY.call(name, registry.build, name, args, handle)
 
 
 def call_events_to_register(name: str, plugin: EnqueueExtensions) -> Sequence[ClusterEventWithHint]:
-    """The events that may change the plugin's verdict. Raises `PluginFailure`."""
-    return EVENTS_TO_REGISTER.ask(name, plugin.events_to_register)
+    """The events after which the plugin's verdict may be different. Raises `PluginFailure`."""
+    return EVENTS_TO_REGISTER.call(name, plugin.events_to_register)

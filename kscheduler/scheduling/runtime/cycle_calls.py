@@ -1,8 +1,8 @@
-"""The plugins of a cycle, called: PreFilter with its extensions, Filter, PostFilter, PreScore, Score, normalising.
+"""Calls of plugins in a cycle: PreFilter with its extensions, Filter, PostFilter, PreScore, Score, NormalizeScore.
 
-All but PostFilter raise `PluginFailure`, unreported: a failure on the node that the pod is nominated to, or one in the
-columns of a class, is followed by another look, and only the cycle knows which is the last (`PluginFailure.end`). With
-a timer, a call is measured here once the plugin has answered.
+All but PostFilter raise `PluginFailure` without reporting it: after a failure on the nominated node, or in the columns
+of a class, the rows are judged once more, and only the cycle knows which failure is final (`PluginFailure.end`). The
+functions that take a timer also measure the call, once the plugin has answered.
 """
 
 from typing import cast
@@ -50,8 +50,8 @@ from kscheduler.scheduling.runtime.timing import CallTimer
 def call_pre_filter(
     plugin: PreFilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, timer: CallTimer
 ) -> PreFilterResult:
-    """Success, Skip or a rejection, and perhaps the only nodes that can fit. Raises `PluginFailure`."""
-    result = PRE_FILTER.ask(plugin.name, plugin.pre_filter, state, pod, nodes)
+    """Success, Skip or a rejection; `node_names` may restrict the search to some nodes. Raises `PluginFailure`."""
+    result = PRE_FILTER.call(plugin.name, plugin.pre_filter, state, pod, nodes)
     status = result.status
     timer.evaluated(PRE_FILTER.label, plugin.name, 0 if status.is_skip else 1)
     if not (status.is_success or status.is_skip or status.is_rejected):
@@ -62,22 +62,22 @@ def call_pre_filter(
 def call_add_pod(
     plugin: PreFilterExtensions, state: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int
 ) -> None:
-    """One pod more on the row. Raises `PluginFailure`."""
-    ADD_POD.ask(plugin.name, plugin.add_pod, state, pod, added, nodes, row)
+    """Count one more pod on the row. Raises `PluginFailure`."""
+    ADD_POD.call(plugin.name, plugin.add_pod, state, pod, added, nodes, row)
 
 
 def call_remove_pod(
     plugin: PreFilterExtensions, state: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int
 ) -> None:
-    """One pod less on the row. Raises `PluginFailure`."""
-    REMOVE_POD.ask(plugin.name, plugin.remove_pod, state, pod, removed, nodes, row)
+    """Count one pod less on the row. Raises `PluginFailure`."""
+    REMOVE_POD.call(plugin.name, plugin.remove_pod, state, pod, removed, nodes, row)
 
 
 def call_move_pods(
     plugin: RowWiseExtensions, state: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable
 ) -> None:
-    """Pods come to many rows or leave them, each row by itself. Raises `PluginFailure`."""
-    (ADD_POD if moved.by > 0 else REMOVE_POD).ask(plugin.name, plugin.move_pods, state, pod, moved, nodes)
+    """Add pods to many rows or remove them, independently for each row. Raises `PluginFailure`."""
+    (ADD_POD if moved.by > 0 else REMOVE_POD).call(plugin.name, plugin.move_pods, state, pod, moved, nodes)
 
 
 # --- Filter, PostFilter -----------------------------------------------------------------------------------------------
@@ -86,8 +86,11 @@ def call_move_pods(
 def call_filter(
     plugin: FilterPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
 ) -> Codes | None:
-    """One code per row, 0 for those that pass; `None` where all pass. Raises `PluginFailure`."""
-    codes = FILTER.ask(plugin.name, plugin.filter, state, pod, nodes, rows)
+    """The verdicts: an int64 code per entry of `rows`, in the same order; 0 passes. `None` means that all rows pass.
+
+    Raises `PluginFailure`.
+    """
+    codes = FILTER.call(plugin.name, plugin.filter, state, pod, nodes, rows)
     timer.evaluated(FILTER.label, plugin.name, len(rows))
     return codes
 
@@ -100,11 +103,11 @@ def call_post_filter(
     nodes: NodeTable,
     diagnosis: Diagnosis,
 ) -> PostFilterResult:
-    """What the plugin has done for a pod that fits nowhere; where it fails, an Error that names it."""
+    """What the plugin has done for a pod that fits nowhere. After a failure: an Error that names the plugin."""
     try:
-        return POST_FILTER.ask(plugin.name, plugin.post_filter, state, pod, nodes, diagnosis)
+        return POST_FILTER.call(plugin.name, plugin.post_filter, state, pod, nodes, diagnosis)
     except PluginFailure as failure:
-        failure.tell(listener, pod)
+        failure.report(listener, pod)
         return PostFilterResult(failure.status)
 
 
@@ -115,7 +118,7 @@ def call_pre_score(
     plugin: PreScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
 ) -> Status:
     """Success or Skip. Raises `PluginFailure`."""
-    status = PRE_SCORE.ask(plugin.name, plugin.pre_score, state, pod, nodes, rows)
+    status = PRE_SCORE.call(plugin.name, plugin.pre_score, state, pod, nodes, rows)
     timer.evaluated(PRE_SCORE.label, plugin.name, 0 if status.is_skip else 1)
     if not (status.is_success or status.is_skip):
         raise PRE_SCORE.failed(plugin.name, status.message)
@@ -125,8 +128,8 @@ def call_pre_score(
 def call_score(
     plugin: ScorePlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows, timer: CallTimer
 ) -> Scores:
-    """Raw points, one per row. Raises `PluginFailure`."""
-    points = SCORE.ask(plugin.name, plugin.score, state, pod, nodes, rows)
+    """Raw points, before normalising: an int64 per entry of `rows`. Raises `PluginFailure`."""
+    points = SCORE.call(plugin.name, plugin.score, state, pod, nodes, rows)
     timer.evaluated(SCORE.label, plugin.name, len(rows))
     return points
 
@@ -140,8 +143,8 @@ def call_score_and_normalize(
     rows: Rows,
     timer: CallTimer,
 ) -> Scores:
-    """Points within 0..100, one per row. Raises `PluginFailure`."""
-    raw = SCORE.ask(plugin.name, plugin.score, state, pod, nodes, rows)
+    """Normalised points from 0 to 100, not weighted: an int64 per entry of `rows`. Raises `PluginFailure`."""
+    raw = SCORE.call(plugin.name, plugin.score, state, pod, nodes, rows)
     points = call_normalize(plugin, traits, state, pod, rows, raw)
     timer.evaluated(SCORE.label, plugin.name, len(rows))
     return points
@@ -150,14 +153,17 @@ def call_score_and_normalize(
 def call_normalize(
     plugin: ScorePlugin, traits: PluginTraits, state: CycleState, pod: PodInfo, rows: Rows, raw: Scores
 ) -> Scores:
-    """Raw points normalised, if the plugin does that, and within 0..100, one per row. Raises `PluginFailure`."""
+    """Raw points after the plugin's NormalizeScore, if it has one: an int64 from 0 to 100 per entry of `rows`.
+
+    Raises `PluginFailure`, also where a value is out of bounds.
+    """
     points = raw
     if traits.normalizes:
-        points = NORMALIZE_SCORE.ask(plugin.name, cast("NormalizingPlugin", plugin).normalize, state, pod, rows, raw)
+        points = NORMALIZE_SCORE.call(plugin.name, cast("NormalizingPlugin", plugin).normalize, state, pod, rows, raw)
     least, most = int(points.min()), int(points.max())
     if least < MIN_NODE_SCORE or most > MAX_NODE_SCORE:
         wrong = least if least < MIN_NODE_SCORE else most
-        wanted = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
-        text = f"returns an invalid score {wrong}, it should in the range of {wanted}"
+        bounds = f"[{MIN_NODE_SCORE}, {MAX_NODE_SCORE}] after normalizing"
+        text = f"returns an invalid score {wrong}, it should in the range of {bounds}"
         raise SCORE_IN_BOUNDS.failed(plugin.name, text) from WrongAnswerError(f"{wrong} points")
     return points

@@ -1,13 +1,13 @@
-"""The guard around every call of a plugin: what it raises is caught here and nowhere else, what it answers is checked.
+"""The guard around every call of a plugin: exceptions are caught here and nowhere else, and answers are checked here.
 
-A `PluginCall` is one thing that plugins are called for (`points` has the table). It calls a method in three ways:
+A `PluginCall` is one kind of call (`points` has the table). It can call a plugin's method in three ways:
 
-    ask             in a cycle: the stopwatch of the cycle times it, and whoever ends the cycle reports the failure
-    ask_and_tell    anywhere else: timed, and a failure is reported at once
-    run             the same for a coroutine: its steps are timed, not its waits
+    call               in a cycle: the cycle's stopwatch times it, and the end of the cycle reports a failure
+    call_and_report    anywhere else: the call is timed, and a failure is reported at once
+    run                as `call_and_report`, for a coroutine: its steps are timed, its waits are not
 
-All three raise `PluginFailure` and nothing else, whatever the plugin does: raise (a `sys.exit()` and a cancelled future
-too), or answer with a value that its point has no use for. What follows for the pod is the call's `Fate`.
+All three raise `PluginFailure` and nothing else, whatever the plugin does: raise any exception (also `SystemExit` and a
+cancelled future), or return a value of the wrong type. What happens to the pod then is the call's `Fate`.
 """
 
 from collections.abc import Callable, Coroutine
@@ -27,21 +27,21 @@ from kscheduler.scheduling.runtime.timing import CallTimer
 
 A = TypeVar("A")
 Check = Callable[[Any, tuple[Any, ...]], A]
-"""The answer as it is to be used, given what was asked. Raises whatever tells that it is no answer."""
+"""From a plugin's answer and the arguments of the call to the answer that is used. Raises if the answer is wrong."""
 
 OUTSIDE: Final = (ClientError, OSError)
-"""What a plugin that writes may raise because the other end is down: no bug. (A timeout is an OSError.)"""
+"""What a plugin that sends requests may raise because the server is down: not a bug. (A timeout is an OSError.)"""
 _NOTHING: Final = object()
 
 
 class Fate(Enum):
-    """What becomes of a pod when a plugin fails; nothing else ever stops for it.
+    """What becomes of a pod when a plugin fails. No other pod is affected.
 
-    `then` completes the Event of a pod of which no failed attempt tells.
+    `then` ends the text of the pod's Event in the cases where no failed attempt reports the failure.
     """
 
     ATTEMPT_FAILS = "the attempt ends with an Error that names the plugin, what others have reserved is given back"
-    """The pod is tried again with back-off. In a dry run the Error is the answer to whoever has asked for it."""
+    """The pod is tried again with back-off. In a dry run, the Error is what the caller of the dry run gets."""
     STAYS_TURNED_DOWN = "no room is made for the pod; its message names the plugin"
     KEPT_OUT = "the pod is gated", "the pod is kept out of the queue and asked about again within 30 s"
     SORTED_BEHIND = "its key is of no use", "the pod is sorted behind all others, by priority and time"
@@ -59,7 +59,7 @@ class Fate(Enum):
 
 
 class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
-    """A plugin raised, answered with a value that is no answer, or with an Error. The text is kube-scheduler's."""
+    """A plugin raised, returned a wrong value, or returned an Error. The text is kube-scheduler's."""
 
     def __init__(self, call: "PluginCall[Any]", plugin: str, text: str) -> None:
         super().__init__(text)
@@ -73,23 +73,23 @@ class PluginFailure(Exception):  # noqa: N818  the field's word: a plugin failed
 
     @property
     def status(self) -> Status:
-        """The Error that ends the attempt: a bug where the plugin raised, not where it answered so."""
+        """The Error that ends the attempt. It counts as a bug if the plugin raised, not if it returned an Error."""
         return error(str(self), fault=Fault.PASSING if self.__cause__ is None else self._call.fault)
 
-    def tell(self, listener: PluginListener, pod: PodInfo | None) -> None:
-        """Report what the plugin raised; an Error that it answered with is its right."""
+    def report(self, listener: PluginListener, pod: PodInfo | None) -> None:
+        """Report what the plugin raised. An Error that it returned is a regular answer and is not reported."""
         if self.__cause__ is not None:
             listener.failed(self.plugin, self.point, pod, self.__cause__, self._call.fate.then)
 
     def end(self, timer: CallTimer, listener: PluginListener, pod: PodInfo) -> Status:
-        """The Error that a failure in a cycle comes to, once its time is taken and it is reported."""
-        timer.asked(self.point, self.plugin)
-        self.tell(listener, pod)
+        """Measure and report a failure that ends a cycle; returns the cycle's Error."""
+        timer.call_ended(self.point, self.plugin)
+        self.report(listener, pod)
         return self.status
 
 
 class PluginCall(Generic[A]):
-    """One thing that plugins are called for."""
+    """One kind of call: its name, the check of its answer, and what follows a failure."""
 
     __slots__ = ("_check", "_text", "_usual", "_words", "fate", "fault", "label")
 
@@ -104,9 +104,10 @@ class PluginCall(Generic[A]):
         words: Callable[[BaseException], str] = words_of,
         fault: Fault = Fault.BUG,
     ) -> None:
-        """`label`: as metrics, log lines and texts name it. `usual`: the answer that needs no look, for nearly all.
+        """`label`: the name in metrics, log lines and texts. `usual`: the most frequent answer, which skips the check.
 
-        `text`: kube-scheduler's. `words`: what of the exception stands in it. `fault`: whose an exception is.
+        `text`: kube-scheduler's error text. `words`: from an exception to its part of that text. `fault`: whose fault
+        an exception is.
         """
         self.label = label
         self.fate = fate
@@ -116,8 +117,8 @@ class PluginCall(Generic[A]):
         self._text = text
         self._words = words
 
-    def ask(self, plugin: str, method: Callable[..., Any], *arguments: Any) -> A:
-        """The answer. Raises `PluginFailure`, which nobody has reported."""
+    def call(self, plugin: str, method: Callable[..., Any], *arguments: Any) -> A:
+        """The checked answer. Raises `PluginFailure`; the caller must report it."""
         try:
             answer = method(*arguments)
             if answer is self._usual:
@@ -126,12 +127,12 @@ class PluginCall(Generic[A]):
         except BaseException as failure:
             raise self._failure(plugin, failure) from failure
 
-    def ask_and_tell(
+    def call_and_report(
         self, plugin: str, listener: PluginListener, pod: PodInfo | None, method: Callable[..., Any], *arguments: Any
     ) -> A:
-        """The answer. Raises `PluginFailure`, which has been reported, as has been a call that took too long."""
+        """The checked answer. Raises `PluginFailure` after reporting it; a slow call is reported as well."""
         began = perf_counter()
-        try:  # as `ask`, which would cost as much again
+        try:  # the body of `call`, repeated: calling it would double the cost
             answer = method(*arguments)
             if answer is self._usual:
                 return answer  # type: ignore[no-any-return]
@@ -153,9 +154,10 @@ class PluginCall(Generic[A]):
         *arguments: Any,
         is_timed: bool = True,
     ) -> A:
-        """What the coroutine returns. Raises `PluginFailure`, reported, and what ends the task that awaits this.
+        """The checked result of the coroutine. Raises `PluginFailure` after reporting it.
 
-        A cancellation is the plugin's failure unless this task itself is cancelled: a future that it awaited was.
+        If the task that awaits this is cancelled, the cancellation is passed on. Any other `CancelledError` is the
+        plugin's failure: a future that the plugin awaited was cancelled.
         """
         try:
             work: Any = method(*arguments)
@@ -173,11 +175,11 @@ class PluginCall(Generic[A]):
             raise self._failure(plugin, failure) from failure
 
     def failed(self, plugin: str, words: str) -> PluginFailure:
-        """The failure of a plugin that has answered with an Error: its text, nobody's bug."""
+        """The failure of a plugin that returned an Error with these words."""
         return PluginFailure(self, plugin, self.text_of(plugin, words))
 
     def text_of(self, plugin: str, words: str) -> str:
-        """What a pod is told of a plugin that fails with these words."""
+        """The error text in the pod's condition for a plugin that failed with these words."""
         return self._text.format(point=self.label, plugin=plugin, words=words)
 
     def _failure(self, plugin: str, failure: BaseException) -> PluginFailure:

@@ -1,6 +1,7 @@
-"""The table of everything that plugins are called for: how the answer is checked, and what follows when one fails.
+"""The table of all plugin calls: how each answer is checked, and what follows a failure.
 
-Texts are kube-scheduler's where it has one. `Fate` tells what becomes of the pod.
+First the checks, then the table, in the order in which a pod meets the extension points. Error texts are
+kube-scheduler's where it has one. `Fate` says what becomes of the pod.
 """
 
 import asyncio
@@ -38,8 +39,8 @@ from kscheduler.scheduling.runtime.guard import Fate, PluginCall
 Arguments = tuple[Any, ...]
 
 
-def as_it_is(answer: Any, arguments: Arguments) -> Any:
-    """Any answer will do."""
+def unchecked(answer: Any, arguments: Arguments) -> Any:
+    """Accept any answer."""
     del arguments
     return answer
 
@@ -57,7 +58,7 @@ def _nothing(answer: Any, arguments: Arguments) -> None:
 def _pre_filter_result(answer: Any, arguments: Arguments) -> PreFilterResult:
     del arguments
     if type(answer) is PreFilterResult and answer.status is SUCCESS and answer.node_names is None:
-        return answer  # nearly all: the rest takes as long again as some plugins do
+        return answer  # nearly every call: the checks below take as long as some plugins do
     result = checked(answer, PreFilterResult)
     checked(result.status, Status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
@@ -70,7 +71,7 @@ def _codes(answer: Any, arguments: Arguments) -> Codes:
 
 
 def _points(answer: Any, arguments: Arguments) -> Scores:
-    return checked_column(answer, arguments[-1], "points")  # the rows, or their raw points
+    return checked_column(answer, arguments[-1], "points")  # the last argument is the rows, or their raw points
 
 
 def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
@@ -107,14 +108,14 @@ def _pre_flight_result(answer: Any, arguments: Arguments) -> PreFlightResult:
 
 def _signature(answer: Any, arguments: Arguments) -> Signature:
     del arguments
-    hash(answer)
+    hash(answer)  # raises if the signature cannot be a key
     signature: Signature = answer
     return signature
 
 
 def _keys(answer: Any, arguments: Arguments) -> tuple[str, ...]:
     del arguments
-    return tuple(answer)  # a lazy answer, or none at all, has to fail in here
+    return tuple(answer)  # a generator that raises, or `None`, must fail inside the guard
 
 
 def _details(answer: Any, arguments: Arguments) -> tuple[Detail, ...]:
@@ -133,7 +134,7 @@ def _hint(answer: Any, arguments: Arguments) -> QueueingHint:
 
 
 def _sort_key(answer: Any, arguments: Arguments) -> Any:
-    """The key, if it can be compared with its like. Raises what its own comparison raises, or `WrongAnswerError`."""
+    """The key, if it can be compared with other keys. Raises what its comparison raises, or `WrongAnswerError`."""
     del arguments
     try:
         is_before_itself = bool(answer < answer)
@@ -156,7 +157,7 @@ def kind_and_text(failure: BaseException) -> str:
 
 
 def _where_it_raised(failure: BaseException) -> str:
-    """An exception with its file and line, for a message without a traceback; bad arguments in the plugin's words."""
+    """An exception with file and line, for a message without traceback; only the text of a `ValueError`."""
     if isinstance(failure, ValueError):
         return str(failure)
     frames = traceback.extract_tb(failure.__traceback__)
@@ -164,15 +165,15 @@ def _where_it_raised(failure: BaseException) -> str:
     return f"{kind_and_text(failure)}{place}"
 
 
-def _or_cancelled(failure: BaseException) -> str:
-    # PreBind may be cancelled from outside, when a neighbour has failed: nothing that the plugin has raised
+def _words_or_cancelled(failure: BaseException) -> str:
+    # PreBind may be cancelled from outside when another plugin of its group fails: the plugin itself raised nothing
     return "it was cancelled" if isinstance(failure, asyncio.CancelledError) else words_of(failure)
 
 
 # --- when the service starts ------------------------------------------------------------------------------------------
 
 FACTORY: Final = PluginCall[Plugin](
-    "Factory", as_it_is, Fate.NO_START, text='initializing plugin "{plugin}": {words}', words=_where_it_raised
+    "Factory", unchecked, Fate.NO_START, text='initializing plugin "{plugin}": {words}', words=_where_it_raised
 )
 EVENTS_TO_REGISTER: Final = PluginCall(
     "events_to_register", _events, Fate.NO_START, text='running {point} of plugin "{plugin}": {words}'
@@ -183,19 +184,19 @@ EVENTS_TO_REGISTER: Final = PluginCall(
 PRE_ENQUEUE: Final = PluginCall(Point.PRE_ENQUEUE.label, _status, Fate.KEPT_OUT, usual=SUCCESS)
 MAY_LET_IN: Final = PluginCall("MayLetIn", _keys, Fate.ASKED_ONE_BY_ONE)
 QUEUE_SORT: Final = PluginCall[Any](Point.QUEUE_SORT.label, _sort_key, Fate.SORTED_BEHIND)
-QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, as_it_is, Fate.SORTED_BEHIND)
-"""Keys may be of the plugin's own classes: whether one is before another is its code, too."""
+QUEUE_SORT_COMPARES: Final = PluginCall[bool](Point.QUEUE_SORT.label, unchecked, Fate.SORTED_BEHIND)
+"""Keys may be objects of the plugin's own classes, so comparing two keys runs its code, too."""
 QUEUEING_HINT: Final = PluginCall("QueueingHint", _hint, Fate.QUEUED)
 SIGN: Final = PluginCall("Sign", _signature, Fate.JUDGED_ALONE)
-SIGNATURES: Final = PluginCall[Any]("Sign", as_it_is, Fate.JUDGED_ALONE)
-"""Of all plugins together, and of looking them up: their values compare and hash as plugins have written it."""
+SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, Fate.JUDGED_ALONE)
+"""Collecting the signatures of all plugins, and looking them up: this runs `__eq__` and `__hash__` of their values."""
 
 # --- a cycle ----------------------------------------------------------------------------------------------------------
 
 PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, Fate.ATTEMPT_FAILS, usual=SKIPPED)
 _ON_PRE_FILTER: Final = 'running {point} on PreFilter plugin "{plugin}": {words}'
-ADD_POD: Final = PluginCall[None]("AddPod", as_it_is, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
-REMOVE_POD: Final = PluginCall[None]("RemovePod", as_it_is, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+ADD_POD: Final = PluginCall[None]("AddPod", unchecked, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+REMOVE_POD: Final = PluginCall[None]("RemovePod", unchecked, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
 FILTER: Final = PluginCall[Codes | None](
     Point.FILTER.label, _codes, Fate.ATTEMPT_FAILS, usual=PASS_ALL, text='running "{plugin}" filter plugin: {words}'
 )
@@ -207,7 +208,7 @@ _SCORES: Final = 'plugin "{plugin}" failed with: {words}'
 SCORE: Final = PluginCall(Point.SCORE.label, _points, Fate.ATTEMPT_FAILS, text=f"running Score plugins: {_SCORES}")
 SCORE_IN_BOUNDS: Final = PluginCall[Scores](
     Point.SCORE.label,
-    as_it_is,
+    unchecked,
     Fate.ATTEMPT_FAILS,
     text='applying score defaultWeights on Score plugins: plugin "{plugin}" {words}',
 )
@@ -223,14 +224,14 @@ PERMIT: Final = PluginCall(Point.PERMIT.label, _permit_result, Fate.ATTEMPT_FAIL
 PRE_BIND_PRE_FLIGHT: Final = PluginCall(
     "PreBindPreFlight", _pre_flight_result, Fate.ATTEMPT_FAILS, text='running {point} "{plugin}": {words}'
 )
-# What awaits an API server may fail for a reason that is gone a second later: no failure of these is called a bug.
+# A call that awaits an API server may fail for a reason that is gone a second later, so its failures are not bugs.
 PRE_BIND: Final = PluginCall(
-    Point.PRE_BIND.label, _status, Fate.ATTEMPT_FAILS, words=_or_cancelled, usual=SUCCESS, fault=Fault.PASSING
+    Point.PRE_BIND.label, _status, Fate.ATTEMPT_FAILS, words=_words_or_cancelled, usual=SUCCESS, fault=Fault.PASSING
 )
 BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
 POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
 
-# --- texts, when somebody asks for them -------------------------------------------------------------------------------
+# --- texts, made after the cycle --------------------------------------------------------------------------------------
 
 STATUS: Final = PluginCall("Status", _status, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)
 DETAILS: Final = PluginCall("Details", _details, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)

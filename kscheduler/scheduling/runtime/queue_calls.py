@@ -1,6 +1,6 @@
-"""The plugins that the queue asks, called: who may come in, who is let in later, which event helps whom.
+"""Calls of plugins by the queue: PreEnqueue, standing gates and queueing hints. (`sort_order` has QueueSort.)
 
-None of these raises: each answers in the plugin's place where it fails. (The order of the queue is `sort_order`.)
+None of these functions raises: if a plugin fails, they answer in its place.
 """
 
 from collections.abc import Callable, Collection
@@ -17,31 +17,31 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import MAY_LET_IN, PRE_ENQUEUE, QUEUEING_HINT
 
 ObserveHint = Callable[[str, str, str, float], None]
-"""Told of each hint: plugin, event label, answer (`Queue`, `QueueSkip`, `Error`), seconds."""
+"""Called after each hint with plugin, event label, answer (`Queue`, `QueueSkip`, `Error`) and seconds."""
 
 
 def unobserved(plugin: str, event: str, answer: str, seconds: float) -> None:
-    """Nobody measures."""
+    """Measure nothing."""
 
 
 def call_pre_enqueue(plugin: PreEnqueuePlugin, listener: PluginListener, pod: PodInfo) -> Status:
-    """Success lets the pod in; where the plugin fails, an Error that names it keeps it out."""
+    """Success lets the pod into the queue. After a failure: an Error that names the plugin and keeps the pod out."""
     try:
-        return PRE_ENQUEUE.ask_and_tell(plugin.name, listener, pod, plugin.pre_enqueue, pod)
+        return PRE_ENQUEUE.call_and_report(plugin.name, listener, pod, plugin.pre_enqueue, pod)
     except PluginFailure as failure:
         return failure.status
 
 
 def call_may_let_in(gate: StandingGate, listener: PluginListener) -> Collection[str] | None:
-    """Keys of the pods that the gate may let in now; `None` where it fails: all are asked about."""
+    """Keys of the pods that the gate may let in now; `None` after a failure: every gated pod must be asked about."""
     try:
-        return MAY_LET_IN.ask_and_tell(gate.name, listener, None, gate.may_let_in)
+        return MAY_LET_IN.call_and_report(gate.name, listener, None, gate.may_let_in)
     except PluginFailure:
         return None
 
 
 class HintCalls:
-    """Asks the hints that plugins have registered. Implements `state.queue.hints.AskHint`."""
+    """Calls the hints that plugins have registered. Implements `state.queue.hints.AskHint`."""
 
     def __init__(self, observe: ObserveHint, listener: PluginListener = NOBODY) -> None:
         self._observe = observe
@@ -56,19 +56,19 @@ class HintCalls:
         old: KubeObject | None,
         new: KubeObject | None,
     ) -> bool:
-        """Whether the event may help the pod; a registration without a hint, and a hint that fails, say so."""
+        """Whether the event may help the pod; True for a registration without a hint, and for a hint that fails."""
         if hint is None:
             self._observe(plugin, event, QueueingHint.QUEUE.value, 0.0)
             return True
         began = perf_counter()
         try:
-            answer = QUEUEING_HINT.ask(plugin, hint, pod, old, new)
-            said = answer.value
+            answer = QUEUEING_HINT.call(plugin, hint, pod, old, new)
+            label = answer.value
         except PluginFailure as failure:
-            answer, said = QueueingHint.QUEUE, "Error"
-            failure.tell(self._listener, pod)
+            answer, label = QueueingHint.QUEUE, "Error"
+            failure.report(self._listener, pod)
         seconds = perf_counter() - began
-        self._observe(plugin, event, said, seconds)
+        self._observe(plugin, event, label, seconds)
         if seconds > SLOW_CALL_SECONDS:
             self._listener.slow(plugin, QUEUEING_HINT.label, pod, seconds)
         return answer is QueueingHint.QUEUE

@@ -1,9 +1,9 @@
-"""Asking plugins what they read of a pod.
+"""Calls of `sign`: which parts of a pod a plugin reads.
 
-A plugin that cannot sign a pod has said nothing wrong about it: the pod is judged by itself. But nobody would ever
-hear that a user's `sign` fails, so that is reported here. In-tree plugins are asked bare: theirs fails only on pods
-that cannot be read, which is told where that matters. Whoever compares signatures runs code of plugins, too (`__eq__`
-and `__hash__` of their values): that is done inside `or_judged_alone`.
+If a plugin cannot sign a pod, the pod is judged by itself, and no decision is wrong. Without a report its author would
+never notice, so a failure of a user's `sign` is reported here. In-tree plugins are called without the guard: they fail
+only on pods that cannot be read, and that is reported elsewhere. Comparing signatures also runs code of plugins
+(`__eq__` and `__hash__` of their values), so it happens inside `or_judged_alone`.
 """
 
 from collections.abc import Callable, Sequence
@@ -20,28 +20,28 @@ from kscheduler.scheduling.runtime.points import SIGN, SIGNATURES
 T = TypeVar("T")
 
 Signer = Callable[[PodInfo], Signature]
-"""What signs pods for one plugin. Raises whatever the plugin raises: called inside `or_judged_alone`."""
+"""From a pod to one plugin's signature. Raises whatever the plugin raises, so call it inside `or_judged_alone`."""
 
 
 def signer_of(plugin: Any, traits: PluginTraits, listener: PluginListener) -> Signer:
-    """What signs pods for the plugin."""
+    """The function that signs pods for this plugin; it reports failures of plugins that are not in-tree."""
     sign: Signer = plugin.sign if traits.is_in_tree else partial(_signed, plugin, listener)
     return sign
 
 
 def _signed(plugin: Any, listener: PluginListener, pod: PodInfo) -> Signature:
-    return SIGN.ask_and_tell(plugin.name, listener, pod, plugin.sign, pod)
+    return SIGN.call_and_report(plugin.name, listener, pod, plugin.sign, pod)
 
 
 def or_judged_alone(by_signatures: Callable[..., T], *arguments: Any) -> T | None:
-    """What `by_signatures` finds out by asking signers and comparing what they say; `None` if a plugin fails."""
+    """The result of `by_signatures`, which calls signers and compares their signatures; `None` if a plugin fails."""
     try:
-        found: T = SIGNATURES.ask("", by_signatures, *arguments)
+        found: T = SIGNATURES.call("", by_signatures, *arguments)
     except PluginFailure:
         return None
     return found
 
 
 def signatures_of(signers: Sequence[Signer], pod: PodInfo) -> tuple[Signature, ...]:
-    """What each signs, in their order. Called inside `or_judged_alone`."""
+    """The signature of each signer, in their order. Call it inside `or_judged_alone`."""
     return tuple([sign(pod) for sign in signers])

@@ -1,20 +1,20 @@
-"""The order of a QueueSort plugin, made safe: keys that never raise and always compare.
+"""The order of a QueueSort plugin, made safe: keys that never raise and can always be compared.
 
 The problem: `sort_key` is a user's code, called whenever a pod enters a queue, and its keys are compared in the middle
-of a heap. One that raises, or does not compare with the others, must not cost a pod its place. The idea: a key is
-wrapped, and what goes wrong with it is a fact about this one pod: **it goes behind all pods with a sound key, and among
-its like in the order of PrioritySort**. Why behind: in front, a bad annotation would be a way to jump the queue; and if
-everybody's order became another, one bad pod would switch the policy off for all.
+of a heap operation. A key that raises, or that cannot be compared with the others, must not lose a pod. The idea: each
+key is wrapped, and a key that fails affects its own pod only: **that pod sorts behind all pods with a sound key, and
+among pods with unsound keys in the order of PrioritySort**. Why behind: in front, a bad annotation would be a way to
+jump the queue; and if the order of all pods changed, one bad pod would switch the policy off for everybody.
 
-    a                      b                    who goes first
-    sound                  sound                as the keys say; equal ones by arrival
+    a                      b                    which pod goes first
+    sound                  sound                as the keys say; equal keys by arrival
     sound                  unsound              a
     unsound                unsound              higher priority, then longer waiting, then arrival
-    sound, but comparing raises                 whoever came later is unsound from then on
+    sound, but comparing raises                 the later of the two is unsound from then on
 
-A key is unsound if making it raises, if it does not compare with itself (`None`, a coroutine), and if it is or holds a
-NaN, which is neither before nor after anything. Limit: keys that compare and contradict themselves (a < b, b < c,
-c < a) give some order, without loss. The key in-tree plugin PrioritySort gives needs none of this and is used bare.
+A key is unsound if making it raises, if it cannot be compared with itself (`None`, a coroutine), or if it is or holds a
+NaN, which is neither before nor after anything. Limit: keys that contradict themselves (a < b, b < c, c < a) give some
+order, and no pod is lost. The keys of the in-tree plugin PrioritySort need none of this and are not wrapped.
 """
 
 from collections.abc import Callable
@@ -32,12 +32,12 @@ from kscheduler.scheduling.runtime.points import QUEUE_SORT, QUEUE_SORT_COMPARES
 def sort_keys_of(
     plugin: QueueSortPlugin, traits: PluginTraits, listener: PluginListener
 ) -> Callable[[QueuedPodInfo], Any]:
-    """What gives pods their keys; for PrioritySort itself bare, as it can neither fail nor be slow."""
+    """From a queued pod to its key; PrioritySort's is not wrapped, because it can neither fail nor be slow."""
     return plugin.sort_key if traits.is_in_tree else SortOrder(plugin, listener)
 
 
 class SortOrder:
-    """Makes the keys of one plugin."""
+    """Makes the wrapped keys of one plugin."""
 
     def __init__(self, plugin: QueueSortPlugin, listener: PluginListener) -> None:
         self._plugin = plugin
@@ -48,26 +48,26 @@ class SortOrder:
         """The pod's key. Never raises."""
         plugin, serial = self._plugin, next(self._serial)
         try:
-            key = QUEUE_SORT.ask_and_tell(plugin.name, self._listener, queued.pod, plugin.sort_key, queued)
+            key = QUEUE_SORT.call_and_report(plugin.name, self._listener, queued.pod, plugin.sort_key, queued)
         except PluginFailure:
             return OrderKey(self, None, serial, queued, is_sound=False)
         return OrderKey(self, key, serial, queued)
 
-    def is_before(self, one: Any, other: Any) -> bool:
-        """Whether a key of the plugin's is smaller than another. Raises `PluginFailure`, unreported."""
-        return QUEUE_SORT_COMPARES.ask(self._plugin.name, _is_smaller, one, other)
+    def is_before(self, key: Any, other_key: Any) -> bool:
+        """Whether the plugin's `key` is smaller than `other_key`. Raises `PluginFailure` without reporting it."""
+        return QUEUE_SORT_COMPARES.call(self._plugin.name, _is_smaller, key, other_key)
 
-    def tell(self, failure: PluginFailure, queued: QueuedPodInfo) -> None:
-        """Report that the pod's key does not compare."""
-        failure.tell(self._listener, queued.pod)
+    def report(self, failure: PluginFailure, queued: QueuedPodInfo) -> None:
+        """Report that the pod's key cannot be compared."""
+        failure.report(self._listener, queued.pod)
 
 
-def _is_smaller(one: Any, other: Any) -> bool:
-    return bool(one < other)
+def _is_smaller(key: Any, other_key: Any) -> bool:
+    return bool(key < other_key)
 
 
 class OrderKey:
-    """A pod's place among others. `<` never raises."""
+    """A pod's wrapped key. `<` never raises."""
 
     __slots__ = ("_in_priority_order", "_is_sound", "_key", "_order", "_queued", "_serial")
 
@@ -79,7 +79,7 @@ class OrderKey:
         self._serial = serial
         self._queued = queued
         self._in_priority_order = priority_order(queued)
-        """As it is now: a pod's timestamp may move before its old entry has sunk out of a heap."""
+        """Fixed at this moment: the pod's timestamp may change while an old entry of it is still in a heap."""
         self._is_sound = is_sound
 
     def __lt__(self, other: "OrderKey") -> bool:
@@ -87,16 +87,16 @@ class OrderKey:
             try:
                 return self._is_before(other)
             except PluginFailure as failure:
-                # of two that do not compare the later one gives way: the queue has lived with the earlier one
+                # The later of the two becomes unsound: the earlier key has been compared with others before.
                 late = self if self._serial > other._serial else other
                 late._is_sound, late._key = False, None
-                self._order.tell(failure, late._queued)
+                self._order.report(failure, late._queued)
         if self._is_sound is not other._is_sound:
             return self._is_sound
         return (self._in_priority_order, self._serial) < (other._in_priority_order, other._serial)
 
     def _is_before(self, other: "OrderKey") -> bool:
-        """By the plugin's keys; equal ones by arrival. Raises what comparing them raises."""
+        """By the plugin's keys; equal keys by arrival. Raises `PluginFailure`."""
         if self._order.is_before(self._key, other._key):
             return True
         return not self._order.is_before(other._key, self._key) and self._serial < other._serial

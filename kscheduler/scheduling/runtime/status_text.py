@@ -1,7 +1,7 @@
-"""What the codes of filters mean, and more about them: asked of plugins when somebody wants to read it.
+"""The meaning of filter codes, and details about rejected rows: plugins are called for these after the cycle.
 
-A cycle keeps codes; their texts are made after it, in places that expect no failure. So a plugin that cannot tell is
-told of in the text itself, and its listener is found in the state of the cycle.
+A cycle keeps only codes. Their texts are made later, by callers that expect no failure. So if a plugin fails to give
+one, the text itself says so, and the failure is reported to the `ReportTarget` in the state of the cycle.
 """
 
 from dataclasses import dataclass
@@ -21,19 +21,22 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import DETAILS, STATUS
 
 DETAILS_FAILED = "detailsFailed"
-"""The kind of a detail where a plugin's `details` raised: the decision stands, only this is missing."""
+"""The kind of a detail that stands for a failed call of `details`: the decision itself is not affected."""
 
 
 @dataclass(frozen=True, slots=True)
-class HearsOfPod:
-    """Kept in the state of a cycle that found no node: who hears of a plugin that is asked after the cycle."""
+class ReportTarget:
+    """Where to report a plugin that fails after the cycle. Kept in the state of a cycle that found no node."""
 
     listener: PluginListener
     pod: PodInfo
 
 
-def divided(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
-    """The rows that pass; who turned the others down is added to the rejections."""
+def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows, rejections: list[Rejection]) -> Rows:
+    """The rows with code 0 (intp, in the given order). A `Rejection` with the other rows is added to `rejections`.
+
+    `codes`: an int64 per entry of `rows`.
+    """
     passing = np.flatnonzero(codes == 0)
     if len(passing) == len(rows):
         return rows
@@ -44,13 +47,13 @@ def divided(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows, r
 
 
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
-    """What a code means; of a plugin that cannot say so, that. The node is turned down all the same."""
+    """The meaning of a code. If the plugin fails, the status says so; the node stays rejected."""
     try:
-        return STATUS.ask(plugin.name, plugin.status, state, code)
+        return STATUS.call(plugin.name, plugin.status, state, code)
     except PluginFailure as failure:
-        hears = state.find(HearsOfPod)
-        if hears is not None:
-            failure.tell(hears.listener, hears.pod)
+        target = state.find(ReportTarget)
+        if target is not None:
+            failure.report(target.listener, target.pod)
         text = f'plugin "{plugin.name}" cannot tell what its code {code} means: {failure}'
         return status_of_code(code, (text,), plugin.name)
 
@@ -58,9 +61,9 @@ def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
 def call_details(
     plugin: DetailsPlugin, state: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows
 ) -> tuple[Detail, ...]:
-    """More about rows that the plugin has turned down; of a plugin that cannot say more, that."""
+    """Details about rows that the plugin has rejected. If the plugin fails, one detail says so."""
     try:
-        return DETAILS.ask(plugin.name, plugin.details, state, pod, nodes, rows)
+        return DETAILS.call(plugin.name, plugin.details, state, pod, nodes, rows)
     except PluginFailure as failure:
         text = f"plugin {plugin.name} could not say more: {failure}"
         return (Detail(DETAILS_FAILED, text, rows, {"error": str(failure)}),)

@@ -1,7 +1,7 @@
-"""What a plugin's coroutine holds the event loop for: its steps, not its waits.
+"""How long a plugin's coroutine holds the event loop: its steps are timed, not its waits.
 
-Bind and PreBind may wait for minutes, and nobody minds; what delays everybody is the code between two waits. So the
-coroutine is driven by hand, and each step is timed from where the loop enters it to where it gives the loop back.
+Bind and PreBind may wait for minutes without harm; what delays all pods is the code between two waits. So the coroutine
+is driven by hand, and each step is timed from where the loop enters it to where it gives the loop back.
 """
 
 from collections.abc import Callable, Coroutine, Generator
@@ -14,22 +14,24 @@ T = TypeVar("T")
 
 
 class Steps(Generic[T]):
-    """Awaits a coroutine, and tells of each step that held the loop for too long."""
+    """Awaits a coroutine, and reports each step that held the loop for too long."""
 
-    __slots__ = ("_coroutine", "_is_slow", "_now")
+    __slots__ = ("_coroutine", "_now", "_on_slow")
 
     def __init__(
-        self, coroutine: Coroutine[Any, Any, T], is_slow: Callable[[float], None], now: Callable[[], float]
+        self, coroutine: Coroutine[Any, Any, T], on_slow: Callable[[float], None], now: Callable[[], float]
     ) -> None:
-        """`is_slow` is told the seconds of a slow step. Raises `WrongAnswerError` if there is nothing to await."""
+        """`on_slow` is called with the seconds of a slow step. Raises `WrongAnswerError` if this is no coroutine."""
         if getattr(coroutine, "send", None) is None:
             text = f"it answered {shown(coroutine)}, where a coroutine is due: declare the method with `async def`"
             raise WrongAnswerError(text)
         self._coroutine = coroutine
-        self._is_slow = is_slow
+        self._on_slow = on_slow
         self._now = now
 
     def __await__(self) -> Generator[Any, Any, T]:
+        # Each turn of the loop runs one step: send the result of the last wait into the coroutine (or throw the
+        # exception of it), then hand on what the coroutine awaits.
         go_on: Callable[[Any], Any] = self._coroutine.send
         value: Any = None
         while True:
@@ -39,16 +41,16 @@ class Steps(Generic[T]):
             except StopIteration as end:
                 result: T = end.value
                 return result
-            except GeneratorExit as failure:  # its own: `close` is never called in here
+            except GeneratorExit as failure:  # raised by the plugin: `close` is never called inside this `try`
                 raise RuntimeError("it raised GeneratorExit") from failure
             finally:
                 seconds = self._now() - began
                 if seconds > SLOW_CALL_SECONDS:
-                    self._is_slow(seconds)
+                    self._on_slow(seconds)
             try:
                 value, go_on = (yield awaited), self._coroutine.send
             except GeneratorExit:
                 self._coroutine.close()
                 raise
-            except BaseException as failure:  # noqa: BLE001  a cancellation is the plugin's to deal with
+            except BaseException as failure:  # noqa: BLE001  the plugin handles a cancellation itself
                 value, go_on = failure, self._coroutine.throw

@@ -1,4 +1,4 @@
-"""What the runtime tells the stopwatch of a cycle, which measures and never decides."""
+"""The interface of a cycle's stopwatch: the runtime reports to it, and it never influences a decision."""
 
 from dataclasses import dataclass
 from typing import Final, Protocol
@@ -7,30 +7,30 @@ from kscheduler.framework.status import Status
 
 
 class CallTimer(Protocol):
-    """Hears how often plugins are asked, and when calls end."""
+    """Counts calls of plugins and measures how long they take."""
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked about so many nodes; about none, if it has skipped the pod."""
+        """A call has ended that judged this many nodes; 0 if the plugin skipped the pod."""
         ...
 
-    def asks(self) -> None:
-        """What took time so far was no plugin's doing: the next call begins now."""
+    def restart(self) -> None:
+        """The next call begins now: the time since the last one is no plugin's."""
         ...
 
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> object:
-        """A call of a plugin has ended that is not to be counted."""
+    def call_ended(self, point: str, plugin: str, nodes: int = 1) -> object:
+        """A call has ended that is measured, but not counted."""
         ...
 
 
 class Stopwatch(CallTimer, Protocol):
-    """Hears of a whole cycle."""
+    """Measures a whole cycle."""
 
     def lap(self, point: str, status: Status) -> None:
         """An extension point has run."""
         ...
 
     def post_filtered(self, plugin: str) -> None:
-        """A PostFilter plugin has been asked."""
+        """A PostFilter plugin has run."""
         ...
 
 
@@ -43,10 +43,10 @@ class NoStopwatch:
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
         """Pass."""
 
-    def asks(self) -> None:
+    def restart(self) -> None:
         """Pass."""
 
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
+    def call_ended(self, point: str, plugin: str, nodes: int = 1) -> None:
         """Pass."""
 
     def post_filtered(self, plugin: str) -> None:
@@ -58,18 +58,18 @@ UNTIMED: Final = NoStopwatch()
 
 @dataclass(frozen=True, slots=True)
 class Uncounted:
-    """Counts nothing, and times all the same: a dry run is no evaluation of a node, but it may be slow."""
+    """Measures calls without counting them: a dry run is no evaluation of a node, but it may be slow."""
 
     timer: CallTimer
 
     def evaluated(self, point: str, plugin: str, nodes: int = 1) -> None:
-        """A plugin has been asked."""
-        self.timer.asked(point, plugin, nodes)
-
-    def asks(self) -> None:
-        """Plugins are about to be asked."""
-        self.timer.asks()
-
-    def asked(self, point: str, plugin: str, nodes: int = 1) -> None:
         """A call has ended."""
-        self.timer.asked(point, plugin, nodes)
+        self.timer.call_ended(point, plugin, nodes)
+
+    def restart(self) -> None:
+        """The next call begins now."""
+        self.timer.restart()
+
+    def call_ended(self, point: str, plugin: str, nodes: int = 1) -> None:
+        """A call has ended."""
+        self.timer.call_ended(point, plugin, nodes)

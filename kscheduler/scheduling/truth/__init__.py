@@ -1,1 +1,1 @@
-"""Whether cache and queue still say what the API server says, and how anyone can look at them."""
+"""Checking that cache and queue still agree with the API server, and dumping their contents."""

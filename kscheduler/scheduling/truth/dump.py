@@ -1,8 +1,8 @@
-"""What cache and queue hold, written to the log on demand (SIGUSR2), as kube-scheduler does.
+"""A dump of cache and queue to the log on demand (SIGUSR2), as in kube-scheduler.
 
-One line per node and per pod that waits, under kube-scheduler's two messages, so that a dump can be searched. Limits:
-the first thousand of each are written, their true numbers are told; the lines come in slices, so a dump of a busy
-scheduler is no snapshot of one moment.
+One line per node and per waiting pod, under kube-scheduler's two messages, so that a dump can be searched. Limits: only
+the first thousand of each are written, with their total numbers; the lines are written in slices, so the dump of a busy
+scheduler is not a snapshot of one moment.
 """
 
 import asyncio
@@ -28,25 +28,25 @@ SLICE_SECONDS: Final = 0.002
 
 
 class Dump:
-    """Writes dumps when asked, one at a time."""
+    """Writes dumps on request, one at a time."""
 
     def __init__(self, cache: Cache, queue: SchedulingQueue, pods: PodsStored, then: Callable[[], None]) -> None:
-        """`then` is called after each dump: what should be checked on the same occasion."""
+        """`then` is called after each dump, for checks on the same occasion."""
         self._cache = cache
         self._queue = queue
         self._pods = pods
         self._then = then
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
 
     def ask(self) -> None:
         """Write a dump soon; several requests before it begins are one."""
-        self._asked.set()
+        self._requested.set()
 
     async def run(self) -> None:
         """Wait for requests until cancelled."""
         while True:
-            await self._asked.wait()
-            self._asked.clear()
+            await self._requested.wait()
+            self._requested.clear()
             await self.write()
             self._then()
 
@@ -72,15 +72,15 @@ class Dump:
             "allocatable": dict(info.allocatable),
             "scheduled": len(pods),
             "pods": [self._counted(pod) for pod in pods[:MOST_PODS_PER_NODE]],
-            "nominated": [_named(pod) for pod in self._cache.nominator.nominated_pods(name)],
+            "nominated": [_pod_fields(pod) for pod in self._cache.nominator.nominated_pods(name)],
         }
 
     def _counted(self, pod: PodInfo) -> dict[str, Any]:
-        named = _named(pod)
-        return {**named, "assumed": True} if self._cache.is_assumed(pod.uid) else named
+        fields = _pod_fields(pod)
+        return {**fields, "assumed": True} if self._cache.is_assumed(pod.uid) else fields
 
     async def _write_queue(self) -> None:
-        """Pods by way of the store: whatever waits is stored."""
+        """Find waiting pods through the store, which holds all of them."""
         _log.info("Dump of scheduling queue", summary=asdict(self._queue.statistics()), most_shown=MOST_WAITING)
         shown = 0
         async for key in _sliced(self._pods.keys()):
@@ -95,15 +95,15 @@ class Dump:
                 return
 
 
-def _named(pod: PodInfo) -> dict[str, Any]:
+def _pod_fields(pod: PodInfo) -> dict[str, Any]:
     status = pod.pod.status
-    named = {"pod": pod.key, "uid": pod.uid, "phase": status.phase}
-    return {**named, "nominated_node": status.nominated_node_name} if status.nominated_node_name else named
+    fields = {"pod": pod.key, "uid": pod.uid, "phase": status.phase}
+    return {**fields, "nominated_node": status.nominated_node_name} if status.nominated_node_name else fields
 
 
 def _waiting(queued: QueuedPodInfo) -> dict[str, Any]:
     return {
-        **_named(queued.pod),
+        **_pod_fields(queued.pod),
         "priority": queued.pod.priority,
         "attempts": queued.attempts,
         "timestamp": queued.timestamp,

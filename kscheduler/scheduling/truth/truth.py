@@ -1,16 +1,16 @@
-"""Whether cache and queue say what the stores say, object by object, and how a difference is mended.
+"""Comparing cache and queue with the informers' stores, object by object, and mending differences.
 
-The problem: cache and queue are kept by events, so one bug in a handler is wrong until the next restart, and nobody
-knows. The idea: store and handlers change in one step, so at any moment between two steps each object can be judged by
-itself, in any order, a few at a time. What differs is replayed through the handlers, as if the watch had just told it.
+The problem: cache and queue are updated by events, so the effect of one bug in a handler lasts until the next restart,
+and goes unnoticed. The idea: store and handlers change in the same step, so between two steps each object can be
+checked by itself, in any order, a few at a time. If it differs, it is replayed through the handlers like a watch event.
 
-    a pod on a node       counts there, in the version that is stored, or its requests cannot be read
-    a pod without a node  counts nowhere but where it is assumed; ours is queued, in flight or assumed
-    a pod that counts     is stored
-    a node                is there as it is stored, or cannot be read; its sums are those of its pods
+    stored pod on a node       counts on that node in the stored version, unless its requests cannot be read
+    stored pod without a node  counts nowhere unless it is assumed; a pod of a profile is queued, in flight or assumed
+    pod that counts            is stored
+    node                       the cache has the stored version, unless it cannot be read; its sums match its pods
 
-An assumed pod whose binding is settled and which the watch does not confirm is told and never forgotten: the API server
-has bound it, so it is the store that is wrong (`informers.audit` looks after that).
+If the binding of an assumed pod is settled and the watch does not confirm it, the difference is reported, but the pod
+is never forgotten: the API server has bound it, so the store is wrong (`informers.audit` finds that).
 Limits: storage objects, namespaces and nominations are not compared.
 """
 
@@ -31,26 +31,26 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 from kscheduler.state.row_check import row_fault
 
 UNCONFIRMED_SECONDS: Final = 60.0
-"""A binding that the watch has not shown for so long after it was settled is worth a look at the API server."""
+"""If the watch does not show a binding this long after it was settled, the store is compared with the API server."""
 
 
-class What(StrEnum):
+class DriftType(StrEnum):
     """What is wrong with an object."""
 
     MISSING = "missing"
-    """Stored, and not in the cache."""
+    """The object is stored, but not in the cache."""
     REDUNDANT = "redundant"
-    """In the cache, and not stored."""
+    """The object is in the cache, but not stored."""
     ELSEWHERE = "elsewhere"
-    """The pod counts on another node than it is on."""
+    """The pod counts on another node than the one it is on."""
     STALE = "stale"
     """The cache has another version than the store."""
     SUMS = "sums"
-    """What a node's row shows is not what its pods take."""
+    """The sums in a node's row are not the sums of its pods."""
     UNQUEUED = "unqueued"
-    """A pod of ours without a node, with which nobody does anything."""
+    """A pod of a profile without a node is neither queued nor in flight nor assumed."""
     UNCONFIRMED = "unconfirmed"
-    """A pod that is bound and that the watch does not show on its node."""
+    """A pod is bound, but the watch does not show it on its node."""
 
 
 Side = Literal["stored", "cached"]
@@ -59,20 +59,20 @@ KindName = Literal["pods", "nodes"]
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """One thing to judge."""
+    """One object to check, on one of the two sides."""
 
     side: Side
     kind: KindName
     name: str
-    """A store's key on the stored side; in the cache a pod's UID or a node's name."""
+    """On the stored side the key in the store; on the cached side a pod's UID or a node's name."""
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A difference, with both sides."""
+    """A difference, with a description of both sides."""
 
     kind: KindName
-    what: What
+    what: DriftType
     name: str
     """The object's key."""
     uid: str
@@ -81,12 +81,12 @@ class Drift:
 
     @property
     def is_mendable(self) -> bool:
-        """Whether replaying the object ends it; a confirmation that is missing has to come from the API server."""
-        return self.what is not What.UNCONFIRMED
+        """Whether replaying the object can end the difference; a missing confirmation must come from the API server."""
+        return self.what is not DriftType.UNCONFIRMED
 
 
 class PodsStored(Protocol):
-    """The part of an informer's store that is read here."""
+    """The part of an informer's store of pods that is read here."""
 
     def get(self, key: str) -> Pod | None:
         """One pod."""
@@ -111,7 +111,7 @@ class NodesStored(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """What is compared: the stores, and what was made of them."""
+    """The two sides of the comparison: the stores, and the cache and queue that follow them."""
 
     pods: PodsStored
     nodes: NodesStored
@@ -121,16 +121,16 @@ class Sides:
 
 
 class Comparer:
-    """Judges one subject at a time; reads only."""
+    """Checks one subject at a time; changes nothing."""
 
     def __init__(self, sides: Sides, clock: Clock) -> None:
         self._sides = sides
         self._clock = clock
 
     def look_at_all(self) -> Iterator[tuple[Subject, Drift] | None]:
-        """Judge everything, one step per subject; nodes first, because pods are mended on mended nodes.
+        """Check everything, one subject per step; nodes first, because mending a pod needs its node.
 
-        Things may come and go between two steps: what is gone is no drift.
+        Objects may come and go between two steps: an object that is gone is no drift.
         """
         sides = self._sides
         yield from self._look_at("cached", "nodes", sides.cache.node_names())
@@ -145,7 +145,7 @@ class Comparer:
             yield None if drift is None else (Subject(side, kind, name), drift)
 
     def look(self, subject: Subject) -> Drift | None:
-        """What is wrong with it; `None` when all is well or when it is gone on that side."""
+        """What is wrong with the subject; `None` if nothing is, or if it is gone on that side."""
         return self._judge(subject.side, subject.kind)(subject.name)
 
     def _judge(self, side: Side, kind: KindName) -> Callable[[str], Drift | None]:
@@ -161,22 +161,22 @@ class Comparer:
             return None
         uid = node.metadata.uid
         if info is None or info.node is None:
-            return Drift("nodes", What.MISSING, name, uid, _version(node), "") if _is_readable_node(node) else None
+            return Drift("nodes", DriftType.MISSING, name, uid, _version(node), "") if _is_readable_node(node) else None
         if info.node is node or info.node == node:
             return None
-        return Drift("nodes", What.STALE, name, uid, _version(node), _version(info.node))
+        return Drift("nodes", DriftType.STALE, name, uid, _version(node), _version(info.node))
 
     def _cached_node(self, name: str) -> Drift | None:
         info, node = self._sides.cache.node_info(name), self._sides.nodes.get(name)
         if info is None:
             return None
         if info.node is not None and (node is None or not _is_readable_node(node)):
-            return Drift("nodes", What.REDUNDANT, name, info.node.metadata.uid, "", _version(info.node))
+            return Drift("nodes", DriftType.REDUNDANT, name, info.node.metadata.uid, "", _version(info.node))
         fault = row_fault(self._sides.cache, name)
         if fault is None:
             return None
         which, expected, kept = fault
-        return Drift("nodes", What.SUMS, name, "", f"{which}: {expected}", f"{which}: {kept}")
+        return Drift("nodes", DriftType.SUMS, name, "", f"{which}: {expected}", f"{which}: {kept}")
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
@@ -191,20 +191,20 @@ class Comparer:
         what, cached = found
         return Drift("pods", what, key, uid, _place(pod), cached)
 
-    def _assigned(self, pod: Pod, uid: str) -> tuple[What, str] | None:
+    def _assigned(self, pod: Pod, uid: str) -> tuple[DriftType, str] | None:
         counted = self._sides.cache.pod_of(uid)
         if counted is not None and counted.pod is pod and self._sides.cache.node_of(uid) == pod.spec.node_name:
             return None
         if not _is_readable_pod(pod):
             return None
         if counted is None:
-            return What.MISSING, ""
+            return DriftType.MISSING, ""
         node_name = self._sides.cache.node_of(uid)
         if node_name != pod.spec.node_name:
-            return What.ELSEWHERE, node_name
-        return None if counted.pod == pod else (What.STALE, _place(counted.pod))
+            return DriftType.ELSEWHERE, node_name
+        return None if counted.pod == pod else (DriftType.STALE, _place(counted.pod))
 
-    def _pending(self, pod: Pod, uid: str) -> tuple[What, str] | None:
+    def _pending(self, pod: Pod, uid: str) -> tuple[DriftType, str] | None:
         cache, queue = self._sides.cache, self._sides.queue
         if cache.pod_of(uid) is not None or pod.spec.scheduler_name not in self._sides.profiles:
             return None
@@ -212,35 +212,37 @@ class Comparer:
             return None
         found = queue.find(pod.key)
         if found is None:
-            return What.UNQUEUED, ""
+            return DriftType.UNQUEUED, ""
         queued = found[1].pod
-        return None if queued.uid == uid else (What.UNQUEUED, f"uid {queued.uid} in {found[0]}")
+        return None if queued.uid == uid else (DriftType.UNQUEUED, f"uid {queued.uid} in {found[0]}")
 
     def _cached_pod(self, uid: str) -> Drift | None:
+        # From the inside out: is the pod in its node's row, is it stored, and if it is stored without a node, is it
+        # still assumed and its binding recent?
         cache = self._sides.cache
         counted, node_name = cache.pod_of(uid), cache.node_of(uid)
         if counted is None:
             return None
         info = cache.node_info(node_name)
         if info is None or info.pods.get(uid) is not counted:
-            return Drift("nodes", What.SUMS, node_name, "", f"pods: {counted.key}", "pods: it does not have it")
+            return Drift("nodes", DriftType.SUMS, node_name, "", f"pods: {counted.key}", "pods: it does not have it")
         stored = self._sides.pods.get(counted.key)
         if stored is counted.pod and stored.spec.node_name:
             return None
         if stored is None or (stored.metadata.uid or stored.key) != uid or stored.is_terminal:
-            return Drift("pods", What.REDUNDANT, counted.key, uid, "", node_name)
+            return Drift("pods", DriftType.REDUNDANT, counted.key, uid, "", node_name)
         if stored.spec.node_name:
-            return None  # the stored side tells
+            return None  # the check of the stored side finds a difference
         if not cache.is_assumed(uid):
-            return Drift("pods", What.REDUNDANT, counted.key, uid, _place(stored), node_name)
+            return Drift("pods", DriftType.REDUNDANT, counted.key, uid, _place(stored), node_name)
         settled = cache.settled_since(uid)
         if settled is None or self._clock.time() - settled <= UNCONFIRMED_SECONDS:
             return None
-        return Drift("pods", What.UNCONFIRMED, counted.key, uid, _place(stored), f"assumed on {node_name}")
+        return Drift("pods", DriftType.UNCONFIRMED, counted.key, uid, _place(stored), f"assumed on {node_name}")
 
 
 class Mender:
-    """Brings cache and queue back to what the stores say."""
+    """Brings cache and queue back in agreement with the stores."""
 
     def __init__(
         self,
@@ -250,7 +252,7 @@ class Mender:
         clock: Clock,
         on_unconfirmed: Callable[[], None],
     ) -> None:
-        """`on_unconfirmed`: the store may lack what the API server has; somebody should look."""
+        """`on_unconfirmed` is called if the store may lack an object; it should compare store and API server."""
         self._sides = sides
         self._pod_handler = pod_handler
         self._node_handler = node_handler
@@ -258,12 +260,12 @@ class Mender:
         self._on_unconfirmed = on_unconfirmed
 
     def mend(self, drift: Drift) -> None:
-        """Replay the object. `drift` must be of this very moment: nothing awaits between judging and mending."""
+        """Replay the object. `drift` must be current: do not await between check and mending."""
         if drift.kind == "nodes":
             self._mend_node(drift)
-        elif drift.what is What.UNCONFIRMED:
+        elif drift.what is DriftType.UNCONFIRMED:
             self._on_unconfirmed()
-        elif drift.what is What.REDUNDANT:
+        elif drift.what is DriftType.REDUNDANT:
             self._remove_pod(drift)
         else:
             pod = self._sides.pods.get(drift.name)
@@ -273,11 +275,11 @@ class Mender:
     def _mend_node(self, drift: Drift) -> None:
         node, info = self._sides.nodes.get(drift.name), self._sides.cache.node_info(drift.name)
         cached = info.node if info is not None else None
-        if drift.what is What.SUMS:
+        if drift.what is DriftType.SUMS:
             self._sides.cache.rebuild_node(drift.name)
             if node is not None:
                 self._sides.queue.move_all(events.NODE_ADD, None, node, self._clock.time())
-        elif drift.what is What.REDUNDANT and cached is not None:
+        elif drift.what is DriftType.REDUNDANT and cached is not None:
             self._node_handler.on_delete(cached)
         elif node is not None and cached is not None:
             self._node_handler.on_update(cached, node)
@@ -285,7 +287,7 @@ class Mender:
             self._node_handler.on_add(node, initial=False)
 
     def _remove_pod(self, drift: Drift) -> None:
-        """By UID: another pod may wait under the same name."""
+        """Remove by UID: another pod may wait under the same name."""
         counted = self._sides.cache.pod_of(drift.uid)
         if counted is not None:
             self._sides.cache.remove_pod(drift.uid)
@@ -309,7 +311,7 @@ def _is_readable_node(node: Node) -> bool:
 
 
 def _is_readable_pod(pod: Pod) -> bool:
-    """Whether the cache could take it: what cannot be read was told when it came."""
+    """Whether the cache can take the pod; one that cannot be read was reported when it arrived."""
     info = PodInfo(pod)
     try:
         _ = info.accounted, info.nonzero_accounted, info.host_ports

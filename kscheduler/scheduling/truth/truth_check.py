@@ -1,9 +1,9 @@
-"""The check of cache and queue against the stores, a little at a time, for as long as the scheduler runs.
+"""The periodic check of cache and queue against the stores, in small slices.
 
-Every minute everything is judged once, two milliseconds at a time with a rest between, so that 100,000 pods take a few
-seconds in which decisions go on. What looks wrong is judged again five seconds later, and only what is wrong both times
-is counted, logged with both sides and mended: the handlers are synchronous, so a real difference lasts. Whatever is
-still wrong after it was mended is an error that nobody but a developer can mend.
+Every minute everything is checked once, for two milliseconds at a time with a pause between, so that 100,000 pods take
+a few seconds while decisions go on. A difference is checked again five seconds later. Only if it is still the same is
+it counted, logged with both sides and mended: handlers are synchronous, so a real difference lasts. If an object is
+still wrong after it was mended, that is an error that only a developer can correct.
 """
 
 import asyncio
@@ -24,34 +24,34 @@ CHECK_SECONDS: Final = 60.0
 SECOND_LOOK_SECONDS: Final = 5.0
 SLICE_SECONDS: Final = 0.002
 REST_SECONDS: Final = 0.02
-"""Between two slices: nine tenths of the time belong to decisions while a check runs."""
+"""The pause between two slices: during a check, nine tenths of the time are left for decisions."""
 MOST_LINES: Final = 20
-"""Differences of one check that are logged one by one; all are counted."""
+"""The most differences of one check that are logged; all are counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class TruthStatistics:
-    """Since the start."""
+    """Counts since the start."""
 
     checks: int
     drift: Mapping[tuple[str, str], int]
     """Differences by (kind, what)."""
     unmended: int
-    """Those that were there still after they were mended."""
+    """Differences that were still there after they were mended."""
 
 
 class TruthCheck:
-    """Looks, looks again, and mends."""
+    """Checks, checks again, and mends."""
 
     def __init__(
         self, comparer: Comparer, mender: Mender, clock: Clock, *, period_seconds: float = CHECK_SECONDS
     ) -> None:
-        """A period of 0 checks only when asked."""
+        """With a period of 0, checks only run on request."""
         self._comparer = comparer
         self._mender = mender
         self._clock = clock
         self._period = period_seconds
-        self._asked = asyncio.Event()
+        self._requested = asyncio.Event()
         self._checks = self._unmended = 0
         self._drift: Counter[tuple[str, str]] = Counter()
 
@@ -60,21 +60,21 @@ class TruthCheck:
         return TruthStatistics(self._checks, dict(self._drift), self._unmended)
 
     def ask(self) -> None:
-        """Check now, or once more after the check that runs."""
-        self._asked.set()
+        """Request a check: now, or once more after a running check."""
+        self._requested.set()
 
     async def run(self) -> None:
         """Check until cancelled."""
         while True:
             if self._period > 0:
-                await finishes_within(self._asked.wait(), self._period, self._clock)
+                await finishes_within(self._requested.wait(), self._period, self._clock)
             else:
-                await self._asked.wait()
-            self._asked.clear()
+                await self._requested.wait()
+            self._requested.clear()
             await self.check()
 
     async def check(self) -> list[Drift]:
-        """One check: what was wrong at both looks, and is mended now."""
+        """Run one check. Returns the differences that were found twice and have been mended."""
         suspects = await self._suspects()
         drifts: list[Drift] = []
         if suspects:
@@ -97,23 +97,23 @@ class TruthCheck:
         return suspects
 
     async def _mend(self, suspects: Mapping[Subject, Drift]) -> list[Drift]:
-        """Judge again, and mend in the same step what is still wrong in the same way."""
+        """Check the suspects again, and mend in the same step those that are still wrong in the same way."""
         drifts: list[Drift] = []
         slicer = Slicer(SLICE_SECONDS)
         for subject, before in suspects.items():
             drift = self._comparer.look(subject)
             if drift is not None and (drift.what, drift.uid) == (before.what, before.uid):
                 drifts.append(drift)
-                self._mend_one(subject, drift, told=len(drifts) <= MOST_LINES)
+                self._mend_one(subject, drift, logs=len(drifts) <= MOST_LINES)
             if slicer.used_up():
                 await self._clock.sleep(REST_SECONDS)
                 slicer.begin()
         return drifts
 
-    def _mend_one(self, subject: Subject, drift: Drift, *, told: bool) -> None:
+    def _mend_one(self, subject: Subject, drift: Drift, *, logs: bool) -> None:
         self._drift[drift.kind, drift.what.value] += 1
-        if told:
-            _tell("cache_drift", drift)
+        if logs:
+            _log_drift("cache_drift", drift)
         try:
             self._mender.mend(drift)
         except BaseException:  # noqa: BLE001  an event handler: one object's failure, and the check must go on
@@ -122,11 +122,11 @@ class TruthCheck:
         left = self._comparer.look(subject)
         if left is not None and left.what is drift.what and drift.is_mendable:
             self._unmended += 1
-            if told:
-                _tell("cache_drift_stays", left)
+            if logs:
+                _log_drift("cache_drift_stays", left)
 
 
-def _tell(event: str, drift: Drift) -> None:
+def _log_drift(event: str, drift: Drift) -> None:
     _log.error(
         event,
         kind=drift.kind,

@@ -1,4 +1,4 @@
-"""The checks of truth and the dump, put together: what runs, what is counted, what SIGUSR2 asks for."""
+"""Assembling the checks and the dump: their background services, their statistics, and what SIGUSR2 requests."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ RELIST_REASON: Final = "drift"
 
 @dataclass(frozen=True, slots=True)
 class Periods:
-    """How often is checked, in seconds; 0: only when asked."""
+    """The periods of the checks in seconds; 0: only on request."""
 
     cache_check: float = CHECK_SECONDS
     """Cache and queue against the stores: CPU only, about one percent of a core at 100,000 pods."""
@@ -44,7 +44,7 @@ class TruthKeeping:
         clock: Clock,
         periods: Periods,
     ) -> None:
-        """`handlers`: those that the informers tell, through which objects are replayed."""
+        """`handlers`: the informers' handlers, through which objects are replayed."""
         pods, nodes = informers.informer(PODS), informers.informer(NODES)
 
         def audit_of(kind: Kind) -> StoreAudit:
@@ -57,7 +57,7 @@ class TruthKeeping:
         self.dump = Dump(cache, queue, pods.store, then=self.check.ask)
 
     def services(self) -> tuple[BackgroundService, ...]:
-        """What runs beside the workers."""
+        """The background services, which run in parallel with the workers."""
         return (
             BackgroundService("cache-check", self.check.run),
             BackgroundService("store-audit", self.audits.run),

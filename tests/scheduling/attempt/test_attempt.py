@@ -17,48 +17,48 @@ from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error, unsc
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.state.holding.waiting_pods import HeldPod
 from tests.builders import make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import Answer, AroundBinding, Looks, cluster, profile
 
 WAIT = PermitResult(Status(Code.WAIT), 90.0)
 BUG = RuntimeError("it broke")
 
 
-def around_with(diary: list[str], **answers: Mapping[str, Answer | PermitResult]) -> Around:
+def around_with(diary: list[str], **answers: Mapping[str, Answer | PermitResult]) -> SchedulerHarness:
     """One node, and the plugins A and B around the binding; only A's `bind` is asked unless it skips."""
     plugins = [AroundBinding(name, diary, answers.get(name)) for name in ("A", "B")]
-    return Around(profile(*plugins), cluster("node"))
+    return SchedulerHarness(profile(*plugins), cluster("node"))
 
 
-def decide(around: Around) -> Attempt | None:
+def decide(harness: SchedulerHarness) -> Attempt | None:
     """Pop and decide."""
-    around.add(make_pod("p"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness.add(make_pod("p"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    return around.scheduler.decide(queued)
+    return harness.scheduler.decide(queued)
 
 
-def is_given_back(around: Around) -> bool:
+def is_given_back(harness: SchedulerHarness) -> bool:
     """Whether the node is as free as before."""
-    return around.cache.statistics().pods == 0 and around.queue.statistics().in_flight == 0
+    return harness.cache.statistics().pods == 0 and harness.queue.statistics().in_flight == 0
 
 
 async def test_a_pod_that_is_bound_meets_everyone_in_order() -> None:
     diary: list[str] = []
-    around = around_with(diary, A={"bind": SKIP, "pre_flight": SKIP})
-    attempt = decide(around)
+    harness = around_with(diary, A={"bind": SKIP, "pre_flight": SKIP})
+    attempt = decide(harness)
     assert attempt is not None
-    assert around.cache.is_assumed("uid-of-p"), "the next decision sees it"
-    assert await around.scheduler.await_permit(attempt)
-    await around.scheduler.bind(attempt)
+    assert harness.cache.is_assumed("uid-of-p"), "the next decision sees it"
+    assert await harness.scheduler.await_permit(attempt)
+    await harness.scheduler.bind(attempt)
     assert diary == [
         *("A.reserve", "B.reserve", "A.permit", "B.permit", "A.pre_flight", "B.pre_flight", "B.pre_bind"),
         *("A.bind", "B.bind", "A.post_bind", "B.post_bind"),
     ]
-    assert around.heard.notes == ["Normal Scheduled: Successfully assigned default/p to node"]
-    assert around.told.withdrawn == ["uid-of-p"]
-    assert around.cache.is_assumed("uid-of-p"), "until the watch confirms it"
-    assert around.queue.statistics().in_flight == 0
+    assert harness.recorded.notes == ["Normal Scheduled: Successfully assigned default/p to node"]
+    assert harness.reported.withdrawn == ["uid-of-p"]
+    assert harness.cache.is_assumed("uid-of-p"), "until the watch confirms it"
+    assert harness.queue.statistics().in_flight == 0
 
 
 class MakesRoom(Plugin):
@@ -77,13 +77,13 @@ class MakesRoom(Plugin):
 def test_what_post_filter_wants_done_is_begun_before_the_pod_is_requeued() -> None:
     """PreEnqueue asks whether the pod must wait for its victims: it must know of them."""
     plugin = MakesRoom()
-    around = Around(replace(profile(plugin), post_filter=(plugin,)), cluster("node"))
+    harness = SchedulerHarness(replace(profile(plugin), post_filter=(plugin,)), cluster("node"))
     in_flight: list[bool] = []
-    around.begun.on_begin = lambda: in_flight.append(around.where("default/p") == "")
-    assert decide(around) is None
-    assert [one.preemptor.name for one in around.begun.preemptions] == ["p"]
+    harness.started.on_begin = lambda: in_flight.append(harness.where("default/p") == "")
+    assert decide(harness) is None
+    assert [one.preemptor.name for one in harness.started.preemptions] == ["p"]
     assert in_flight == [True]
-    assert (around.where("default/p"), around.told.nominations) == ("unschedulable", ["node"])
+    assert (harness.where("default/p"), harness.reported.nominations) == ("unschedulable", ["node"])
 
 
 @pytest.mark.parametrize(
@@ -101,13 +101,13 @@ def test_what_post_filter_wants_done_is_begun_before_the_pod_is_requeued() -> No
 def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Answer, note: str, place: str) -> None:
     """All are told, those included whose Reserve never ran."""
     diary: list[str] = []
-    around = around_with(diary, B={point: answer})
-    assert decide(around) is None
+    harness = around_with(diary, B={point: answer})
+    assert decide(harness) is None
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
-    assert around.begun.given_back == ["default/p"], "a preemptor may wait for the room"
-    assert around.told.notes == [note]
-    assert around.where("default/p") == place
-    assert is_given_back(around)
+    assert harness.started.given_back == ["default/p"], "a preemptor may wait for the room"
+    assert harness.reported.notes == [note]
+    assert harness.where("default/p") == place
+    assert is_given_back(harness)
 
 
 @pytest.mark.parametrize(
@@ -124,163 +124,163 @@ def test_a_no_before_binding_undoes_in_reverse(point: str, answer: Answer, note:
 )
 async def test_a_failed_binding_is_an_error_and_undoes_in_reverse(point: str, answer: Answer, note: str) -> None:
     diary: list[str] = []
-    around = around_with(diary, A={"bind": SKIP}, B={point: answer})
-    attempt = decide(around)
+    harness = around_with(diary, A={"bind": SKIP}, B={point: answer})
+    attempt = decide(harness)
     assert attempt is not None
-    await around.scheduler.bind(attempt)
+    await harness.scheduler.bind(attempt)
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
-    assert around.begun.given_back == ["default/p"], "a preemptor may wait for the room"
-    assert around.told.notes == [note]
-    assert around.where("default/p") == "backoff"
-    assert around.heard.notes == [], "never an Event Scheduled for a failed bind"
-    assert is_given_back(around)
+    assert harness.started.given_back == ["default/p"], "a preemptor may wait for the room"
+    assert harness.reported.notes == [note]
+    assert harness.where("default/p") == "backoff"
+    assert harness.recorded.notes == [], "never an Event Scheduled for a failed bind"
+    assert is_given_back(harness)
 
 
 async def test_a_failed_binding_tells_the_others_that_there_is_room() -> None:
     diary: list[str] = []
-    around = around_with(diary, A={"bind": error("409")})
-    attempt = decide(around)
+    harness = around_with(diary, A={"bind": error("409")})
+    attempt = decide(harness)
     assert attempt is not None
-    around.add(make_pod("other"))
-    other = around.queue.pop_nowait(around.clock.time())
+    harness.add(make_pod("other"))
+    other = harness.queue.pop_nowait(harness.clock.time())
     assert other is not None
     other.unschedulable_plugins = frozenset({"A"})
-    around.queue.requeue(other, around.clock.time())
-    await around.scheduler.bind(attempt)
-    assert around.where("default/other") == "backoff"
+    harness.queue.requeue(other, harness.clock.time())
+    await harness.scheduler.bind(attempt)
+    assert harness.where("default/other") == "backoff"
 
 
 async def test_neither_unreserve_nor_post_bind_can_fail_anything() -> None:
     diary: list[str] = []
-    around = around_with(diary, B={"unreserve": BUG, "bind": error("409")}, A={"bind": SKIP})
-    attempt = decide(around)
+    harness = around_with(diary, B={"unreserve": BUG, "bind": error("409")}, A={"bind": SKIP})
+    attempt = decide(harness)
     assert attempt is not None
-    await around.scheduler.bind(attempt)
+    await harness.scheduler.bind(attempt)
     assert diary[-1] == "A.unreserve"
-    assert is_given_back(around)
+    assert is_given_back(harness)
     diary.clear()
-    around = around_with(diary, A={"post_bind": BUG})
-    attempt = decide(around)
+    harness = around_with(diary, A={"post_bind": BUG})
+    attempt = decide(harness)
     assert attempt is not None
-    await around.scheduler.bind(attempt)
+    await harness.scheduler.bind(attempt)
     assert diary[-1] == "B.post_bind"
-    assert len(around.heard.notes) == 1
+    assert len(harness.recorded.notes) == 1
 
 
 @pytest.mark.parametrize("point", ["reserve", "permit"])
 def test_a_plugin_that_forgets_its_answer_leaves_nothing_reserved(point: str) -> None:
     """A `return` was forgotten. The pod is tried again, but who knows of the volumes that A has reserved?"""
     diary: list[str] = []
-    around = around_with(diary, B={point: None})  # type: ignore[dict-item]  # that is the mistake
-    decide(around)
-    assert around.told.notes[0].startswith(f'running {point.capitalize()} plugin "B": it answered None, where a ')
-    assert around.where("default/p") == "backoff"
+    harness = around_with(diary, B={point: None})  # type: ignore[dict-item]  # that is the mistake
+    decide(harness)
+    assert harness.reported.notes[0].startswith(f'running {point.capitalize()} plugin "B": it answered None, where a ')
+    assert harness.where("default/p") == "backoff"
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
 
 
 def test_a_pod_that_is_being_deleted_is_skipped_with_a_word() -> None:
-    around = Around(profile(Looks("Never", BUG)), cluster("node"))
-    around.add(make_pod("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(Looks("Never", BUG)), cluster("node"))
+    harness.add(make_pod("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    assert around.scheduler.decide(queued) is None
-    assert around.heard.notes == ["Warning FailedScheduling: skip schedule deleting pod: default/p"]
-    assert around.told.reports == []
-    assert is_given_back(around)
+    assert harness.scheduler.decide(queued) is None
+    assert harness.recorded.notes == ["Warning FailedScheduling: skip schedule deleting pod: default/p"]
+    assert harness.reported.reports == []
+    assert is_given_back(harness)
 
 
 def test_a_pod_that_counts_on_a_node_already_is_skipped_silently() -> None:
-    around = Around(profile(Looks("Never", BUG)), cluster("node"))
-    around.add(make_pod("p"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(Looks("Never", BUG)), cluster("node"))
+    harness.add(make_pod("p"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    around.cache.add_pod(make_pod("p", node="node"))
-    assert around.scheduler.decide(queued) is None
-    assert around.told.reports == []
-    assert around.queue.statistics().in_flight == 0
+    harness.cache.add_pod(make_pod("p", node="node"))
+    assert harness.scheduler.decide(queued) is None
+    assert harness.reported.reports == []
+    assert harness.queue.statistics().in_flight == 0
 
 
 # --- Permit
 
 
-def held(around: Around, diary: list[str]) -> tuple[Attempt, HeldPod, "asyncio.Task[bool]"]:
+def held(harness: SchedulerHarness, diary: list[str]) -> tuple[Attempt, HeldPod, "asyncio.Task[bool]"]:
     """A pod that waits for B's permission."""
-    attempt = decide(around)
+    attempt = decide(harness)
     assert attempt is not None
     assert attempt.held is not None
-    assert around.waiting.all() == (attempt.held,)
-    return attempt, attempt.held, asyncio.ensure_future(around.scheduler.await_permit(attempt))
+    assert harness.waiting.all() == (attempt.held,)
+    return attempt, attempt.held, asyncio.ensure_future(harness.scheduler.await_permit(attempt))
 
 
 async def test_permission_lets_the_pod_go() -> None:
     diary: list[str] = []
-    around = around_with(diary, A={"permit": WAIT}, B={"permit": WAIT})
-    _, pod, task = held(around, diary)
+    harness = around_with(diary, A={"permit": WAIT}, B={"permit": WAIT})
+    _, pod, task = held(harness, diary)
     assert pod.pending_plugins == {"A", "B"}
     pod.allow("A")
-    await around.clock.advance(1)
+    await harness.clock.advance(1)
     assert not task.done()
     pod.allow("B")
     pod.reject("B", "too late")
     assert await task
-    assert len(around.waiting) == 0
-    assert around.cache.is_assumed("uid-of-p")
+    assert len(harness.waiting) == 0
+    assert harness.cache.is_assumed("uid-of-p")
 
 
 async def test_a_rejection_gives_the_node_back_and_does_not_wake_the_pod_itself() -> None:
     diary: list[str] = []
-    around = around_with(diary, B={"permit": WAIT})
-    _, pod, task = held(around, diary)
+    harness = around_with(diary, B={"permit": WAIT})
+    _, pod, task = held(harness, diary)
     pod.reject("B", "gang incomplete")
     pod.allow("B")
     assert not await task
     assert diary[-2:] == ["B.unreserve", "A.unreserve"]
-    assert around.told.notes == ["0/1 nodes are available: 1 gang incomplete."]
-    assert around.where("default/p") == "unschedulable", "B hears of freed room, but this is the pod's own"
-    assert is_given_back(around)
+    assert harness.reported.notes == ["0/1 nodes are available: 1 gang incomplete."]
+    assert harness.where("default/p") == "unschedulable", "B hears of freed room, but this is the pod's own"
+    assert is_given_back(harness)
 
 
 async def test_silence_is_a_rejection_in_go_s_words() -> None:
     diary: list[str] = []
-    around = around_with(diary, B={"permit": WAIT})
-    _, _, task = held(around, diary)
-    await around.clock.advance(89)
+    harness = around_with(diary, B={"permit": WAIT})
+    _, _, task = held(harness, diary)
+    await harness.clock.advance(89)
     assert not task.done()
-    await around.clock.advance(2)
+    await harness.clock.advance(2)
     assert not await task
     wanted = "0/1 nodes are available: 1 rejected due to timeout after waiting 1m30s at plugin B."
-    assert around.told.notes == [wanted]
+    assert harness.reported.notes == [wanted]
 
 
 async def test_nobody_waits_longer_than_15_minutes() -> None:
     diary: list[str] = []
-    around = around_with(diary, B={"permit": PermitResult(Status(Code.WAIT), 1e9)})
-    _, _, task = held(around, diary)
-    await around.clock.advance(901)
+    harness = around_with(diary, B={"permit": PermitResult(Status(Code.WAIT), 1e9)})
+    _, _, task = held(harness, diary)
+    await harness.clock.advance(901)
     assert not await task
-    assert "after waiting 15m0s" in around.told.notes[0]
+    assert "after waiting 15m0s" in harness.reported.notes[0]
 
 
 async def test_the_plugin_whose_time_is_over_first_decides() -> None:
     diary: list[str] = []
-    around = around_with(diary, A={"permit": PermitResult(Status(Code.WAIT), 30.0)}, B={"permit": WAIT})
-    _, pod, task = held(around, diary)
+    harness = around_with(diary, A={"permit": PermitResult(Status(Code.WAIT), 30.0)}, B={"permit": WAIT})
+    _, pod, task = held(harness, diary)
     pod.allow("A")
-    await around.clock.advance(60)
+    await harness.clock.advance(60)
     assert not task.done(), "A's deadline no longer counts"
-    await around.clock.advance(31)
+    await harness.clock.advance(31)
     assert not await task
-    assert "at plugin B" in around.told.notes[0]
+    assert "at plugin B" in harness.reported.notes[0]
 
 
 async def test_events_while_a_pod_waits_for_permit_are_not_missed() -> None:
     from kscheduler.framework.events import NODE_ADD
 
     diary: list[str] = []
-    around = around_with(diary, B={"permit": WAIT})
-    _, pod, task = held(around, diary)
-    around.queue.move_all(NODE_ADD, None, None, around.clock.time())
+    harness = around_with(diary, B={"permit": WAIT})
+    _, pod, task = held(harness, diary)
+    harness.queue.move_all(NODE_ADD, None, None, harness.clock.time())
     pod.reject("B", "no")
     await task
-    assert around.where("default/p") == "backoff"
+    assert harness.where("default/p") == "backoff"

@@ -10,7 +10,7 @@ from kscheduler.api.core import Pod
 from kscheduler.client.errors import APIError, ClientError, CredentialsError, NotSentError, UnknownOutcomeError
 from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.framework.status import Code, Fault, Status
-from kscheduler.scheduling.attempt.binding import LONGEST_ASKED_SECONDS, BindingWriter
+from kscheduler.scheduling.attempt.binding import LONGEST_RETRY_AFTER_SECONDS, BindingWriter
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_pod
 
@@ -163,9 +163,9 @@ async def test_pauses_grow_to_ten_seconds_and_differ_between_pods() -> None:
 
 
 async def test_throttling_is_told_to_the_limit() -> None:
-    told: list[int] = []
-    await bound([refusal(429), refusal(429), None], [], lambda: told.append(1))
-    assert len(told) == 2
+    reported: list[int] = []
+    await bound([refusal(429), refusal(429), None], [], lambda: reported.append(1))
+    assert len(reported) == 2
 
 
 async def test_a_worker_is_held_for_a_minute_at_most_however_long_the_server_wants() -> None:
@@ -173,4 +173,4 @@ async def test_a_worker_is_held_for_a_minute_at_most_however_long_the_server_wan
     asked = APIError(WireStatus(code=429, message="busy"), retry_after_seconds=86_400.0)
     status, _, clock = await bound([asked, None], [])
     assert status.is_success
-    assert clock.slept == [LONGEST_ASKED_SECONDS]
+    assert clock.slept == [LONGEST_RETRY_AFTER_SECONDS]

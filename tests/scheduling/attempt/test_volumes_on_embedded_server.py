@@ -33,7 +33,7 @@ async def test_a_claim_that_waits_gets_its_volume_made_where_its_pod_goes() -> N
         assert it.node_of("p") == "node-b"
         assert it.claim("data").metadata.annotations[SELECTED_NODE] == "node-b"
         assert it.claim("data").spec.volume_name == "made-for-data"
-        assert it.told.notes == []
+        assert it.reported.notes == []
 
 
 async def test_a_provisioner_that_cannot_gives_the_node_back_and_the_pod_is_tried_again() -> None:
@@ -80,7 +80,7 @@ async def test_a_pod_that_is_deleted_while_it_waits_gives_everything_back() -> N
         await it.changes.until(lambda: it.cache.statistics().pods == 0)
         await turns()
         assert it.queue.statistics().in_flight == 0
-        assert it.told.notes == [], "nobody is left to be told"
+        assert it.reported.notes == [], "nobody is left to be told"
 
 
 async def test_a_wait_ends_with_its_time() -> None:
@@ -91,7 +91,7 @@ async def test_a_wait_ends_with_its_time() -> None:
         await it.clock.next_sleep()
         await it.clock.advance(601)
         await it.until_told("binding volumes: context deadline exceeded")
-        assert it.told.reports[0][1].reason == "SchedulerError"
+        assert it.reported.reports[0][1].reason == "SchedulerError"
         async with provisioning(Provisioner(it)):
             await it.try_again()
             await it.until_bound("p")
@@ -190,7 +190,7 @@ async def test_a_pod_that_waits_for_its_volume_holds_no_worker() -> None:
         await it.create_pod("plain")
         await it.until_bound("plain")
         assert it.node_of("waits") == ""
-        assert it.told.notes == [], "it still waits"
+        assert it.reported.notes == [], "it still waits"
 
 
 async def test_pods_that_share_a_claim_go_where_its_volume_is_to_be() -> None:

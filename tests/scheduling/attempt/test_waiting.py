@@ -14,7 +14,7 @@ from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, error
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from tests.builders import make_pod
-from tests.scheduling.around import Around, Told
+from tests.scheduling.around import ReportedFailures, SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
 from tests.scheduling.eviction.stage import turns
 from tests.scheduling.plugins_for_tests import Answer, AroundBinding, cluster, profile
@@ -22,7 +22,7 @@ from tests.scheduling.plugins_for_tests import Answer, AroundBinding, cluster, p
 WAIT = PermitResult(Status(Code.WAIT), 600.0)
 
 
-class Announced(Told):
+class Announced(ReportedFailures):
     """Writes down which pod was said to be where."""
 
     def __init__(self, diary: list[str], failure: NotSentError | None = None) -> None:
@@ -69,21 +69,21 @@ def open_binder() -> GatedBind:
     return binder
 
 
-def called_back(around: Around) -> PodsInPreBind:
+def called_back(harness: SchedulerHarness) -> PodsInPreBind:
     """Pods whose PreBind can be called back."""
-    assert around.in_pre_bind is not None
-    return around.in_pre_bind
+    assert harness.in_pre_bind is not None
+    return harness.in_pre_bind
 
 
 async def diary_of(**answers: Answer | PermitResult) -> list[str]:
     """What happens to one pod whose plugins answer so; Permit is given after a while."""
     diary: list[str] = []
     plugin = AroundBinding("A", diary, answers)
-    around = Around(profile(plugin), cluster("node"), told=Announced(diary))
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(plugin), cluster("node"), reported=Announced(diary))
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
-        for held in around.waiting.all():
+        for held in harness.waiting.all():
             held.allow("A")
         await turns()
     return [line for line in diary if "reserve" not in line]
@@ -109,9 +109,11 @@ async def test_that_it_cannot_be_told_is_no_reason_not_to_bind() -> None:
     diary: list[str] = []
     announcer = Announced(diary, NotSentError("refused"))
     binder = open_binder()
-    around = Around(profile(binder, AroundBinding("A", diary, {"bind": SKIP})), cluster("node"), told=announcer)
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(
+        profile(binder, AroundBinding("A", diary, {"bind": SKIP})), cluster("node"), reported=announcer
+    )
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
     assert "p will be on node" in diary
     assert binder.bound == ["p"]
@@ -119,13 +121,13 @@ async def test_that_it_cannot_be_told_is_no_reason_not_to_bind() -> None:
 
 async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_back() -> None:
     slow, binder = SlowPreBind(), open_binder()
-    around = Around(profile(slow, binder), cluster("node"), gates="NominatedNodeNameForExpectation=false")
-    assert around.in_pre_bind is None
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(slow, binder), cluster("node"), gates="NominatedNodeNameForExpectation=false")
+    assert harness.in_pre_bind is None
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
-        assert around.told.announced == []
-        assert around.workers.binding == 0, "all the same it holds no worker"
+        assert harness.reported.announced == []
+        assert harness.workers.binding == 0, "all the same it holds no worker"
         slow.gate.set()
         await turns()
     assert binder.bound == ["p"]
@@ -134,58 +136,58 @@ async def test_with_the_gate_off_nothing_is_told_and_pre_bind_cannot_be_called_b
 async def test_a_failed_pre_flight_ends_the_attempt_before_permit_has_decided() -> None:
     diary: list[str] = []
     answers: Mapping[str, Answer | PermitResult] = {"permit": WAIT, "pre_flight": error("no list")}
-    around = Around(profile(AroundBinding("A", diary, answers)), cluster("node"), told=Announced(diary))
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(AroundBinding("A", diary, answers)), cluster("node"), reported=Announced(diary))
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
-        assert around.told.notes == ['running PreBindPreFlight "A": no list']
-        assert len(around.waiting) == 0
-        assert around.where("default/p") == "backoff"
-        assert around.cache.statistics().pods == 0
+        assert harness.reported.notes == ['running PreBindPreFlight "A": no list']
+        assert len(harness.waiting) == 0
+        assert harness.where("default/p") == "backoff"
+        assert harness.cache.statistics().pods == 0
 
 
 # --- preempted
 
 
 async def test_a_pod_preempted_while_it_waits_for_permit_backs_off_as_after_an_error() -> None:
-    around = Around(profile(open_binder(), AroundBinding("Gang", [], {"permit": WAIT})), cluster("node"))
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(open_binder(), AroundBinding("Gang", [], {"permit": WAIT})), cluster("node"))
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
-        held = around.waiting.get("uid-of-p")
+        held = harness.waiting.get("uid-of-p")
         assert held is not None
         assert held.preempt("DefaultPreemption", "preempted")
         assert not held.preempt("DefaultPreemption", "preempted"), "there is a verdict"
         await turns()
-        assert around.told.notes == ["waiting on permit for pod: preempted"]
-        assert around.where("default/p") == "backoff"
-        assert around.cache.statistics().pods == 0
+        assert harness.reported.notes == ["waiting on permit for pod: preempted"]
+        assert harness.where("default/p") == "backoff"
+        assert harness.cache.statistics().pods == 0
 
 
 async def test_a_pod_preempted_in_pre_bind_gives_its_node_back_and_backs_off_as_after_an_error() -> None:
     slow, binder = SlowPreBind(), open_binder()
-    around = Around(profile(slow, binder), cluster("node"))
-    pods = called_back(around)
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(slow, binder), cluster("node"))
+    pods = called_back(harness)
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
         entry = pods.get("uid-of-p")
         assert entry is not None
         assert entry.cancel("preempted by DefaultPreemption")
         await turns()
-        assert around.told.notes == ['running PreBind plugin "Slow": preempted by DefaultPreemption']
+        assert harness.reported.notes == ['running PreBind plugin "Slow": preempted by DefaultPreemption']
         assert slow.unreserved == ["p"]
-        assert around.where("default/p") == "backoff"
-        assert around.cache.statistics().pods == 0
+        assert harness.where("default/p") == "backoff"
+        assert harness.cache.statistics().pods == 0
         assert (len(pods), binder.bound) == (0, [])
 
 
 async def test_a_pod_can_be_called_back_until_a_worker_is_free_to_bind_it() -> None:
     slow, binder = SlowPreBind(), GatedBind()
-    around = Around(profile(slow, binder), cluster("node"), workers=1, limit=1)
-    pods = called_back(around)
-    async with working(around):
-        around.add(make_pod("first"), make_pod("second"))
+    harness = SchedulerHarness(profile(slow, binder), cluster("node"), workers=1, limit=1)
+    pods = called_back(harness)
+    async with working(harness):
+        harness.add(make_pod("first"), make_pod("second"))
         await turns()
         slow.gate.set()
         await turns()
@@ -197,7 +199,7 @@ async def test_a_pod_can_be_called_back_until_a_worker_is_free_to_bind_it() -> N
         binder.gate.set()
         await turns()
         assert binder.bound == ["first"]
-        assert around.told.notes == ["preempted by DefaultPreemption"]
+        assert harness.reported.notes == ["preempted by DefaultPreemption"]
         assert len(pods) == 0
 
 
@@ -211,16 +213,16 @@ async def test_a_thousand_pods_that_wait_hold_no_worker_and_all_come_to_be_bound
 
     binder = open_binder()
     gang = Gang("Gang", [], {"pre_flight": SKIP, "bind": SKIP})
-    around = Around(profile(binder, gang), cluster("node"), workers=2, limit=2)
-    async with working(around):
-        around.add(*(make_pod(f"member{number}") for number in range(1000)))
-        while len(around.waiting) < 1000:
+    harness = SchedulerHarness(profile(binder, gang), cluster("node"), workers=2, limit=2)
+    async with working(harness):
+        harness.add(*(make_pod(f"member{number}") for number in range(1000)))
+        while len(harness.waiting) < 1000:
             await turns(10)
-        assert around.workers.binding == 0
-        around.add(*(make_pod(f"single{number}") for number in range(20)))
+        assert harness.workers.binding == 0
+        harness.add(*(make_pod(f"single{number}") for number in range(20)))
         await turns(200)
         assert len(binder.bound) == 20
-        for held in around.waiting.all():
+        for held in harness.waiting.all():
             held.allow("Gang")
         while len(binder.bound) < 1020:
             await turns(10)
@@ -230,13 +232,13 @@ async def test_a_thousand_pods_that_wait_hold_no_worker_and_all_come_to_be_bound
 async def test_a_pod_that_may_go_is_bound_before_any_is_decided() -> None:
     """It holds a node; a queue that never ends must not hold it up."""
     slow, binder = SlowPreBind(), open_binder()
-    around = Around(profile(slow, binder), cluster("node"), workers=1, limit=1)
-    workers: Workers = around.workers
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(slow, binder), cluster("node"), workers=1, limit=1)
+    workers: Workers = harness.workers
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
         slow.gate.set()
-        around.add(*(make_pod(f"q{number}") for number in range(5)))
+        harness.add(*(make_pod(f"q{number}") for number in range(5)))
         await turns(200)
         assert workers.binding == 0
         assert binder.bound[0] == "p"
@@ -259,35 +261,35 @@ class Names(AroundBinding):
             activate_later(cycle, "default/after-bind")
 
 
-def parked(around: Around, *names: str) -> None:
+def parked(harness: SchedulerHarness, *names: str) -> None:
     """Pods that a plugin has turned down."""
     for name in names:
-        around.add(make_pod(name))
-        queued = around.queue.pop_nowait(around.clock.time())
+        harness.add(make_pod(name))
+        queued = harness.queue.pop_nowait(harness.clock.time())
         assert queued is not None
         queued.unschedulable_plugins = frozenset({"Names"})
-        around.queue.requeue(queued, around.clock.time())
+        harness.queue.requeue(queued, harness.clock.time())
 
 
 async def test_pods_that_plugins_name_are_tried_after_the_cycle_and_after_the_binding() -> None:
-    around = Around(profile(Names("Names", [])), cluster("node"))
-    parked(around, "after-cycle", "after-bind")
-    around.add(make_pod("leader"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(Names("Names", [])), cluster("node"))
+    parked(harness, "after-cycle", "after-bind")
+    harness.add(make_pod("leader"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    attempt = around.scheduler.decide(queued)
+    attempt = harness.scheduler.decide(queued)
     assert attempt is not None
-    assert around.where("default/after-cycle") == "active"
-    assert around.where("default/after-bind") == "unschedulable"
-    await around.scheduler.bind(attempt)
-    assert around.where("default/after-bind") == "active"
+    assert harness.where("default/after-cycle") == "active"
+    assert harness.where("default/after-bind") == "unschedulable"
+    await harness.scheduler.bind(attempt)
+    assert harness.where("default/after-bind") == "active"
 
 
 async def test_pods_that_were_named_by_an_attempt_that_failed_stay_where_they_are() -> None:
-    around = Around(profile(Names("Names", [], {"permit": error("no")})), cluster("node"))
-    parked(around, "after-cycle")
-    around.add(make_pod("leader"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(Names("Names", [], {"permit": error("no")})), cluster("node"))
+    parked(harness, "after-cycle")
+    harness.add(make_pod("leader"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    assert around.scheduler.decide(queued) is None
-    assert around.where("default/after-cycle") == "unschedulable"
+    assert harness.scheduler.decide(queued) is None
+    assert harness.where("default/after-cycle") == "unschedulable"

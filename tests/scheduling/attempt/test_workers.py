@@ -14,7 +14,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Code, Status
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from tests.builders import make_pod
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import AroundBinding, TurnsDown, cluster, profile
 
 
@@ -48,10 +48,10 @@ async def turns(count: int = 30) -> None:
 
 
 @asynccontextmanager
-async def working(around: Around) -> AsyncIterator["asyncio.Task[None]"]:
+async def working(harness: SchedulerHarness) -> AsyncIterator["asyncio.Task[None]"]:
     """The workers at work, woken by the queue."""
-    around.wake = around.workers.wake
-    task = asyncio.ensure_future(around.workers.run())
+    harness.wake = harness.workers.wake
+    task = asyncio.ensure_future(harness.workers.run())
     await turns()
     yield task
     task.cancel()
@@ -60,10 +60,10 @@ async def working(around: Around) -> AsyncIterator["asyncio.Task[None]"]:
 
 async def test_the_limit_bounds_the_binds_on_the_wire() -> None:
     binder = GatedBind()
-    around = Around(profile(binder), cluster("node"), workers=8, limit=3)
-    around.add(*(make_pod(f"p{number}") for number in range(10)))
-    async with working(around):
-        assert (binder.under_way, around.workers.binding) == (3, 3)
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=8, limit=3)
+    harness.add(*(make_pod(f"p{number}") for number in range(10)))
+    async with working(harness):
+        assert (binder.under_way, harness.workers.binding) == (3, 3)
         binder.gate.set()
         await turns()
         assert sorted(binder.bound) == sorted(f"p{number}" for number in range(10))
@@ -73,10 +73,10 @@ async def test_the_limit_bounds_the_binds_on_the_wire() -> None:
 async def test_a_pod_that_comes_while_all_are_parked_is_taken() -> None:
     binder = GatedBind()
     binder.gate.set()
-    around = Around(profile(binder), cluster("node"))
-    async with working(around):
+    harness = SchedulerHarness(profile(binder), cluster("node"))
+    async with working(harness):
         for number in range(20):
-            around.add(make_pod(f"p{number}"))
+            harness.add(make_pod(f"p{number}"))
             await turns(5)
         assert len(binder.bound) == 20
 
@@ -84,9 +84,9 @@ async def test_a_pod_that_comes_while_all_are_parked_is_taken() -> None:
 async def test_pods_that_come_in_one_burst_use_all_workers() -> None:
     """One wake-up per arrival would be enough; one for all of them would leave three workers asleep."""
     binder = GatedBind()
-    around = Around(profile(binder), cluster("node"), workers=4, limit=4)
-    async with working(around):
-        around.add(*(make_pod(f"p{number}") for number in range(4)))
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=4, limit=4)
+    async with working(harness):
+        harness.add(*(make_pod(f"p{number}") for number in range(4)))
         await turns()
         assert binder.under_way == 4
 
@@ -95,14 +95,14 @@ async def test_a_binder_that_raises_ends_no_worker() -> None:
     binder = GatedBind()
     binder.failure = RuntimeError("it broke")
     binder.gate.set()
-    around = Around(profile(binder), cluster("node"), workers=2)
-    async with working(around) as task:
-        around.add(*(make_pod(f"p{number}") for number in range(10)))
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
+    async with working(harness) as task:
+        harness.add(*(make_pod(f"p{number}") for number in range(10)))
         await turns(100)
-        assert around.queue.statistics().backoff == 10
-        assert around.cache.statistics().pods == 0
+        assert harness.queue.statistics().backoff == 10
+        assert harness.cache.statistics().pods == 0
         binder.failure = None
-        around.add(make_pod("good"))
+        harness.add(make_pod("good"))
         await turns()
         assert binder.bound == ["good"]
         assert not task.done()
@@ -112,18 +112,18 @@ async def test_a_bug_after_the_binding_does_not_give_the_room_of_a_bound_pod_awa
     """The API server has the pod on its node, whatever breaks here afterwards."""
     binder = GatedBind()
     binder.gate.set()
-    around = Around(profile(binder), cluster("node"), workers=2)
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
 
     def breaks(_attempts: int) -> None:
         raise RuntimeError("it broke")
 
-    around.observations.pod_scheduled = breaks  # type: ignore[assignment]
-    async with working(around) as task:
-        around.add(make_pod("p"))
+    harness.observations.pod_scheduled = breaks  # type: ignore[assignment]
+    async with working(harness) as task:
+        harness.add(make_pod("p"))
         await turns()
         assert binder.bound == ["p"]
-        assert around.cache.statistics().pods == 1
-        assert around.where("default/p") == ""
+        assert harness.cache.statistics().pods == 1
+        assert harness.where("default/p") == ""
         assert not task.done()
 
 
@@ -136,15 +136,15 @@ async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
 
     binder = GatedBind()
     binder.gate.set()
-    around = Around(profile(binder), cluster("node"), workers=2)
-    around.observations.algorithm = breaks  # type: ignore[assignment]
-    async with working(around) as task:
-        around.add(*(make_pod(f"p{number}") for number in range(5)))
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2)
+    harness.observations.algorithm = breaks  # type: ignore[assignment]
+    async with working(harness) as task:
+        harness.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns(100)
-        assert around.queue.statistics().backoff == 5
-        assert around.told.notes == ["KeyError: 1"] * 5
+        assert harness.queue.statistics().backoff == 5
+        assert harness.reported.notes == ["KeyError: 1"] * 5
         is_broken = False
-        around.add(make_pod("good"))
+        harness.add(make_pod("good"))
         await turns()
         assert binder.bound == ["good"]
         assert not task.done()
@@ -152,27 +152,27 @@ async def test_a_bug_in_a_decision_ends_no_worker_and_keeps_no_room() -> None:
 
 async def test_a_stop_drains_binds_and_takes_no_more_pods() -> None:
     binder = GatedBind()
-    around = Around(profile(binder), cluster("node"), workers=2, limit=2)
-    async with working(around):
-        around.add(*(make_pod(f"p{number}") for number in range(5)))
+    harness = SchedulerHarness(profile(binder), cluster("node"), workers=2, limit=2)
+    async with working(harness):
+        harness.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns()
-        stop = asyncio.ensure_future(around.workers.stop(10.0))
+        stop = asyncio.ensure_future(harness.workers.stop(10.0))
         await turns()
         assert not stop.done()
         binder.gate.set()
         assert await stop
         assert len(binder.bound) == 2
-        assert around.queue.statistics().active == 3
+        assert harness.queue.statistics().active == 3
 
 
 async def test_a_stop_gives_up_on_binds_that_hang() -> None:
-    around = Around(profile(GatedBind()), cluster("node"))
-    async with working(around):
-        around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"))
+    async with working(harness):
+        harness.add(make_pod("p"))
         await turns()
-        stop = asyncio.ensure_future(around.workers.stop(10.0))
+        stop = asyncio.ensure_future(harness.workers.stop(10.0))
         await turns()
-        await around.clock.advance(10.0)
+        await harness.clock.advance(10.0)
         assert not await stop
 
 
@@ -183,13 +183,13 @@ async def test_a_pod_that_waits_for_permit_holds_no_worker() -> None:
     binder = GatedBind()
     binder.gate.set()
     keeper = AroundBinding("Keeper", [], {"permit": WAIT})
-    around = Around(profile(binder, keeper), cluster("node"), workers=1, limit=1)
-    async with working(around):
-        around.add(*(make_pod(f"p{number}") for number in range(5)))
+    harness = SchedulerHarness(profile(binder, keeper), cluster("node"), workers=1, limit=1)
+    async with working(harness):
+        harness.add(*(make_pod(f"p{number}") for number in range(5)))
         await turns(60)
-        assert len(around.waiting) == 5
-        assert around.workers.binding == 0
-        for pod in around.waiting.all():
+        assert len(harness.waiting) == 5
+        assert harness.workers.binding == 0
+        for pod in harness.waiting.all():
             pod.allow("Keeper")
         await turns(60)
         assert len(binder.bound) == 5
@@ -199,18 +199,18 @@ async def test_a_stop_cancels_who_waits_for_permit_and_drains_who_was_let_go() -
     """A bind that was sent is not cancelled, whether Permit held the pod before or not."""
     binder = GatedBind()
     keeper = AroundBinding("Keeper", [], {"permit": WAIT})
-    around = Around(profile(binder, keeper), cluster("node"))
-    async with working(around):
-        around.add(make_pod("goes"), make_pod("stays"))
+    harness = SchedulerHarness(profile(binder, keeper), cluster("node"))
+    async with working(harness):
+        harness.add(make_pod("goes"), make_pod("stays"))
         await turns(60)
-        waiting = around.waiting.get("uid-of-goes")
+        waiting = harness.waiting.get("uid-of-goes")
         assert waiting is not None
         waiting.allow("Keeper")
         await turns()
         assert binder.under_way == 1
-        stop = asyncio.ensure_future(around.workers.stop(10.0))
+        stop = asyncio.ensure_future(harness.workers.stop(10.0))
         await turns()
-        assert len(around.waiting) == 0
+        assert len(harness.waiting) == 0
         assert not stop.done()
         binder.gate.set()
         assert await stop
@@ -224,14 +224,14 @@ async def test_pods_that_permit_holds_do_not_starve_the_loop() -> None:
 
     class Slow(AroundBinding):
         def permit(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PermitResult:
-            around.clock._now += 0.002
+            harness.clock._now += 0.002
             rounds[ticks] += 1
             return WAIT
 
-    around = Around(profile(Slow("Slow", [])), cluster("node"), workers=1)
-    around.add(*(make_pod(f"p{number}") for number in range(50)))
-    task = asyncio.ensure_future(around.workers.run())
-    while len(around.waiting) < 50:
+    harness = SchedulerHarness(profile(Slow("Slow", [])), cluster("node"), workers=1)
+    harness.add(*(make_pod(f"p{number}") for number in range(50)))
+    task = asyncio.ensure_future(harness.workers.run())
+    while len(harness.waiting) < 50:
         ticks += 1
         await asyncio.sleep(0)
     assert max(rounds.values()) <= 4
@@ -240,23 +240,23 @@ async def test_pods_that_permit_holds_do_not_starve_the_loop() -> None:
 
 
 async def test_back_off_is_flushed_on_whole_seconds_and_the_net_every_thirty() -> None:
-    around = Around(profile(TurnsDown("F", "node")), cluster("node"))
-    around.add(make_pod("error"), make_pod("parked"))
+    harness = SchedulerHarness(profile(TurnsDown("F", "node")), cluster("node"))
+    harness.add(make_pod("error"), make_pod("parked"))
     for plugins in (frozenset[str](), frozenset({"F"})):
-        queued = around.queue.pop_nowait(around.clock.time())
+        queued = harness.queue.pop_nowait(harness.clock.time())
         assert queued is not None
         queued.unschedulable_plugins = plugins
-        around.queue.requeue(queued, around.clock.time())
-    task = asyncio.ensure_future(around.workers.keep_flushing())
+        harness.queue.requeue(queued, harness.clock.time())
+    task = asyncio.ensure_future(harness.workers.keep_flushing())
     await turns()
-    await around.clock.advance(1)
-    assert around.where("default/error") == "backoff"
-    await around.clock.advance(1)
-    assert around.where("default/error") == "active"
-    await around.clock.advance(297)
-    assert around.where("default/parked") == "unschedulable"
-    await around.clock.advance(32)
-    assert around.where("default/parked") == "active"
+    await harness.clock.advance(1)
+    assert harness.where("default/error") == "backoff"
+    await harness.clock.advance(1)
+    assert harness.where("default/error") == "active"
+    await harness.clock.advance(297)
+    assert harness.where("default/parked") == "unschedulable"
+    await harness.clock.advance(32)
+    assert harness.where("default/parked") == "active"
     task.cancel()
     await asyncio.wait({task})
 
@@ -266,12 +266,12 @@ async def test_a_bug_in_a_binding_is_logged_once_with_its_traceback(monkeypatch:
         raise LookupError("nobody thought of that")
 
     monkeypatch.setattr(Scheduler, "_run_bind", has_a_bug)
-    around = Around(profile(GatedBind()), cluster("node"), workers=1)
-    around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(GatedBind()), cluster("node"), workers=1)
+    harness.add(make_pod("p"))
     with structlog.testing.capture_logs() as lines:
-        async with working(around):
+        async with working(harness):
             pass
     assert [one["event"] for one in lines if one["log_level"] == "error"] == ["binding_failed"]
     assert lines[0]["pod"] == "default/p"
-    (failed,) = around.told.notes
+    (failed,) = harness.reported.notes
     assert failed == "LookupError: nobody thought of that"

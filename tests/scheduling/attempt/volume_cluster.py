@@ -23,7 +23,7 @@ from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.observations import Observations
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
-from tests.scheduling.around import Told
+from tests.scheduling.around import ReportedFailures
 
 Tree = dict[str, Any]
 PATIENCE_SECONDS = 20
@@ -43,15 +43,15 @@ class Changes:
         self.listeners: list[Callable[[Any], None]] = []
 
     def on_add(self, obj: Any, initial: bool) -> None:
-        self.heard(obj)
+        self.recorded(obj)
 
     def on_update(self, old: Any, new: Any) -> None:
-        self.heard(new)
+        self.recorded(new)
 
     def on_delete(self, obj: Any) -> None:
         self.wake()
 
-    def heard(self, obj: Any) -> None:
+    def recorded(self, obj: Any) -> None:
         for listener in self.listeners:
             listener(obj)
         self.wake()
@@ -66,15 +66,15 @@ class Changes:
                 await self._changed.wait()
 
 
-class Noticed(Told):
+class Noticed(ReportedFailures):
     """Failures that wake the test."""
 
     def __init__(self, changes: Changes) -> None:
         super().__init__()
         self._changes = changes
 
-    def report(self, *told: Any) -> None:
-        super().report(*told)
+    def report(self, *reported: Any) -> None:
+        super().report(*reported)
         self._changes.wake()
 
 
@@ -86,7 +86,7 @@ class VolumeCluster:
         self.client = client
         self.clock = VirtualClock()
         self.changes = Changes()
-        self.told = Noticed(self.changes)
+        self.reported = Noticed(self.changes)
         self.factory = InformerFactory(client, WATCHED)
         limit = AdaptiveLimit(workers, workers)
         ports = self._ports(limit)
@@ -102,7 +102,7 @@ class VolumeCluster:
         return Ports(
             binder=BindingWriter(pods, self.clock, observations, limit.refused),
             evictor=pods,
-            statuses=self.told,
+            statuses=self.reported,
             volume_writer=VolumeBindingWriter(ApiVolumeWriter(self.client)),
             pod_of=self.factory[PODS].store.get,
             on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
@@ -159,7 +159,7 @@ class VolumeCluster:
 
     async def until_told(self, text: str) -> None:
         """Until a failure was reported that says so."""
-        await self.changes.until(lambda: any(text in note for note in self.told.notes))
+        await self.changes.until(lambda: any(text in note for note in self.reported.notes))
 
     async def until_selected(self, claim: str) -> str:
         """Until the scheduler has asked for the claim's volume; the node that it is to be made for."""
@@ -205,15 +205,15 @@ class Provisioner:
         self._cluster = cluster
         self._refusals = refusals
         self._zone = zone
-        self._heard: asyncio.Queue[Any] = asyncio.Queue()
+        self._recorded: asyncio.Queue[Any] = asyncio.Queue()
         for kind in (PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES):
             for known in cluster.factory[kind].store.list():
-                self._heard.put_nowait(known)
-        cluster.changes.listeners.append(self._heard.put_nowait)
+                self._recorded.put_nowait(known)
+        cluster.changes.listeners.append(self._recorded.put_nowait)
 
     async def run(self) -> None:
         while True:
-            obj = await self._heard.get()
+            obj = await self._recorded.get()
             if isinstance(obj, PersistentVolumeClaim) and not obj.spec.volume_name:
                 await self._provision(obj)
             elif isinstance(obj, PersistentVolume) and obj.spec.claim_ref is not None:

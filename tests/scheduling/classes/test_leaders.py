@@ -13,7 +13,7 @@ points = st.lists(st.integers(0, 2), min_size=ROWS, max_size=ROWS)
 moves = st.lists(st.tuples(st.integers(0, ROWS - 1), st.none() | st.integers(0, 3)), max_size=30)
 
 
-def told(leaders: Leaders) -> dict[int, int]:
+def reported(leaders: Leaders) -> dict[int, int]:
     rows = leaders.rows.tolist()
     assert len(rows) == len(set(rows))
     return dict(zip(rows, leaders.hashes.tolist(), strict=True))
@@ -31,14 +31,14 @@ def test_they_are_those_with_the_most_points_after_every_move_or_nothing_is_know
 ) -> None:
     leaders, points_of = Leaders(), dict(enumerate(first))
     leaders.settle(np.arange(ROWS), np.array(first, dtype=np.int64), HASHES)
-    assert told(leaders) == best(points_of)
+    assert reported(leaders) == best(points_of)
     for row, its in moved:
         leaders.move(row, its, HASHES)
         points_of.pop(row, None)
         if its is not None:
             points_of[row] = its
         if leaders.is_settled:
-            assert told(leaders) == best(points_of)
+            assert reported(leaders) == best(points_of)
 
 
 def test_while_only_leaders_fall_behind_nothing_is_looked_for_anew() -> None:
@@ -57,6 +57,6 @@ def test_whoever_comes_up_to_the_leaders_is_one_of_them_and_whoever_passes_them_
     leaders.settle(np.array([2, 5]), np.array([1, 4], dtype=np.int64), HASHES)
     leaders.move(2, 4, HASHES)
     leaders.move(3, 4, HASHES)
-    assert told(leaders) == {5: 105, 2: 102, 3: 103}
+    assert reported(leaders) == {5: 105, 2: 102, 3: 103}
     leaders.move(6, 5, HASHES)
     assert not leaders.is_settled

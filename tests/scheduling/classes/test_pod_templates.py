@@ -27,9 +27,9 @@ def test_the_second_pod_takes_over_what_the_first_has_worked_out() -> None:
     templates = PodTemplates()
     one, other = (pod_info(name, requests={"cpu": "1"}, nodeSelector={"disk": "ssd"}) for name in ("one", "other"))
     template = templates.of(one)
-    told = worked_out(one)
+    reported = worked_out(one)
     assert templates.of(other) is template
-    assert all(mine is its for mine, its in zip(worked_out(other), told, strict=True) if its is not None)
+    assert all(mine is its for mine, its in zip(worked_out(other), reported, strict=True) if its is not None)
     assert (one.is_like_another, other.is_like_another) == (False, True)
 
 
@@ -58,10 +58,10 @@ def test_pods_that_differ_in_the_names_of_their_claims_share_a_template() -> Non
     templates = PodTemplates()
     pods = [pod_info(name, requests={"cpu": "1"}, volumes=[with_claim(name)]) for name in ("db-0", "db-1")]
     template = templates.of(pods[0])
-    told = worked_out(pods[0])
+    reported = worked_out(pods[0])
     assert template is not None
     assert templates.of(pods[1]) is template
-    assert all(mine is its for mine, its in zip(worked_out(pods[1]), told, strict=True) if its is not None)
+    assert all(mine is its for mine, its in zip(worked_out(pods[1]), reported, strict=True) if its is not None)
     assert pods[1].pod.spec.volumes != pods[0].pod.spec.volumes
 
 

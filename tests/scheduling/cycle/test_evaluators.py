@@ -235,11 +235,11 @@ def test_a_pre_filter_that_does_not_let_all_through_is_asked_again_with_all_othe
 
 def test_of_plugins_that_fail_to_score_the_profiles_order_tells_which_is_named() -> None:
     """By class the live one is asked first, though it comes behind the one with a column."""
-    view, heard = cluster("a", "b"), _Heard()
+    view, recorded = cluster("a", "b"), _Heard()
     kept = KeptNormalizes("Kept", {"a": 10}, failure=ValueError("kept"))
     live = Likes("Live", ValueError("live"))
     judges = profile(kept, live)
-    judges = _heard_by(judges, heard)
+    judges = _heard_by(judges, recorded)
     engine = ClassEngine(judges, view)
     record = schedule(judges, pod_info(), view, engine=engine)
     assert record.status.code is Code.ERROR
@@ -248,12 +248,12 @@ def test_of_plugins_that_fail_to_score_the_profiles_order_tells_which_is_named()
 
 
 def test_a_failure_that_does_not_come_again_costs_nothing_and_is_reported() -> None:
-    view, heard = cluster("a", "b"), _Heard()
+    view, recorded = cluster("a", "b"), _Heard()
     live = _OnceBroken()
-    judges = _heard_by(profile(KeptLikes("Kept", {"a": 1}), live), heard)
+    judges = _heard_by(profile(KeptLikes("Kept", {"a": 1}), live), recorded)
     record = schedule(judges, pod_info(), view, engine=ClassEngine(judges, view))
     assert (record.node_name, record.totals.tolist()) == ("a", [1, 0])
-    assert heard.failures == ["Live Score: the first time"]
+    assert recorded.failures == ["Live Score: the first time"]
 
 
 class _OnceBroken(Likes):
@@ -283,5 +283,5 @@ class _Heard:
         """Pass."""
 
 
-def _heard_by(judges: Profile, heard: _Heard) -> Profile:
-    return replace(judges, listener=heard)
+def _heard_by(judges: Profile, recorded: _Heard) -> Profile:
+    return replace(judges, listener=recorded)

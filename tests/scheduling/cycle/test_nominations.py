@@ -20,7 +20,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import Likes, Looks, TurnsDown, cluster, profile
 
 NOMINATED_TO_B: dict[str, Any] = {"status": {"nominatedNodeName": "b"}}
@@ -216,51 +216,53 @@ def test_the_default_profile_leaves_room_too() -> None:
 
 
 @pytest.fixture
-def around() -> Around:
-    return Around(profile(TurnsDown("F")), cluster("a", "b"))
+def harness() -> SchedulerHarness:
+    return SchedulerHarness(profile(TurnsDown("F")), cluster("a", "b"))
 
 
 @pytest.fixture
-def pods(around: Around) -> PodHandler:
-    return around.pod_handler
+def pods(harness: SchedulerHarness) -> PodHandler:
+    return harness.pod_handler
 
 
-def parked(around: Around) -> None:
+def parked(harness: SchedulerHarness) -> None:
     """The pod `parked` waits for something to happen."""
-    around.queue.add(pod_info("parked"), around.clock.time())
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness.queue.add(pod_info("parked"), harness.clock.time())
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     queued.unschedulable_plugins = frozenset({"F"})
-    around.queue.requeue(queued, around.clock.time())
-    assert around.where("default/parked") == "unschedulable"
+    harness.queue.requeue(queued, harness.clock.time())
+    assert harness.where("default/parked") == "unschedulable"
 
 
-def test_pending_pods_of_ours_are_nominated_as_their_status_says(around: Around, pods: PodHandler) -> None:
+def test_pending_pods_of_ours_are_nominated_as_their_status_says(harness: SchedulerHarness, pods: PodHandler) -> None:
     nominated = make_pod("p", **NOMINATED_TO_B)
     pods.on_add(nominated, initial=True)
     pods.on_add(make_pod("foreign", schedulerName="other", **NOMINATED_TO_B), initial=True)
-    assert [pod.key for pod in around.cache.nominator.nominated_pods("b")] == ["default/p"]
+    assert [pod.key for pod in harness.cache.nominator.nominated_pods("b")] == ["default/p"]
     pods.on_update(nominated, make_pod("p", status={"nominatedNodeName": "a"}))
-    assert [pod.key for pod in around.cache.nominator.nominated_pods("a")] == ["default/p"]
-    assert around.cache.nominator.nominated_pods("b") == ()
+    assert [pod.key for pod in harness.cache.nominator.nominated_pods("a")] == ["default/p"]
+    assert harness.cache.nominator.nominated_pods("b") == ()
 
 
-def test_a_pod_that_gets_its_node_is_nominated_no_more(around: Around, pods: PodHandler) -> None:
+def test_a_pod_that_gets_its_node_is_nominated_no_more(harness: SchedulerHarness, pods: PodHandler) -> None:
     nominated = make_pod("p", **NOMINATED_TO_B)
     pods.on_add(nominated, initial=True)
     pods.on_update(nominated, make_pod("p", node="a", **NOMINATED_TO_B))
-    assert len(around.cache.nominator) == 0
+    assert len(harness.cache.nominator) == 0
 
 
 @pytest.mark.parametrize("ends", ["deleted", "cleared", "moved"])
-def test_whoever_yielded_is_tried_again_when_the_nomination_ends(around: Around, pods: PodHandler, ends: str) -> None:
+def test_whoever_yielded_is_tried_again_when_the_nomination_ends(
+    harness: SchedulerHarness, pods: PodHandler, ends: str
+) -> None:
     nominated = make_pod("p", **NOMINATED_TO_B)
     pods.on_add(nominated, initial=False)
-    around.queue.delete("default/p")
-    parked(around)
+    harness.queue.delete("default/p")
+    parked(harness)
     if ends == "deleted":
         pods.on_delete(nominated)
     else:
         pods.on_update(nominated, make_pod("p", status={"nominatedNodeName": "a" if ends == "moved" else ""}))
-    assert around.where("default/parked") != "unschedulable"
-    assert around.cache.nominator.nominated_pods("b") == ()
+    assert harness.where("default/parked") != "unschedulable"
+    assert harness.cache.nominator.nominated_pods("b") == ()

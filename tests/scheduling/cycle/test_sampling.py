@@ -19,7 +19,7 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import Looks, TurnsDown, cluster, profile
 
 NAMES = tuple(f"n{number:03}" for number in range(250))
@@ -154,13 +154,13 @@ profiles: [{schedulerName: own, percentageOfNodesToScore: 70}, {schedulerName: a
 
 
 def test_the_scheduler_remembers_where_to_go_on() -> None:
-    around = Around(sampling(), cluster(*NAMES))
+    harness = SchedulerHarness(sampling(), cluster(*NAMES))
     chosen: set[str] = set()
     for number in range(2):
-        around.add(make_pod(f"p{number}"))
-        queued = around.queue.pop_nowait(around.clock.time())
+        harness.add(make_pod(f"p{number}"))
+        queued = harness.queue.pop_nowait(harness.clock.time())
         assert queued is not None
-        attempt = around.scheduler.decide(queued)
+        attempt = harness.scheduler.decide(queued)
         assert attempt is not None
         assert not chosen & set(attempt.record.feasible_names())
         chosen |= set(attempt.record.feasible_names())

@@ -19,7 +19,7 @@ from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from kscheduler.state.nominations.nominator import NominatedPods
 from tests.builders import make_pod
-from tests.scheduling.around import Heard
+from tests.scheduling.around import RecordedEvents
 
 MESSAGE = "kscheduler: preempting to accommodate a higher priority pod"
 FORBIDDEN = APIError(StatusAnswer(code=403, reason="Forbidden", message="no"))
@@ -30,7 +30,7 @@ class Writes:
 
     def __init__(self, store: dict[str, Pod]) -> None:
         self._store = store
-        self.begun: list[str] = []
+        self.started: list[str] = []
         self.conditions: dict[str, Condition] = {}
         self.failures: dict[str, ClientError] = {}
         self.gates: dict[str, asyncio.Event] = {}
@@ -41,7 +41,7 @@ class Writes:
 
     async def evict_pod(self, pod: Pod, condition: Condition) -> bool:
         name = pod.metadata.name
-        self.begun.append(name)
+        self.started.append(name)
         self.conditions[name] = condition
         self._now += 1
         self.most = max(self.most, self._now)
@@ -118,13 +118,13 @@ class Stage:
         self.waiting = WaitingPodTable()
         self.in_pre_bind = PodsInPreBind()
         self.nominator = NominatedPods()
-        self.heard = Heard()
+        self.recorded = RecordedEvents()
         self.observations = Observations()
         self.activated: list[str] = []
         self.slow_to_leave: set[str] = set()
         """UIDs of pods that were stopped in memory and have not given their node back yet."""
         self.on_activate: Callable[[Collection[str]], None] = lambda _: None
-        reporter, log = Reporter(self.heard), PodLog()
+        reporter, log = Reporter(self.recorded), PodLog()
         victims = Victims(
             self.writes, self.waiting, self.in_pre_bind, self._pod_of, reporter, self._node_of, log, self.clock
         )

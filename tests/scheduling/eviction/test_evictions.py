@@ -23,7 +23,7 @@ async def test_a_victim_gets_its_condition_and_its_event_and_is_deleted() -> Non
     assert (condition.type, condition.status) == ("DisruptionTarget", "True")
     assert (condition.reason, condition.message) == ("PreemptionByScheduler", MESSAGE)
     assert stage.store.keys() == {"default/big"}
-    assert stage.heard.notes == [PREEMPTED]
+    assert stage.recorded.notes == [PREEMPTED]
     assert stage.executions() == {"success": 1}
     assert stage.activated == [], "the deletion's event wakes the preemptor"
     assert not stage.must_wait()
@@ -35,14 +35,14 @@ async def test_all_but_the_last_go_together_and_the_last_one_alone() -> None:
     stage.writes.gates = {name: asyncio.Event() for name in names}
     stage.evictions.begin(stage.preemption(*names))
     await turns()
-    assert stage.writes.begun == names[:-1]
+    assert stage.writes.started == names[:-1]
     for name in names[1:-1]:
         stage.writes.gates[name].set()
     await turns()
-    assert names[-1] not in stage.writes.begun
+    assert names[-1] not in stage.writes.started
     stage.writes.gates["v0"].set()
     await turns()
-    assert stage.writes.begun == names
+    assert stage.writes.started == names
 
 
 async def test_the_preemptor_waits_and_is_let_in_once_the_last_victim_is_going() -> None:
@@ -121,7 +121,7 @@ async def test_victims_that_are_going_already_are_passed_over() -> None:
     stage.terminating("a")
     stage.evictions.begin(preemption)
     await turns()
-    assert stage.writes.begun == ["b"]
+    assert stage.writes.started == ["b"]
     assert stage.observations._victims.total == 2, "as upstream, the metric counts all that were chosen"
 
 
@@ -132,7 +132,7 @@ async def test_with_no_victim_left_nothing_is_begun() -> None:
     stage.evictions.begin(preemption)
     assert not stage.must_wait()
     await turns()
-    assert (stage.writes.begun, stage.executions()) == ([], {})
+    assert (stage.writes.started, stage.executions()) == ([], {})
 
 
 async def test_a_victim_that_is_gone_by_its_turn_is_no_failure_and_gets_no_event() -> None:
@@ -143,7 +143,7 @@ async def test_a_victim_that_is_gone_by_its_turn_is_no_failure_and_gets_no_event
     del stage.store["default/b"]
     stage.writes.gates["a"].set()
     await turns()
-    assert stage.writes.begun == ["a"]
+    assert stage.writes.started == ["a"]
     assert stage.executions() == {"success": 1}
 
 
@@ -223,16 +223,16 @@ async def test_a_victim_that_the_watch_never_shows_going_keeps_the_preemptor_out
 
 
 @pytest.mark.parametrize(
-    ("failing", "begun"),
+    ("failing", "started"),
     [pytest.param("a", ["a", "b"], id="one-of-the-first"), pytest.param("c", ["a", "b", "c"], id="the-last")],
 )
-async def test_after_a_failure_the_preemptor_is_tried_again_at_once(failing: str, begun: list[str]) -> None:
+async def test_after_a_failure_the_preemptor_is_tried_again_at_once(failing: str, started: list[str]) -> None:
     """A failure among the first spares the last one."""
     stage = Stage()
     stage.writes.failures[failing] = FORBIDDEN
     stage.evictions.begin(stage.preemption("a", "b", "c"))
     await turns()
-    assert stage.writes.begun == begun
+    assert stage.writes.started == started
     assert stage.activated == ["big"]
     assert stage.executions() == {"error": 1}
     assert not stage.must_wait(), "else PreEnqueue would keep it out after all"
@@ -276,7 +276,7 @@ async def test_no_more_than_sixteen_victims_go_at_a_time() -> None:
     stage.evictions.begin(stage.preemption(*(f"v{number}" for number in range(60))))
     await turns(200)
     assert stage.writes.most == 16
-    assert len(stage.writes.begun) == 60
+    assert len(stage.writes.started) == 60
 
 
 async def test_when_the_preemptor_is_gone_the_victims_that_are_left_are_spared() -> None:
@@ -287,7 +287,7 @@ async def test_when_the_preemptor_is_gone_the_victims_that_are_left_are_spared()
     del stage.store["default/big"]
     stage.writes.gates["a"].set()
     await turns()
-    assert stage.writes.begun == ["a"]
+    assert stage.writes.started == ["a"]
     assert "default/b" in stage.store
 
 
@@ -300,7 +300,7 @@ async def test_when_the_preemptor_has_got_a_node_otherwise_the_victims_that_are_
     stage.pod("big", node="elsewhere", priority=100)
     stage.writes.gates["a"].set()
     await turns()
-    assert stage.writes.begun == ["a"]
+    assert stage.writes.started == ["a"]
 
 
 async def test_when_the_preemptor_is_outbid_the_victims_that_are_left_are_spared() -> None:
@@ -314,7 +314,7 @@ async def test_when_the_preemptor_is_outbid_the_victims_that_are_left_are_spared
     stage.evictions.begin(stage.preemption("c", preemptor="second", outbid=[first.preemptor]))
     stage.writes.gates["a"].set()
     await turns()
-    assert sorted(stage.writes.begun) == ["a", "c"]
+    assert sorted(stage.writes.started) == ["a", "c"]
     assert "first" in stage.activated, "and looks for another node"
 
 
@@ -332,9 +332,9 @@ async def test_who_is_outbid_before_its_turn_has_come_touches_nobody_and_is_not_
     for gate in stage.writes.gates.values():
         gate.set()
     await turns()
-    assert "late-victim" not in stage.writes.begun
+    assert "late-victim" not in stage.writes.started
     assert ("late", "n") not in stage.statuses.nominated
-    assert "w" in stage.writes.begun
+    assert "w" in stage.writes.started
 
 
 async def test_two_preemptors_are_told_apart() -> None:
@@ -369,9 +369,9 @@ async def test_a_victim_that_waits_for_permit_is_stopped_in_memory_and_keeps_its
     await turns()
     assert one.verdict is not None
     assert (one.verdict.code, one.verdict.reasons) == (Code.ERROR, ("preempted",))
-    assert stage.writes.begun == []
+    assert stage.writes.started == []
     assert "default/v" in stage.store
-    assert stage.heard.notes == [IN_MEMORY]
+    assert stage.recorded.notes == [IN_MEMORY]
     assert stage.executions() == {"success": 1}
 
 
@@ -381,8 +381,8 @@ async def test_a_victim_that_permit_has_just_let_go_is_deleted() -> None:
     one.allow("Gang")
     stage.evictions.begin(stage.preemption(one.pod))
     await turns()
-    assert stage.writes.begun == ["v"]
-    assert stage.heard.notes == [PREEMPTED]
+    assert stage.writes.started == ["v"]
+    assert stage.recorded.notes == [PREEMPTED]
 
 
 async def test_a_victim_in_pre_bind_is_called_back_in_memory() -> None:
@@ -393,8 +393,8 @@ async def test_a_victim_in_pre_bind_is_called_back_in_memory() -> None:
     await turns()
     assert entry.cause == "preempted by DefaultPreemption"
     assert not entry.mark_pre_bound()
-    assert stage.writes.begun == []
-    assert stage.heard.notes == [IN_MEMORY]
+    assert stage.writes.started == []
+    assert stage.recorded.notes == [IN_MEMORY]
 
 
 async def test_a_victim_whose_binding_has_been_sent_is_deleted() -> None:
@@ -403,7 +403,7 @@ async def test_a_victim_whose_binding_has_been_sent_is_deleted() -> None:
     assert stage.in_pre_bind.add(victim.uid).mark_pre_bound()
     stage.evictions.begin(stage.preemption(victim))
     await turns()
-    assert stage.writes.begun == ["v"]
+    assert stage.writes.started == ["v"]
 
 
 async def test_a_preemptor_kept_out_while_a_victim_was_stopped_in_memory_is_woken() -> None:
@@ -458,9 +458,9 @@ async def test_a_victim_that_is_on_no_node_by_its_turn_keeps_its_life() -> None:
     one.reject("Gang", "no")
     stage.evictions.begin(preemption)
     await turns()
-    assert stage.writes.begun == []
+    assert stage.writes.started == []
     assert "default/v" in stage.store
-    assert stage.heard.notes == []
+    assert stage.recorded.notes == []
     assert stage.executions() == {"success": 1}
     assert not stage.must_wait()
 
@@ -474,13 +474,13 @@ async def test_no_victim_is_touched_before_it_is_written_down_what_the_room_is_f
     stage.statuses.failures["big"] = FORBIDDEN
     stage.evictions.begin(stage.preemption("v"))
     await turns()
-    assert stage.writes.begun == []
+    assert stage.writes.started == []
     assert stage.activated == ["big"]
     del stage.statuses.failures["big"]
     stage.evictions.begin(stage.preemption("v"))
     await turns()
     assert stage.statuses.nominated == [("big", "n")]
-    assert stage.writes.begun == ["v"]
+    assert stage.writes.started == ["v"]
 
 
 async def test_the_outbid_lose_their_nomination_first_and_look_for_another_node() -> None:
@@ -494,7 +494,7 @@ async def test_the_outbid_lose_their_nomination_first_and_look_for_another_node(
     assert stage.statuses.cleared == ["small"]
     assert stage.nominator.nominated_node(small) == ""
     assert stage.activated == ["small"]
-    assert stage.writes.begun == ["v"]
+    assert stage.writes.started == ["v"]
     stage.writes.gates["v"].set()
     await turns()
     assert stage.executions() == {"success": 1}
@@ -510,7 +510,7 @@ async def test_one_that_is_expected_on_another_node_by_its_turn_keeps_that_nomin
     await turns()
     assert stage.nominator.nominated_node(small) == "another"
     assert (stage.statuses.cleared, stage.activated) == ([], [])
-    assert stage.writes.begun == ["v"]
+    assert stage.writes.started == ["v"]
 
 
 async def test_a_nomination_that_cannot_be_cleared_spares_no_victim_but_is_an_error() -> None:
@@ -520,7 +520,7 @@ async def test_a_nomination_that_cannot_be_cleared_spares_no_victim_but_is_an_er
     small = stage.pod("small", node="", priority=1, status={"nominatedNodeName": "n"})
     stage.evictions.begin(stage.preemption("v", outbid=[small]))
     await turns()
-    assert stage.writes.begun == ["v"]
+    assert stage.writes.started == ["v"]
     assert stage.activated == ["small", "big"]
     assert stage.executions() == {"error": 1}
 
@@ -539,7 +539,7 @@ async def test_a_stop_lets_what_has_begun_come_to_its_end() -> None:
     assert not stop.done()
     stage.writes.gates["a"].set()
     assert await stop
-    assert stage.writes.begun == ["a", "b"]
+    assert stage.writes.started == ["a", "b"]
     running.cancel()
     await asyncio.wait({running})
 
@@ -557,7 +557,7 @@ async def test_a_stop_does_not_let_preemptions_begin_that_wait_for_their_turn() 
     for gate in stage.writes.gates.values():
         gate.set()
     assert await stop
-    assert stage.writes.begun == names[:-1]
+    assert stage.writes.started == names[:-1]
     assert stage.statuses.nominated == [(f"of-{name}", "n") for name in names[:-1]]
 
 
@@ -574,7 +574,7 @@ async def test_a_stop_does_not_wait_for_ever_and_leaves_no_task() -> None:
     running.cancel()
     await asyncio.wait({running})
     assert len(stage.evictions) == 0
-    assert stage.writes.begun == ["a"]
+    assert stage.writes.started == ["a"]
 
 
 async def test_a_stop_does_not_wait_for_pauses() -> None:

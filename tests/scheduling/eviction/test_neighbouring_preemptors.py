@@ -209,7 +209,7 @@ async def test_a_neighbour_is_woken_when_the_preemptor_needs_no_victims_any_more
     assert is_clearing(stage)
     del stage.store["default/big"]
     await turns()
-    assert stage.writes.begun == []
+    assert stage.writes.started == []
     assert "first" in stage.activated
 
 

@@ -10,7 +10,7 @@ from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import Failure, failure_of_bug, failure_of_record, failure_of_status
 from kscheduler.state.queue.backoff import BackoffPolicy
 from tests.builders import make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import Looks, TurnsDown, cluster, profile
 
 NO_ONE: frozenset[str] = frozenset()
@@ -85,44 +85,44 @@ FAILED = Failure("boom", "SchedulerError")
     ids=["rejected", "error", "no nodes"],
 )
 def test_condition_event_and_place(failure: Failure, place: str) -> None:
-    around = Around(profile(TurnsDown("F")), cluster("a"))
-    around.add(make_pod("p"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(TurnsDown("F")), cluster("a"))
+    harness.add(make_pod("p"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    around.failures.handle(queued, failure, around.clock.time())
-    assert around.where("default/p") == place
-    ((key, condition, note),) = around.told.reports
+    harness.failures.handle(queued, failure, harness.clock.time())
+    assert harness.where("default/p") == place
+    ((key, condition, note),) = harness.reported.reports
     assert (key, note) == ("default/p", failure.message)
     assert (condition.type, condition.status) == ("PodScheduled", "False")
     assert (condition.reason, condition.message) == (failure.reason, failure.message)
-    assert around.queue.statistics().in_flight == 0
+    assert harness.queue.statistics().in_flight == 0
 
 
 @pytest.mark.parametrize(
     "now_known", [None, make_pod("p", node="n"), make_pod("p", uid="another")], ids=["gone", "bound", "made again"]
 )
 def test_a_pod_that_is_no_longer_ours_is_let_go_without_a_word(now_known: object) -> None:
-    around = Around(profile(), cluster("a"))
-    around.add(make_pod("p"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(), cluster("a"))
+    harness.add(make_pod("p"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    del around.store["default/p"]
+    del harness.store["default/p"]
     if now_known is not None:
-        around.store["default/p"] = now_known  # type: ignore[assignment]  # a Pod
-    around.failures.handle(queued, FAILED, around.clock.time())
-    assert around.where("default/p") == ""
-    assert around.told.reports == []
-    assert around.queue.statistics().in_flight == 0
+        harness.store["default/p"] = now_known  # type: ignore[assignment]  # a Pod
+    harness.failures.handle(queued, FAILED, harness.clock.time())
+    assert harness.where("default/p") == ""
+    assert harness.reported.reports == []
+    assert harness.queue.statistics().in_flight == 0
 
 
 def test_the_newest_version_is_what_is_tried_next() -> None:
-    around = Around(profile(), cluster("a"))
-    around.add(make_pod("p"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(), cluster("a"))
+    harness.add(make_pod("p"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    newest = around.store["default/p"] = make_pod("p", labels={"changed": "yes"})
-    around.failures.handle(queued, TURNED_DOWN, around.clock.time())
-    found = around.queue.find("default/p")
+    newest = harness.store["default/p"] = make_pod("p", labels={"changed": "yes"})
+    harness.failures.handle(queued, TURNED_DOWN, harness.clock.time())
+    found = harness.queue.find("default/p")
     assert found is not None
     assert found[1].pod.pod is newest
 
@@ -130,10 +130,10 @@ def test_the_newest_version_is_what_is_tried_next() -> None:
 # --- the nominated node
 
 
-def in_flight(around: Around, name: str = "p", **fields: object) -> QueuedPodInfo:
+def in_flight(harness: SchedulerHarness, name: str = "p", **fields: object) -> QueuedPodInfo:
     """A pod that is being tried."""
-    around.add(make_pod(name, **fields))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness.add(make_pod(name, **fields))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     return queued
 
@@ -157,43 +157,43 @@ def no_node_fits(nominated: str | None) -> Failure:
 )
 def test_what_becomes_of_the_nomination_is_known_at_once(failure: Failure, shown: str, known: str) -> None:
     """The next decision comes before the watch tells; the patch says the same."""
-    around = Around(profile(), cluster("n1", "n2"))
-    queued = in_flight(around, status={"nominatedNodeName": shown})
-    around.cache.nominator.add(queued.pod)
-    around.failures.handle(queued, failure, around.clock.time())
-    assert around.cache.nominator.nominated_node(queued.pod) == known
-    assert around.told.nominations == [failure.nominated_node_name]
+    harness = SchedulerHarness(profile(), cluster("n1", "n2"))
+    queued = in_flight(harness, status={"nominatedNodeName": shown})
+    harness.cache.nominator.add(queued.pod)
+    harness.failures.handle(queued, failure, harness.clock.time())
+    assert harness.cache.nominator.nominated_node(queued.pod) == known
+    assert harness.reported.nominations == [failure.nominated_node_name]
 
 
 def test_a_nomination_that_the_status_does_not_show_yet_outlives_a_silent_failure() -> None:
-    around = Around(profile(), cluster("n1"))
-    queued = in_flight(around)
-    around.cache.nominator.nominate(queued.pod, "n1")
-    around.failures.handle(queued, no_node_fits(None), around.clock.time())
-    assert around.cache.nominator.nominated_node(queued.pod) == "n1"
+    harness = SchedulerHarness(profile(), cluster("n1"))
+    queued = in_flight(harness)
+    harness.cache.nominator.nominate(queued.pod, "n1")
+    harness.failures.handle(queued, no_node_fits(None), harness.clock.time())
+    assert harness.cache.nominator.nominated_node(queued.pod) == "n1"
 
 
 def test_a_nomination_of_a_pod_that_cannot_be_read_any_more_keeps_nobody_from_the_queue() -> None:
-    around = Around(profile(), cluster("n1"))
-    queued = in_flight(around)
-    around.store["default/p"] = make_pod("p", requests={"cpu": "a lot"})
-    around.failures.handle(queued, no_node_fits("n1"), around.clock.time())
-    assert around.where("default/p") == "unschedulable"
-    assert around.cache.nominator.nominated_node(queued.pod) == ""
+    harness = SchedulerHarness(profile(), cluster("n1"))
+    queued = in_flight(harness)
+    harness.store["default/p"] = make_pod("p", requests={"cpu": "a lot"})
+    harness.failures.handle(queued, no_node_fits("n1"), harness.clock.time())
+    assert harness.where("default/p") == "unschedulable"
+    assert harness.cache.nominator.nominated_node(queued.pod) == ""
 
 
 # --- classes of failure
 
 
-def fail_again(around: Around, failure: Failure) -> float:
+def fail_again(harness: SchedulerHarness, failure: Failure) -> float:
     """Let the pod's back-off end, try it and fail; the seconds that it has to wait now."""
-    found = around.queue.find("default/p")
-    now = (found[1].backoff_expiration + 1.0 if found is not None else 0.0) or around.clock.time()
-    around.queue.flush_backoff(now)
-    queued = around.queue.pop_nowait(max(now, around.clock.time()))
+    found = harness.queue.find("default/p")
+    now = (found[1].backoff_expiration + 1.0 if found is not None else 0.0) or harness.clock.time()
+    harness.queue.flush_backoff(now)
+    queued = harness.queue.pop_nowait(max(now, harness.clock.time()))
     assert queued is not None
-    now = max(now, around.clock.time())
-    around.failures.handle(queued, failure, now)
+    now = max(now, harness.clock.time())
+    harness.failures.handle(queued, failure, now)
     return queued.backoff_expiration - now
 
 
@@ -214,9 +214,9 @@ PASSING = Failure("timeout", "SchedulerError")
     ids=["passing", "refused", "bug", "refused, with a passing error between", "bugs, with a passing error between"],
 )
 def test_the_wait_grows_by_the_class_of_failure(failures: list[Failure], waits: list[float]) -> None:
-    around = Around(profile(), cluster("n1"))
-    around.add(make_pod("p"))
-    assert [round(fail_again(around, failure)) for failure in failures] == waits
+    harness = SchedulerHarness(profile(), cluster("n1"))
+    harness.add(make_pod("p"))
+    assert [round(fail_again(harness, failure)) for failure in failures] == waits
 
 
 @pytest.mark.parametrize(
@@ -234,31 +234,31 @@ def test_the_wait_grows_by_the_class_of_failure(failures: list[Failure], waits: 
 def test_a_changed_pod_is_forgiven_its_refusals(
     fields: dict[str, object], is_forgiven: bool, while_in_flight: bool
 ) -> None:
-    around = Around(profile(), cluster("n1"))
-    around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(), cluster("n1"))
+    harness.add(make_pod("p"))
     for _ in range(5):
-        fail_again(around, REFUSED)
+        fail_again(harness, REFUSED)
     changed = make_pod("p", **fields)
     if while_in_flight:
-        around.store["default/p"] = changed
-        assert round(fail_again(around, REFUSED)) == (10 if is_forgiven else 300)
+        harness.store["default/p"] = changed
+        assert round(fail_again(harness, REFUSED)) == (10 if is_forgiven else 300)
         return
-    found = around.queue.find("default/p")
+    found = harness.queue.find("default/p")
     assert found is not None
     now = found[1].timestamp + 1.0
-    old, around.store["default/p"] = around.store["default/p"], changed
-    around.queue.update(old, PodInfo(changed), now)
+    old, harness.store["default/p"] = harness.store["default/p"], changed
+    harness.queue.update(old, PodInfo(changed), now)
     assert found[1].refusals == (0 if is_forgiven else 5)
-    around.queue.flush_backoff(now + 11.0)
-    assert around.where("default/p") == ("active" if is_forgiven else "backoff")
+    harness.queue.flush_backoff(now + 11.0)
+    assert harness.where("default/p") == ("active" if is_forgiven else "backoff")
 
 
 def test_one_refused_pod_keeps_nobody_else_waiting() -> None:
-    around = Around(profile(), cluster("n1"))
-    around.add(make_pod("p"))
-    fail_again(around, REFUSED)
-    around.add(make_pod("q"))
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness = SchedulerHarness(profile(), cluster("n1"))
+    harness.add(make_pod("p"))
+    fail_again(harness, REFUSED)
+    harness.add(make_pod("q"))
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     assert queued.key == "default/q"
 
@@ -266,12 +266,12 @@ def test_one_refused_pod_keeps_nobody_else_waiting() -> None:
 # --- a pod that breaks the scheduler
 
 
-def pop_again(around: Around) -> QueuedPodInfo:
+def pop_again(harness: SchedulerHarness) -> QueuedPodInfo:
     """Let the pod's back-off end and take it out."""
-    found = around.queue.find("default/p")
-    now = max(around.clock.time(), found[1].backoff_expiration + 1.0 if found is not None else 0.0)
-    around.queue.flush_backoff(now)
-    queued = around.queue.pop_nowait(now)
+    found = harness.queue.find("default/p")
+    now = max(harness.clock.time(), found[1].backoff_expiration + 1.0 if found is not None else 0.0)
+    harness.queue.flush_backoff(now)
+    queued = harness.queue.pop_nowait(now)
     assert queued is not None
     return queued
 
@@ -279,17 +279,17 @@ def pop_again(around: Around) -> QueuedPodInfo:
 @pytest.mark.parametrize("is_in_plugin", [True, False], ids=["a plugin", "the scheduler"])
 def test_a_bug_is_logged_once_until_it_is_another_and_the_pod_kept_away(is_in_plugin: bool) -> None:
     plugin = Looks("L")
-    around = Around(profile(plugin), cluster("a"))
-    around.add(make_pod("p"))
+    harness = SchedulerHarness(profile(plugin), cluster("a"))
+    harness.add(make_pod("p"))
     with structlog.testing.capture_logs() as lines:
         for text in ["one"] * 8 + ["another"]:
             bug = RuntimeError(text)
             plugin.answer = bug
-            queued = pop_again(around)
+            queued = pop_again(harness)
             if is_in_plugin:
-                assert around.scheduler.decide(queued) is None
+                assert harness.scheduler.decide(queued) is None
             else:
-                around.scheduler.give_up(queued, bug)
+                harness.scheduler.give_up(queued, bug)
     assert [line["log_level"] for line in lines] == ["error", "error"]
     assert queued.bugs == 9
     assert BackoffPolicy().duration(queued) == 160
@@ -300,17 +300,17 @@ def test_a_bug_is_logged_once_until_it_is_another_and_the_pod_kept_away(is_in_pl
 
 def test_a_report_that_fails_leaves_the_counts_of_the_queue_right() -> None:
     """The worker then handles the bug as a failure of its own: the pod is in the queue already."""
-    around = Around(profile(TurnsDown("F")), cluster("n1"))
-    queued = in_flight(around)
+    harness = SchedulerHarness(profile(TurnsDown("F")), cluster("n1"))
+    queued = in_flight(harness)
 
     def broken(*_: object) -> None:
         raise RuntimeError
 
-    around.told.report = broken  # type: ignore[method-assign,assignment]  # a bug in the sink
+    harness.reported.report = broken  # type: ignore[method-assign,assignment]  # a bug in the sink
     for failure in (TURNED_DOWN, BUG):
         with pytest.raises(RuntimeError):
-            around.failures.handle(queued, failure, around.clock.time())
-    assert around.where("default/p") == "unschedulable"
-    assert around.queue.statistics().in_flight == 0
-    around.queue.delete("default/p")
-    assert around.queue.rejections() == {}
+            harness.failures.handle(queued, failure, harness.clock.time())
+    assert harness.where("default/p") == "unschedulable"
+    assert harness.queue.statistics().in_flight == 0
+    harness.queue.delete("default/p")
+    assert harness.queue.rejections() == {}

@@ -21,7 +21,7 @@ from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULAB
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.state.cache import Cache
 from tests.builders import make_node, make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
 
 
@@ -45,70 +45,72 @@ def judge() -> Signed:
 
 
 @pytest.fixture
-def around(judge: Signed) -> Around:
+def harness(judge: Signed) -> SchedulerHarness:
     """Three pods of one class and one of another, on two nodes that take none of them."""
-    around = Around(profile(judge), cluster("a", "b"))
-    around.add(*(make_pod(f"p{number}") for number in range(3)), make_pod("z", labels={"app": "z"}))
-    return around
+    harness = SchedulerHarness(profile(judge), cluster("a", "b"))
+    harness.add(*(make_pod(f"p{number}") for number in range(3)), make_pod("z", labels={"app": "z"}))
+    return harness
 
 
-def drain(around: Around) -> list[str]:
+def drain(harness: SchedulerHarness) -> list[str]:
     """Decide on whoever is ready; who found a node."""
     placed = []
-    while (queued := around.queue.pop_nowait(around.clock.time())) is not None:
-        attempt = around.scheduler.decide(queued)
+    while (queued := harness.queue.pop_nowait(harness.clock.time())) is not None:
+        attempt = harness.scheduler.decide(queued)
         if attempt is not None:
             placed.append(queued.pod.name)
     return placed
 
 
-def test_pods_of_a_class_share_one_cycle_and_each_is_told(around: Around, judge: Signed) -> None:
-    assert drain(around) == []
+def test_pods_of_a_class_share_one_cycle_and_each_is_told(harness: SchedulerHarness, judge: Signed) -> None:
+    assert drain(harness) == []
     assert judge.calls == 2
-    assert len(around.told.reports) == 4, "a condition and an Event for everybody"
-    assert len(set(around.told.notes)) == 1
-    assert around.told.classes == {}, "nobody has to be told anew"
-    assert sum(around.observations.schedule_attempts.values()) == 2, "those that were judged"
-    assert around.queue.statistics().unschedulable == 4
+    assert len(harness.reported.reports) == 4, "a condition and an Event for everybody"
+    assert len(set(harness.reported.notes)) == 1
+    assert harness.reported.classes == {}, "nobody has to be told anew"
+    assert sum(harness.observations.schedule_attempts.values()) == 2, "those that were judged"
+    assert harness.queue.statistics().unschedulable == 4
 
 
-def test_a_change_has_one_of_them_judged_again_and_the_others_told_what_is_new(around: Around, judge: Signed) -> None:
-    drain(around)
+def test_a_change_has_one_of_them_judged_again_and_the_others_told_what_is_new(
+    harness: SchedulerHarness, judge: Signed
+) -> None:
+    drain(harness)
     judge.nodes = (*judge.nodes, "c")
-    around.cache.add_node(make_node("c"))
-    node_add(around)
-    drain(around)
+    harness.cache.add_node(make_node("c"))
+    node_add(harness)
+    drain(harness)
     assert judge.calls == 4
-    assert len(around.told.reports) == 6, "an Event for those that were judged"
-    (name,) = around.told.classes
-    members, condition = around.told.classes[name]
+    assert len(harness.reported.reports) == 6, "an Event for those that were judged"
+    (name,) = harness.reported.classes
+    members, condition = harness.reported.classes[name]
     assert sorted(members) == ["default/p0", "default/p1", "default/p2"]
     assert condition.message.startswith("0/3 nodes")
 
 
-def node_add(around: Around) -> None:
-    around.queue.move_all(NODE_ADD, None, None, around.clock.time())
+def node_add(harness: SchedulerHarness) -> None:
+    harness.queue.move_all(NODE_ADD, None, None, harness.clock.time())
 
 
-def test_all_find_a_node_once_there_is_one(around: Around, judge: Signed) -> None:
-    drain(around)
-    around.cache.add_node(make_node("c"))
-    node_add(around)
-    assert drain(around) == ["p0", "p1", "p2", "z"]
+def test_all_find_a_node_once_there_is_one(harness: SchedulerHarness, judge: Signed) -> None:
+    drain(harness)
+    harness.cache.add_node(make_node("c"))
+    node_add(harness)
+    assert drain(harness) == ["p0", "p1", "p2", "z"]
 
 
-def test_a_verdict_of_a_version_that_is_outdated_is_not_the_new_one_s(around: Around) -> None:
+def test_a_verdict_of_a_version_that_is_outdated_is_not_the_new_one_s(harness: SchedulerHarness) -> None:
     """The pod changes while it is tried: what was found out is true of what it was."""
-    queued = around.queue.pop_nowait(around.clock.time())
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
-    old, new = around.store[queued.key], make_pod("p0", labels={"app": "new"})
-    around.store[queued.key] = new
-    around.queue.update(old, PodInfo(new), around.clock.time())
-    around.scheduler.decide(queued)
-    drain(around)
-    node_add(around)
-    assert around.queue.statistics().backoff == 4
-    assert around.queue.find("default/p0") is not None
+    old, new = harness.store[queued.key], make_pod("p0", labels={"app": "new"})
+    harness.store[queued.key] = new
+    harness.queue.update(old, PodInfo(new), harness.clock.time())
+    harness.scheduler.decide(queued)
+    drain(harness)
+    node_add(harness)
+    assert harness.queue.statistics().backoff == 4
+    assert harness.queue.find("default/p0") is not None
 
 
 def test_what_preemption_has_begun_for_one_is_not_true_of_the_others() -> None:
@@ -151,19 +153,19 @@ class Calls(Plugin):
 def test_what_post_filter_does_for_a_pod_it_does_for_each(judge: Signed, answer: Status, asked: list[str]) -> None:
     """An autoscaler was asked for one node where a hundred pods of a class had none."""
     calls = Calls(answer)
-    around = Around(replace(profile(judge), post_filter=(calls,)), cluster("a", "b"))
-    around.add(*(make_pod(f"p{number}") for number in range(3)))
-    assert drain(around) == []
+    harness = SchedulerHarness(replace(profile(judge), post_filter=(calls,)), cluster("a", "b"))
+    harness.add(*(make_pod(f"p{number}") for number in range(3)))
+    assert drain(harness) == []
     assert calls.asked == asked
-    assert around.queue.statistics().unschedulable == 3
+    assert harness.queue.statistics().unschedulable == 3
 
 
-def test_the_safety_net_does_not_believe_what_is_known(around: Around, judge: Signed) -> None:
+def test_the_safety_net_does_not_believe_what_is_known(harness: SchedulerHarness, judge: Signed) -> None:
     """It is for changes that nobody noticed, and the generation may not have noticed them either."""
-    drain(around)
+    drain(harness)
     judge.nodes = ()
-    around.queue.flush_unschedulable(around.clock.time() + 301)
-    assert drain(around) == ["p0", "p1", "p2", "z"]
+    harness.queue.flush_unschedulable(harness.clock.time() + 301)
+    assert drain(harness) == ["p0", "p1", "p2", "z"]
 
 
 def test_a_cluster_that_stands_still_is_not_remembered_without_end(monkeypatch: pytest.MonkeyPatch) -> None:

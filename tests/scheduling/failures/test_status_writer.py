@@ -18,7 +18,7 @@ from kscheduler.client.errors import StatusAnswer as WireStatus
 from kscheduler.scheduling.failures.pending_patches import TEXTS_AT_ONCE, TEXTS_PER_SECOND
 from kscheduler.scheduling.failures.status_writer import MOST_TRIES, WORKERS, StatusWriter
 from tests.builders import make_pod
-from tests.scheduling.around import Heard
+from tests.scheduling.around import RecordedEvents
 
 
 def saying(message: str) -> Condition:
@@ -37,7 +37,7 @@ class Patcher:
     def __init__(self) -> None:
         self.store: dict[str, Pod] = {}
         """What the watch has brought."""
-        self.begun: list[str] = []
+        self.started: list[str] = []
         self.done: list[str] = []
         self.gate = asyncio.Event()
         self.gate.set()
@@ -56,7 +56,7 @@ class Patcher:
     async def patch_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str | None) -> Pod:
         said = condition.message if condition is not None else "-"
         text = f"{pod.metadata.name}: {said} @{nominated_node_name}"
-        self.begun.append(text)
+        self.started.append(text)
         self.begun_at.append(self.clock.monotonic() if self.clock is not None else 0.0)
         await self.gate.wait()
         if self.failure is not None:
@@ -79,10 +79,10 @@ class Bench:
         self.clock = VirtualClock()
         self.server = Patcher()
         self.server.clock = self.clock
-        self.heard = Heard()
+        self.recorder_events = RecordedEvents()
         self.busy = False
         self.writer = StatusWriter(
-            self.server, self.heard, self.server.store.get, clock=self.clock, is_busy=lambda: self.busy
+            self.server, self.recorder_events, self.server.store.get, clock=self.clock, is_busy=lambda: self.busy
         )
 
     def report(self, name: str, message: str, node: str | None = None) -> None:
@@ -114,7 +114,7 @@ async def test_a_few_are_sent_at_a_time_in_order() -> None:
         for name in names:
             bench.report(name, "no")
         await turns()
-        assert bench.server.begun == [f"p{number}: no @None" for number in range(WORKERS)]
+        assert bench.server.started == [f"p{number}: no @None" for number in range(WORKERS)]
         bench.server.gate.set()
         await turns()
         assert len(bench.server.done) == 10
@@ -129,7 +129,7 @@ async def test_one_at_a_time_while_the_binds_need_all_there_is() -> None:
         for name in names:
             bench.report(name, "no")
         await turns()
-        assert len(bench.server.begun) == 1
+        assert len(bench.server.started) == 1
         bench.busy = False
         bench.server.gate.set()
         await turns()
@@ -153,7 +153,7 @@ async def test_what_is_written_next_can_wait_for_what_is_under_way() -> None:
 async def test_the_event_names_the_scheduler_of_the_pod() -> None:
     recorded: list[dict[str, Any]] = []
 
-    class Recorder(Heard):
+    class Recorder(RecordedEvents):
         def record(self, regarding: Any, **fields: Any) -> None:
             recorded.append({"regarding": regarding, **fields})
 
@@ -176,7 +176,7 @@ async def test_every_failure_is_an_event_even_where_the_condition_stays() -> Non
         for _ in range(2):
             bench.report("p", "no")
             await turns()
-        assert bench.heard.notes == ["Warning FailedScheduling: note"] * 2
+        assert bench.recorder_events.notes == ["Warning FailedScheduling: note"] * 2
         assert bench.server.done == ["p: no @None"]
 
 
@@ -191,7 +191,7 @@ async def test_a_class_is_told_at_a_bounded_rate_without_events() -> None:
         for _ in range(40):
             await bench.clock.advance(0.1)
         assert len(bench.server.done) == pytest.approx(TEXTS_AT_ONCE + 4 * TEXTS_PER_SECOND, abs=5)
-        assert bench.heard.notes == []
+        assert bench.recorder_events.notes == []
 
 
 # --- what the watch has not brought yet
@@ -230,7 +230,7 @@ async def test_what_must_be_said_now_waits_for_nothing_but_its_own_pod() -> None
         at_once = asyncio.ensure_future(bench.writer.patch_pod_status(pods["default/p19"], None, "n1"))
         behind = asyncio.ensure_future(bench.writer.patch_pod_status(pods["default/p0"], None, "n1"))
         await turns()
-        assert bench.server.begun[WORKERS:] == ["p19: - @n1"]
+        assert bench.server.started[WORKERS:] == ["p19: - @n1"]
         bench.server.gate.set()
         assert await at_once
         assert await behind
@@ -258,7 +258,7 @@ async def test_what_trying_again_cannot_mend_is_given_up_and_counted(failure: Cl
         await turns()
         bench.server.failure = None
         await bench.clock.advance(3600.0)
-        assert len(bench.server.begun) == 1
+        assert len(bench.server.started) == 1
         assert bench.writer.statistics().dropped == dropped
         bench.report("q", "no")
         await turns()
@@ -354,12 +354,12 @@ async def test_a_report_waits_for_what_is_said_at_once_about_its_pod() -> None:
         await turns()
         bench.report("p", "no")
         await turns()
-        assert bench.server.begun == ["p: - @n1"]
+        assert bench.server.started == ["p: - @n1"]
         assert bench.writer.statistics().sending == 1
         bench.server.gate.set()
         assert await at_once
         await turns()
-        assert bench.server.begun == ["p: - @n1", "p: no @None"]
+        assert bench.server.started == ["p: - @n1", "p: no @None"]
 
 
 async def test_a_word_whose_answer_nobody_can_read_was_said() -> None:
@@ -393,7 +393,7 @@ async def test_tries_are_bounded_and_the_loss_is_counted() -> None:
         bench.report("p", "no")
         await turns()
         await bench.clock.advance(3600.0)
-        assert len(bench.server.begun) == MOST_TRIES
+        assert len(bench.server.started) == MOST_TRIES
         assert bench.writer.statistics().dropped == 1
         assert bench.writer.statistics().pending == 0
 
@@ -407,7 +407,7 @@ async def test_while_the_server_is_away_nothing_is_lost_and_little_is_tried(fail
             bench.report(name, "no")
         await turns()
         await bench.clock.advance(600.0)
-        assert len(bench.server.begun) < 600
+        assert len(bench.server.started) < 600
         bench.server.failure = None
         await bench.clock.advance(10.0)
         assert len(bench.server.done) == 50
@@ -421,7 +421,7 @@ async def test_after_a_429_all_are_sent_and_more_slowly() -> None:
         for name in names:
             bench.report(name, "no")
         await turns()
-        assert len(bench.server.begun) < 10, "the burst is over with the first refusal"
+        assert len(bench.server.started) < 10, "the burst is over with the first refusal"
         bench.server.failure = None
         await bench.clock.advance(30.0)
         assert len(bench.server.done) == 50

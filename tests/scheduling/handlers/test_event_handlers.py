@@ -9,211 +9,223 @@ from kscheduler.scheduling.handlers.event_handlers import NodeHandler, PodHandle
 from kscheduler.scheduling.handlers.node_changes import node_update_event
 from kscheduler.state.holding.waiting_pods import HeldPod
 from tests.builders import Tree, make_node, make_pod, pod_info
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
 
 
 @pytest.fixture
-def around() -> Around:
-    return Around(profile(TurnsDown("F")), cluster("a", "b"))
+def harness() -> SchedulerHarness:
+    return SchedulerHarness(profile(TurnsDown("F")), cluster("a", "b"))
 
 
 @pytest.fixture
-def pods(around: Around) -> PodHandler:
-    return around.pod_handler
+def pods(harness: SchedulerHarness) -> PodHandler:
+    return harness.pod_handler
 
 
 @pytest.fixture
-def nodes(around: Around) -> NodeHandler:
-    return around.node_handler
+def nodes(harness: SchedulerHarness) -> NodeHandler:
+    return harness.node_handler
 
 
-def parked(around: Around) -> None:
+def parked(harness: SchedulerHarness) -> None:
     """The pod `parked` waits for something to happen."""
-    around.queue.add(pod_info("parked"), around.clock.time())
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness.queue.add(pod_info("parked"), harness.clock.time())
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     queued.unschedulable_plugins = frozenset({"F"})
-    around.queue.requeue(queued, around.clock.time())
+    harness.queue.requeue(queued, harness.clock.time())
 
 
-def is_awake(around: Around) -> bool:
+def is_awake(harness: SchedulerHarness) -> bool:
     """Whether something happened."""
-    return around.where("default/parked") != "unschedulable"
+    return harness.where("default/parked") != "unschedulable"
 
 
-def test_a_pod_of_ours_without_a_node_is_queued(around: Around, pods: PodHandler) -> None:
+def test_a_pod_of_ours_without_a_node_is_queued(harness: SchedulerHarness, pods: PodHandler) -> None:
     pods.on_add(make_pod("p"), initial=True)
-    assert around.where("default/p") == "active"
+    assert harness.where("default/p") == "active"
 
 
-def test_a_pod_of_another_scheduler_is_not_queued_but_counts_on_its_node(around: Around, pods: PodHandler) -> None:
+def test_a_pod_of_another_scheduler_is_not_queued_but_counts_on_its_node(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
     pending = make_pod("p", schedulerName="default-scheduler")
     pods.on_add(pending, initial=False)
-    assert around.where("default/p") == ""
+    assert harness.where("default/p") == ""
     bound = make_pod("p", schedulerName="default-scheduler", node="a")
     pods.on_update(pending, bound)
-    assert around.cache.node_of("uid-of-p") == "a"
+    assert harness.cache.node_of("uid-of-p") == "a"
 
 
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
-def test_a_pod_that_has_ended_takes_nothing(around: Around, pods: PodHandler, phase: str) -> None:
+def test_a_pod_that_has_ended_takes_nothing(harness: SchedulerHarness, pods: PodHandler, phase: str) -> None:
     ended = make_pod("p", node="a", status={"phase": phase})
     pods.on_add(ended, initial=True)
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
     running = make_pod("p", node="a", status={"phase": "Running"})
     pods.on_add(running, initial=False)
-    parked(around)
+    parked(harness)
     pods.on_update(running, ended)
-    assert around.cache.statistics().pods == 0
-    assert is_awake(around), "there is room now"
+    assert harness.cache.statistics().pods == 0
+    assert is_awake(harness), "there is room now"
 
 
-def test_a_pod_that_got_its_node_from_us_is_confirmed(around: Around, pods: PodHandler) -> None:
-    around.cache.assume_pod(pod_info("p"), "a")
+def test_a_pod_that_got_its_node_from_us_is_confirmed(harness: SchedulerHarness, pods: PodHandler) -> None:
+    harness.cache.assume_pod(pod_info("p"), "a")
     pods.on_update(make_pod("p"), make_pod("p", node="a"))
-    assert not around.cache.is_assumed("uid-of-p")
-    assert around.cache.node_of("uid-of-p") == "a"
+    assert not harness.cache.is_assumed("uid-of-p")
+    assert harness.cache.node_of("uid-of-p") == "a"
 
 
-def test_a_pod_that_got_its_node_from_elsewhere_leaves_the_queue(around: Around, pods: PodHandler) -> None:
+def test_a_pod_that_got_its_node_from_elsewhere_leaves_the_queue(harness: SchedulerHarness, pods: PodHandler) -> None:
     pods.on_add(make_pod("p"), initial=False)
-    parked(around)
+    parked(harness)
     pods.on_update(make_pod("p"), make_pod("p", node="b"))
-    assert around.where("default/p") == ""
-    assert around.cache.node_of("uid-of-p") == "b"
-    assert is_awake(around)
+    assert harness.where("default/p") == ""
+    assert harness.cache.node_of("uid-of-p") == "b"
+    assert is_awake(harness)
 
 
-def test_a_pod_assumed_on_one_node_and_seen_on_another_counts_where_it_is(around: Around, pods: PodHandler) -> None:
-    around.cache.assume_pod(pod_info("p"), "a")
+def test_a_pod_assumed_on_one_node_and_seen_on_another_counts_where_it_is(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
+    harness.cache.assume_pod(pod_info("p"), "a")
     pods.on_update(make_pod("p"), make_pod("p", node="b"))
-    assert around.cache.node_of("uid-of-p") == "b"
+    assert harness.cache.node_of("uid-of-p") == "b"
 
 
-def test_our_own_condition_on_an_assumed_pod_does_not_queue_it_again(around: Around, pods: PodHandler) -> None:
-    around.cache.assume_pod(pod_info("p"), "a")
+def test_our_own_condition_on_an_assumed_pod_does_not_queue_it_again(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
+    harness.cache.assume_pod(pod_info("p"), "a")
     pods.on_update(make_pod("p"), make_pod("p", status={"phase": "Pending"}))
-    assert around.where("default/p") == ""
+    assert harness.where("default/p") == ""
 
 
-def test_a_deleted_pod_leaves_queue_and_cache_and_makes_room(around: Around, pods: PodHandler) -> None:
+def test_a_deleted_pod_leaves_queue_and_cache_and_makes_room(harness: SchedulerHarness, pods: PodHandler) -> None:
     pods.on_add(make_pod("pending"), initial=False)
     pods.on_delete(make_pod("pending"))
-    assert around.where("default/pending") == ""
+    assert harness.where("default/pending") == ""
     pods.on_add(make_pod("bound", node="a"), initial=False)
-    parked(around)
+    parked(harness)
     pods.on_delete(make_pod("bound"))
-    assert around.cache.statistics().pods == 0, "the last state that was seen may be old: it names no node"
-    assert is_awake(around)
+    assert harness.cache.statistics().pods == 0, "the last state that was seen may be old: it names no node"
+    assert is_awake(harness)
 
 
-def test_an_assumed_pod_that_is_deleted_frees_its_node_at_once(around: Around, pods: PodHandler) -> None:
-    around.cache.assume_pod(pod_info("p"), "a")
+def test_an_assumed_pod_that_is_deleted_frees_its_node_at_once(harness: SchedulerHarness, pods: PodHandler) -> None:
+    harness.cache.assume_pod(pod_info("p"), "a")
     pods.on_delete(make_pod("p"))
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
 
 
-def held(around: Around) -> HeldPod:
+def held(harness: SchedulerHarness) -> HeldPod:
     """An assumed pod that waits for Permit."""
     pod = pod_info("p")
-    around.cache.assume_pod(pod, "a")
+    harness.cache.assume_pod(pod, "a")
     one = HeldPod(pod, "a", {"K": 100.0}, {"K": 100.0})
-    around.waiting.hold(one)
+    harness.waiting.hold(one)
     return one
 
 
-def test_a_deleted_pod_that_waits_for_permit_is_rejected_and_frees_its_node(around: Around, pods: PodHandler) -> None:
-    one = held(around)
+def test_a_deleted_pod_that_waits_for_permit_is_rejected_and_frees_its_node(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
+    one = held(harness)
     pods.on_delete(make_pod("p"))
     assert one.verdict is not None
     assert one.verdict.message == "removed"
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
 
 
-def test_a_pod_that_permit_has_just_let_go_frees_its_node_when_it_is_deleted(around: Around, pods: PodHandler) -> None:
+def test_a_pod_that_permit_has_just_let_go_frees_its_node_when_it_is_deleted(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
     """Its task has not run yet; nobody else would take the pod out of the cache."""
-    one = held(around)
+    one = held(harness)
     one.allow("K")
     pods.on_delete(make_pod("p"))
     assert one.verdict == Status()
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
 
 
-def test_a_held_pod_that_was_bound_elsewhere_and_deleted_leaves_nothing(around: Around, pods: PodHandler) -> None:
-    held(around)
+def test_a_held_pod_that_was_bound_elsewhere_and_deleted_leaves_nothing(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
+    held(harness)
     pods.on_update(make_pod("p"), make_pod("p", node="b"))
     pods.on_delete(make_pod("p", node="b"))
-    assert around.cache.statistics().pods == 0
+    assert harness.cache.statistics().pods == 0
 
 
-def test_a_held_pod_whose_deletion_begins_is_rejected(around: Around, pods: PodHandler) -> None:
+def test_a_held_pod_whose_deletion_begins_is_rejected(harness: SchedulerHarness, pods: PodHandler) -> None:
     """With a finalizer it stays, and must not keep its node until Permit's time is over."""
-    one = held(around)
+    one = held(harness)
     pods.on_update(make_pod("p"), make_pod("p", metadata={"deletionTimestamp": "2026-01-01T00:00:00Z"}))
     assert one.verdict is not None
     assert one.verdict.message == "removed"
 
 
-def test_a_stale_tombstone_takes_nothing_from_the_pod_made_anew(around: Around, pods: PodHandler) -> None:
+def test_a_stale_tombstone_takes_nothing_from_the_pod_made_anew(harness: SchedulerHarness, pods: PodHandler) -> None:
     pods.on_add(make_pod("p", uid="old", node="a"), initial=False)
     pods.on_delete(make_pod("p", uid="old", node="a"))
     pods.on_add(make_pod("p", uid="new", node="a"), initial=False)
     pods.on_delete(make_pod("p", uid="older"))
-    assert around.cache.node_of("new") == "a"
+    assert harness.cache.node_of("new") == "a"
 
 
-def test_a_bound_pod_that_needs_less_makes_room(around: Around, pods: PodHandler) -> None:
+def test_a_bound_pod_that_needs_less_makes_room(harness: SchedulerHarness, pods: PodHandler) -> None:
     big, small = make_pod("p", node="a", requests={"cpu": "2"}), make_pod("p", node="a", requests={"cpu": "1"})
     pods.on_add(big, initial=False)
     pods.on_update(big, small)
-    assert around.cache.nodes.requested[0, around.cache.nodes.row_of("a")] == 1000
-    assert around.cache.statistics().pods == 1
+    assert harness.cache.nodes.requested[0, harness.cache.nodes.row_of("a")] == 1000
+    assert harness.cache.statistics().pods == 1
 
 
 # --- nodes
 
 
 def test_a_node_that_comes_wakes_and_counts_the_pods_seen_before_it(
-    around: Around, pods: PodHandler, nodes: NodeHandler
+    harness: SchedulerHarness, pods: PodHandler, nodes: NodeHandler
 ) -> None:
     pods.on_add(make_pod("early", node="c", requests={"cpu": "1"}), initial=True)
-    parked(around)
+    parked(harness)
     nodes.on_add(make_node("c"), initial=False)
-    assert around.cache.nodes.requested[0, around.cache.nodes.row_of("c")] == 1000
-    assert is_awake(around)
+    assert harness.cache.nodes.requested[0, harness.cache.nodes.row_of("c")] == 1000
+    assert is_awake(harness)
 
 
-def test_a_heartbeat_wakes_nobody(around: Around, nodes: NodeHandler) -> None:
-    parked(around)
+def test_a_heartbeat_wakes_nobody(harness: SchedulerHarness, nodes: NodeHandler) -> None:
+    parked(harness)
     beat = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "now"}]}
     later = {"conditions": [{"type": "Ready", "status": "True", "lastHeartbeatTime": "later"}]}
     nodes.on_update(make_node("a", status=beat), make_node("a", status=later))
-    assert not is_awake(around)
+    assert not is_awake(harness)
 
 
-def test_a_node_that_goes_leaves_the_cache(around: Around, nodes: NodeHandler) -> None:
+def test_a_node_that_goes_leaves_the_cache(harness: SchedulerHarness, nodes: NodeHandler) -> None:
     nodes.on_delete(make_node("a"))
     nodes.on_delete(make_node("never-seen"))
-    assert not around.cache.has_node("a")
+    assert not harness.cache.has_node("a")
 
 
-def test_a_node_that_cannot_be_read_is_no_node_until_it_can(around: Around, nodes: NodeHandler) -> None:
+def test_a_node_that_cannot_be_read_is_no_node_until_it_can(harness: SchedulerHarness, nodes: NodeHandler) -> None:
     """When it can be read again it is a new node to whoever waits for one."""
-    parked(around)
+    parked(harness)
     broken = make_node("a", cpu="four")
     nodes.on_update(make_node("a"), broken)
-    assert not around.cache.has_node("a")
-    assert not is_awake(around)
+    assert not harness.cache.has_node("a")
+    assert not is_awake(harness)
     nodes.on_update(broken, make_node("a"))
-    assert around.cache.has_node("a")
-    assert is_awake(around)
+    assert harness.cache.has_node("a")
+    assert is_awake(harness)
 
 
-def test_a_broken_node_that_comes_and_goes_leaves_nothing(around: Around, nodes: NodeHandler) -> None:
+def test_a_broken_node_that_comes_and_goes_leaves_nothing(harness: SchedulerHarness, nodes: NodeHandler) -> None:
     nodes.on_add(make_node("c", memory="lots"), initial=False)
     nodes.on_delete(make_node("c", memory="lots"))
-    assert around.cache.statistics().nodes == 2
+    assert harness.cache.statistics().nodes == 2
 
 
 def ready(status: str) -> Tree:
@@ -242,34 +254,34 @@ def test_what_changed_in_a_node(old: Tree, new: Tree, label: str | None) -> None
     assert (event.label if event else None) == label
 
 
-def test_pods_are_told_apart_by_uid_also_in_the_table_of_those_who_wait(around: Around) -> None:
-    held(around)
-    assert around.waiting.get(PodInfo(make_pod("p", uid="another")).uid) is None
+def test_pods_are_told_apart_by_uid_also_in_the_table_of_those_who_wait(harness: SchedulerHarness) -> None:
+    held(harness)
+    assert harness.waiting.get(PodInfo(make_pod("p", uid="another")).uid) is None
 
 
 @pytest.mark.parametrize(("priority", "wakes"), [(-1, False), (0, True), (5, True)], ids=["lower", "equal", "higher"])
 @pytest.mark.parametrize("is_deleted", [True, False], ids=["deleted", "given up"])
 def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
-    around: Around, pods: PodHandler, priority: int, wakes: bool, is_deleted: bool
+    harness: SchedulerHarness, pods: PodHandler, priority: int, wakes: bool, is_deleted: bool
 ) -> None:
     """The parked pod has priority 0: it never had to leave room for a lower one."""
     nominated = make_pod("n", priority=priority, status={"nominatedNodeName": "a"})
-    parked(around)
+    parked(harness)
     pods.on_add(nominated, initial=False)
-    assert not is_awake(around)
+    assert not is_awake(harness)
     if is_deleted:
         pods.on_delete(nominated)
     else:
         pods.on_update(nominated, make_pod("n", priority=priority))
-    assert is_awake(around) is wakes
+    assert is_awake(harness) is wakes
 
 
 @pytest.mark.parametrize("someone_waits", [pytest.param(False, id="nobody waits"), pytest.param(True, id="one waits")])
 def test_each_handling_is_counted_once_under_each_of_its_labels(
-    around: Around, pods: PodHandler, nodes: NodeHandler, someone_waits: bool
+    harness: SchedulerHarness, pods: PodHandler, nodes: NodeHandler, someone_waits: bool
 ) -> None:
     if someone_waits:
-        parked(around)
+        parked(harness)
     pending, bound, labelled = make_pod("p"), make_pod("p", node="a"), make_pod("p", node="a", labels={"app": "web"})
     pods.on_add(pending, initial=False)
     pods.on_update(pending, make_pod("p", labels={"app": "web"}))
@@ -280,7 +292,7 @@ def test_each_handling_is_counted_once_under_each_of_its_labels(
     pods.on_delete(make_pod("q"))
     nodes.on_add(make_node("c"), initial=False)
     nodes.on_delete(make_node("c"))
-    counted = {label: child.count for (label,), child in around.observations.event_seconds.items()}
+    counted = {label: child.count for (label,), child in harness.observations.event_seconds.items()}
     assert counted == {
         "UnschedulablePodAdd": 2,
         "UnschedulablePodUpdate": 1,
@@ -295,10 +307,12 @@ def test_each_handling_is_counted_once_under_each_of_its_labels(
     }
 
 
-def test_a_pod_that_cannot_be_read_on_its_node_is_not_counted_as_handled(around: Around, pods: PodHandler) -> None:
+def test_a_pod_that_cannot_be_read_on_its_node_is_not_counted_as_handled(
+    harness: SchedulerHarness, pods: PodHandler
+) -> None:
     pending = make_pod("p")
     pods.on_add(pending, initial=False)
     with pytest.raises(QuantityError):
         pods.on_update(pending, make_pod("p", node="a", requests={"cpu": "much"}))
-    assert around.where("default/p") == "", "it has a node, whatever it takes there"
-    assert around.observations.event_seconds.keys() == {("UnschedulablePodAdd",)}
+    assert harness.where("default/p") == "", "it has a node, whatever it takes there"
+    assert harness.observations.event_seconds.keys() == {("UnschedulablePodAdd",)}

@@ -6,7 +6,7 @@ from kscheduler.api.kinds import NAMESPACES
 from kscheduler.api.selectors import Selector, parse_label_selector
 from kscheduler.framework.pods.pod_match import PodMatch
 from tests.builders import make_node, make_pod
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, cluster, profile
 
 
@@ -15,11 +15,11 @@ def shop(team: str) -> Namespace:
 
 
 def test_a_namespace_comes_changes_and_goes() -> None:
-    around = Around(profile(TurnsDown("F")), cluster())
-    cache = around.cache
+    harness = SchedulerHarness(profile(TurnsDown("F")), cluster())
+    cache = harness.cache
     cache.add_node(make_node("node-0"))
     cache.add_pod(make_pod("one", namespace="shop", node="node-0"))
-    handler = around.handlers[NAMESPACES]
+    handler = harness.handlers[NAMESPACES]
     selector = parse_label_selector(LabelSelector(match_labels={"team": "x"}))
     of_team_x = PodMatch(frozenset(), selector, (Selector(),))
 

@@ -104,9 +104,9 @@ def _single(action: ActionType) -> Iterator[ActionType]:
 
 
 def test_each_registered_event_has_its_story(state: NeverStuck) -> None:
-    told = {str(story).replace(" Assigned", " ").replace(" Unschedulable", " ") for story in STORIES}
+    reported = {str(story).replace(" Assigned", " ").replace(" Unschedulable", " ") for story in STORIES}
     excused = frozenset().union(*UNTOLD.values())
     registered = set(_registered(state))
-    assert registered - told - excused == set()
-    assert (told | excused) - registered == set()
-    assert told & excused == set()
+    assert registered - reported - excused == set()
+    assert (reported | excused) - registered == set()
+    assert reported & excused == set()

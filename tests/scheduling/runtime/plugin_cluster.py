@@ -18,7 +18,7 @@ from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.observations import Observations
 from tests.builders import make_node
-from tests.scheduling.around import Heard, Told
+from tests.scheduling.around import RecordedEvents, ReportedFailures
 
 
 class Writer:
@@ -40,8 +40,8 @@ class PluginCluster:
     def __init__(self, plugin: Any, *, sorts: bool = False, nodes: int = 2) -> None:
         self.clock = VirtualClock()
         self.writer = Writer()
-        self.told = Told()
-        self.heard = Heard()
+        self.reported = ReportedFailures()
+        self.recorded = RecordedEvents()
         self.store: dict[str, Pod] = {}
         self.observations = Observations()
         registry = in_tree.registry()
@@ -56,8 +56,8 @@ class PluginCluster:
     def _ports(self) -> Ports:
         return Ports(
             binder=self.writer,
-            statuses=self.told,
-            events=self.heard,
+            statuses=self.reported,
+            events=self.recorded,
             pod_of=self.store.get,
             on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
             observations=self.observations,
@@ -81,7 +81,7 @@ class PluginCluster:
 
     def conditions_of(self, name: str) -> list[Condition]:
         """What the pod was told."""
-        return [condition for key, condition, _ in self.told.reports if key == f"default/{name}"]
+        return [condition for key, condition, _ in self.reported.reports if key == f"default/{name}"]
 
     @asynccontextmanager
     async def running(self) -> AsyncIterator[None]:

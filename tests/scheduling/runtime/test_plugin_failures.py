@@ -56,8 +56,8 @@ async def test_a_plugin_that_misbehaves_costs_its_pod_an_attempt_and_nobody_anyt
         async with cluster.running():
             assert cluster.place_of("before") == cluster.place_of("after") == "bound"
             assert cluster.place_of(VICTIM) == place
-            told = [*cluster.told.notes, *cluster.heard.notes]
-            assert any("Hostile" in text and point in text for text in told), told
+            reported = [*cluster.reported.notes, *cluster.recorded.notes]
+            assert any("Hostile" in text and point in text for text in reported), reported
             (line,) = [one for one in lines if one["event"] == "plugin_failed"]
             assert (line["plugin"], line["pod"], line["log_level"]) == ("Hostile", "default/victim", "error")
             assert line["exc_info"] is not None
@@ -215,14 +215,14 @@ async def test_a_thousand_equal_failures_are_one_line_and_a_count() -> None:
     with structlog.testing.capture_logs() as lines:
         cluster.add(*victims)
         async with cluster.running():
-            told = [one for one in lines if one["event"] == "plugin_failed"]
-            assert len(told) == 1
+            reported = [one for one in lines if one["event"] == "plugin_failed"]
+            assert len(reported) == 1
             assert cluster.observations.plugin_failures["Hostile", "Score"] == 50
             for _ in range(12):
                 await cluster.advance(11.0)
-    told = [one for one in lines if one["event"] == "plugin_failed"]
-    assert len(told) == 2
-    assert told[1]["times_since"] >= 50
+    reported = [one for one in lines if one["event"] == "plugin_failed"]
+    assert len(reported) == 2
+    assert reported[1]["times_since"] >= 50
 
 
 async def test_the_traceback_shows_the_user_s_line() -> None:

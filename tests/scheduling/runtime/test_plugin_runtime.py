@@ -127,7 +127,7 @@ def test_a_failure_is_worded_with_the_plugin_s_name_and_what_it_raised(call: Plu
         raise LookupError("boom")
 
     with pytest.raises(Exception, match="boom") as caught:
-        call.ask("Mine", raises)
+        call.call("Mine", raises)
     assert isinstance(caught.value.__cause__, LookupError)
     if call.fate is not Fate.SAID_INSTEAD:  # its text is part of a longer one
         assert "Mine" in str(caught.value)
@@ -149,7 +149,7 @@ async def test_a_plugin_that_fails_fails_one_pod_by_name_and_stops_nothing(point
         async with cluster.running():
             cluster.add(make_pod("before"), make_pod(VICTIM, requests=requests), make_pod("after"))
             await cluster.settle()
-            said = [*cluster.told.notes, *cluster.heard.notes]
+            said = [*cluster.reported.notes, *cluster.recorded.notes]
             assert any("Hostile" in text for text in said), "the pod is failed with the plugin's name"
             assert (cluster.place_of(VICTIM) == "bound") is (point in BOUND_ALL_THE_SAME)
             cluster.add(make_pod("later"))

@@ -78,12 +78,12 @@ async def test_a_slow_call_is_told_at_every_extension_point(method: str, monkeyp
         service.add(make_pod(VICTIM, requests={"cpu": "100" if method == "post_filter" else "1"}))
         async with service.running():
             pass
-    told = [one for one in lines if one["event"] == "plugin_slow"]
-    assert {(one["plugin"], one["extension_point"]) for one in told} == {("Hostile", point)}
-    assert told[0]["log_level"] == "warning"
-    assert told[0]["pod"] == "default/victim"
-    assert told[0]["seconds"] == pytest.approx(5.0)
-    assert told[0].get("nodes") == nodes
+    reported = [one for one in lines if one["event"] == "plugin_slow"]
+    assert {(one["plugin"], one["extension_point"]) for one in reported} == {("Hostile", point)}
+    assert reported[0]["log_level"] == "warning"
+    assert reported[0]["pod"] == "default/victim"
+    assert reported[0]["seconds"] == pytest.approx(5.0)
+    assert reported[0].get("nodes") == nodes
     assert service.observations.slow_plugin_calls["Hostile", point] >= 1
     assert not [one for one in lines if one["event"] == "plugin_failed"]
 
@@ -234,10 +234,10 @@ def test_a_slow_filter_of_a_dry_run_is_not_told_again_as_its_post_filter(seconds
     watch.start(pod_info(VICTIM))
     of_it = replace(profile(Slow("Slow", "node")), post_filter=(_SlowTrier(clock, seconds),))
     schedule(of_it, pod_info(VICTIM), cluster("node"), watch)
-    told = [(plugin, point, took) for plugin, point, _, took, _ in complaints.slow_calls]
-    assert told[:2] == [("Slow", "Filter", 0.5)] * 2, "in the search, and in the dry run"
-    assert [(plugin, point) for plugin, point, _ in told[2:]] == [("SlowTrier", "PostFilter")] * len(expected)
-    assert [took for *_, took in told[2:]] == pytest.approx(expected)
+    reported = [(plugin, point, took) for plugin, point, _, took, _ in complaints.slow_calls]
+    assert reported[:2] == [("Slow", "Filter", 0.5)] * 2, "in the search, and in the dry run"
+    assert [(plugin, point) for plugin, point, _ in reported[2:]] == [("SlowTrier", "PostFilter")] * len(expected)
+    assert [took for *_, took in reported[2:]] == pytest.approx(expected)
 
 
 # --- coroutines
@@ -282,13 +282,13 @@ async def test_each_step_of_a_coroutine_is_timed_by_itself() -> None:
 
 
 async def test_a_cancellation_reaches_the_coroutine() -> None:
-    heard: list[str] = []
+    recorded: list[str] = []
 
     async def waits() -> None:
         try:
             await asyncio.get_running_loop().create_future()
         except asyncio.CancelledError:
-            heard.append("cancelled")
+            recorded.append("cancelled")
             raise
 
     async def run() -> None:
@@ -299,7 +299,7 @@ async def test_a_cancellation_reaches_the_coroutine() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    assert heard == ["cancelled"]
+    assert recorded == ["cancelled"]
 
 
 # --- the reports
@@ -312,14 +312,14 @@ def reports(clock: VirtualClock) -> PluginReports:
 
 def test_the_first_slow_call_is_told_at_once_and_the_next_ones_with_their_number_and_seconds() -> None:
     clock = VirtualClock()
-    told = reports(clock)
+    reported = reports(clock)
     with structlog.testing.capture_logs() as lines:
         for _ in range(5):
-            told.slow("Mine", "Filter", pod_info("p"), 2.0, 4)
+            reported.slow("Mine", "Filter", pod_info("p"), 2.0, 4)
             jump(clock, 10.0)
-        told.slow("Mine", "Score", pod_info("p"), 0.2, 4)
+        reported.slow("Mine", "Score", pod_info("p"), 0.2, 4)
         jump(clock, 10.0)
-        told.slow("Mine", "Filter", pod_info("q"), 3.0, 4)
+        reported.slow("Mine", "Filter", pod_info("q"), 3.0, 4)
     first, other, later = lines
     assert (first["extension_point"], first["seconds"], first["nodes"]) == ("Filter", 2.0, 4)
     assert "times_since" not in first
@@ -330,33 +330,33 @@ def test_the_first_slow_call_is_told_at_once_and_the_next_ones_with_their_number
 
 def test_the_slowest_call_is_handed_out_once_and_not_long_after() -> None:
     clock = VirtualClock()
-    told = reports(clock)
+    reported = reports(clock)
     with structlog.testing.capture_logs():
-        told.slow("Mine", "Filter", None, 2.0)
-        told.slow("Other", "Score", None, 1.0)
-        slowest = told.take_slowest(5.0)
+        reported.slow("Mine", "Filter", None, 2.0)
+        reported.slow("Other", "Score", None, 1.0)
+        slowest = reported.take_slowest(5.0)
         assert slowest is not None
         assert (slowest.plugin, slowest.extension_point, slowest.seconds) == ("Mine", "Filter", 2.0)
-        assert told.take_slowest(5.0) is None
-        told.slow("Mine", "Filter", None, 2.0)
+        assert reported.take_slowest(5.0) is None
+        reported.slow("Mine", "Filter", None, 2.0)
         jump(clock, 6.0)
-        assert told.take_slowest(5.0) is None
+        assert reported.take_slowest(5.0) is None
 
 
 def test_different_failures_of_one_plugin_are_told_each_and_equal_ones_once() -> None:
-    told = reports(VirtualClock())
+    reported = reports(VirtualClock())
     with structlog.testing.capture_logs() as lines:
         for wrong in ("x", None, "y"):
             try:
                 _ = wrong.upper() and int(wrong)  # type: ignore[union-attr, arg-type]
             except (ValueError, AttributeError) as failure:
-                told.failed("Mine", "Filter", pod_info("p"), failure)
+                reported.failed("Mine", "Filter", pod_info("p"), failure)
     assert [one["err"].split(":")[0] for one in lines] == ["ValueError", "AttributeError"]
 
 
 def test_what_is_remembered_of_failures_is_bounded() -> None:
-    told = reports(VirtualClock())
+    reported = reports(VirtualClock())
     with structlog.testing.capture_logs():
         for number in range(3000):
-            told.failed(f"plugin-{number}", "Filter", None, ValueError("made up"))
-    assert len(told._kinds) <= 1000
+            reported.failed(f"plugin-{number}", "Filter", None, ValueError("made up"))
+    assert len(reported._kinds) <= 1000

@@ -8,7 +8,7 @@ import structlog
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.scheduling.truth.dump import Dump
 from tests.builders import make_node, make_pod
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, profile
 from tests.scheduling.truth.test_truth import World
 
@@ -57,12 +57,12 @@ async def test_a_pod_that_waits_is_told_with_its_queue_its_attempts_and_who_turn
     queued.unschedulable_plugins = frozenset({"F"})
     world.queue.requeue(queued, world.clock.time())
     world.see(make_pod("active"))
-    told = {line["pod"]: line for line in await lines_of(world, "Pod in scheduling queue")}
-    assert {key: line["queue"] for key, line in told.items()} == {
+    reported = {line["pod"]: line for line in await lines_of(world, "Pod in scheduling queue")}
+    assert {key: line["queue"] for key, line in reported.items()} == {
         "default/parked": "unschedulable",
         "default/active": "active",
     }
-    assert (told["default/parked"]["attempts"], told["default/parked"]["unschedulable_plugins"]) == (1, ["F"])
+    assert (reported["default/parked"]["attempts"], reported["default/parked"]["unschedulable_plugins"]) == (1, ["F"])
     (summary,) = await lines_of(world, "Dump of scheduling queue")
     assert (summary["summary"]["active"], summary["summary"]["unschedulable"]) == (1, 1)
 
@@ -78,16 +78,16 @@ async def test_a_dump_is_bounded_and_tells_the_true_numbers(world: World, monkey
 
 
 async def test_a_gated_pod_is_told_as_gated() -> None:
-    around = Around(profile(TurnsDown("F")), World().cache)
+    harness = SchedulerHarness(profile(TurnsDown("F")), World().cache)
     pod = make_pod("gated")
-    around.add(pod)
-    queued = around.queue.pop_nowait(around.clock.time())
+    harness.add(pod)
+    queued = harness.queue.pop_nowait(harness.clock.time())
     assert queued is not None
     queued.gating_plugin, queued.unschedulable_plugins = "SchedulingGates", frozenset({"SchedulingGates"})
-    around.queue.requeue(queued, around.clock.time())
+    harness.queue.requeue(queued, harness.clock.time())
     world = World()
     world.see(pod)
     with structlog.testing.capture_logs() as lines:
-        await Dump(world.cache, around.queue, world.pods.store, then=lambda: None).write()
-    told = [line for line in lines if line["event"] == "Pod in scheduling queue"]
-    assert [(line["pod"], line["gating_plugin"]) for line in told] == [(PodInfo(pod).key, "SchedulingGates")]
+        await Dump(world.cache, harness.queue, world.pods.store, then=lambda: None).write()
+    reported = [line for line in lines if line["event"] == "Pod in scheduling queue"]
+    assert [(line["pod"], line["gating_plugin"]) for line in reported] == [(PodInfo(pod).key, "SchedulingGates")]

@@ -20,7 +20,7 @@ from kscheduler.client.watch import WatchEvent
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.informers import Informer
 from kscheduler.scheduling.failures.failures import Failure
-from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Drift, Mender, Sides, What
+from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Drift, DriftType, Mender, Sides
 from kscheduler.scheduling.truth.truth_check import (
     CHECK_SECONDS,
     MOST_LINES,
@@ -31,7 +31,7 @@ from kscheduler.state.cache import Cache
 from tests.builders import Tree, make_node, make_pod, node_tree, pod_info, pod_tree
 from tests.framework.nodes.cluster_objects import node_fields, pod_fields
 from tests.framework.nodes.naive_columns import Place, check
-from tests.scheduling.around import Around
+from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.plugins_for_tests import TurnsDown, profile
 
 NODE_NAMES = st.sampled_from(["a", "b", "c"])
@@ -55,10 +55,10 @@ class World:
         clock = VirtualClock()
         self.pods: Informer[Pod] = Informer(PODS, clock=clock)
         self.nodes: Informer[Node] = Informer(NODES, clock=clock)
-        self.around = Around(profile(TurnsDown("F")), self.cache, clock=clock, pod_of=self.pods.store.get)
-        self.clock, self.queue, self.failures = clock, self.around.queue, self.around.failures
+        self.harness = SchedulerHarness(profile(TurnsDown("F")), self.cache, clock=clock, pod_of=self.pods.store.get)
+        self.clock, self.queue, self.failures = clock, self.harness.queue, self.harness.failures
         names = {"kscheduler"}
-        pods, nodes = self.around.pod_handler, self.around.node_handler
+        pods, nodes = self.harness.pod_handler, self.harness.node_handler
         self.pods.add_handler(pods)
         self.nodes.add_handler(nodes)
         sides = Sides(self.pods.store, self.nodes.store, self.cache, self.queue, names)
@@ -224,7 +224,7 @@ class Deciding:
 
 @dataclass
 class Server:
-    """What the API server has, and what it has not told yet."""
+    """DriftType the API server has, and what it has not told yet."""
 
     version: int = 0
     pods: dict[str, Tree] = field(default_factory=dict)
@@ -315,8 +315,8 @@ class TruthMachine(RuleBasedStateMachine):
     def tell(self, count: int, pods: bool) -> None:
         """In order within a kind, in none across kinds."""
         kind = Pod if pods else Node
-        told = [event for event in self.server.untold if isinstance(event.object, kind)][:count]
-        for event in told:
+        reported = [event for event in self.server.untold if isinstance(event.object, kind)][:count]
+        for event in reported:
             self.server.untold.remove(event)
             (self.world.pods if pods else self.world.nodes).apply(event)
 
@@ -451,7 +451,7 @@ async def checked(world: World, meanwhile: Callable[[], None] = lambda: None) ->
 async def test_a_difference_that_lasts_is_counted_mended_and_gone(world: World) -> None:
     world.cache.remove_pod("uid-of-on-a")
     (drift,) = await checked(world)
-    assert (drift.kind, drift.what, drift.stored, drift.cached) == ("pods", What.MISSING, "a, version 1", "")
+    assert (drift.kind, drift.what, drift.stored, drift.cached) == ("pods", DriftType.MISSING, "a, version 1", "")
     assert world.cache.node_of("uid-of-on-a") == "a"
     assert world.check.statistics() == TruthStatistics(1, {("pods", "missing"): 1}, 0)
     assert await checked(world) == []
@@ -468,17 +468,17 @@ async def test_every_difference_is_mended_and_only_the_first_twenty_are_told_one
     world.see(*pods)
     for pod in pods:
         world.cache.remove_pod(pod.metadata.uid)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as reported:
         assert len(await checked(world)) == len(pods)
-    assert [one["event"] for one in told] == ["cache_drift"] * MOST_LINES + ["cache_drift_not_all_told"]
+    assert [one["event"] for one in reported] == ["cache_drift"] * MOST_LINES + ["cache_drift_not_all_told"]
     assert all(world.cache.node_of(pod.metadata.uid) == "b" for pod in pods)
 
 
 async def test_a_pod_that_nobody_has_is_queued_again(world: World) -> None:
     world.queue.delete("default/pending")
     (drift,) = await checked(world)
-    assert drift.what is What.UNQUEUED
-    assert world.around.where("default/pending") == "active"
+    assert drift.what is DriftType.UNQUEUED
+    assert world.harness.where("default/pending") == "active"
 
 
 def test_a_pod_that_is_going_or_belongs_to_someone_else_is_missed_by_nobody(world: World) -> None:
@@ -500,7 +500,7 @@ async def test_an_unconfirmed_binding_is_told_after_a_while_and_its_room_is_kept
     assert world.drifts() == [], "the watch may be late"
     await world.clock.advance(1)
     (drift,) = await checked(world)
-    assert (drift.what, drift.cached) == (What.UNCONFIRMED, "assumed on b")
+    assert (drift.what, drift.cached) == (DriftType.UNCONFIRMED, "assumed on b")
     assert world.unconfirmed == 1, "the API server is to be asked"
     assert world.cache.is_assumed(queued.pod.uid)
     assert world.check.statistics().unmended == 0
@@ -516,18 +516,18 @@ async def test_what_stays_wrong_after_it_was_mended_is_told_as_that(
 
     world.cache.remove_pod("uid-of-on-a")
     monkeypatch.setattr(world.cache, "add_pod", broken)
-    with structlog.testing.capture_logs() as told:
+    with structlog.testing.capture_logs() as reported:
         await checked(world)
-    assert [one["event"] for one in told] == ["cache_drift", "cache_drift_not_mended", "cache_drift_stays"]
+    assert [one["event"] for one in reported] == ["cache_drift", "cache_drift_not_mended", "cache_drift_stays"]
     assert world.check.statistics().unmended == 1
 
 
 async def test_a_redundant_pod_goes_without_the_one_that_waits_under_its_name(world: World) -> None:
     world.cache.add_pod(make_pod("pending", uid="uid-of-an-earlier-life", node="b", requests={"cpu": "1"}))
     (drift,) = await checked(world)
-    assert (drift.what, drift.uid) == (What.REDUNDANT, "uid-of-an-earlier-life")
+    assert (drift.what, drift.uid) == (DriftType.REDUNDANT, "uid-of-an-earlier-life")
     assert world.cache.node_of("uid-of-an-earlier-life") == ""
-    assert world.around.where("default/pending") == "active"
+    assert world.harness.where("default/pending") == "active"
 
 
 async def test_it_checks_each_period_and_at_once_when_asked(world: World) -> None:
