@@ -179,10 +179,10 @@ class FailureHandler:
 
     def _report_others(self, bundle: Bundle, condition: Condition, queued: QueuedPodInfo, failure: Failure) -> None:
         """What the pod was turned down for, the others of its class are too; unless they were told so already."""
-        if len(bundle) > 1 and bundle.told != condition:
+        if len(bundle) > 1 and bundle.reported != condition:
             self._sink.report_class(bundle.key, bundle.keys(), condition)
             self.log.class_turned_down(bundle.key, bundle.keys(), failure, queued.key)
-        bundle.told = condition
+        bundle.reported = condition
 
     def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:
         tried = queued.pod.pod
