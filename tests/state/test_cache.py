@@ -41,7 +41,7 @@ class Counted:
 
 
 def version(uid: str, node: str, fields: dict[str, Any], *, repels: bool) -> Pod:
-    """One version of a pod. Two UIDs share a name, as when a StatefulSet makes a pod anew."""
+    """A version of a pod. Two UIDs share a name, as when a StatefulSet creates a pod again."""
     name = f"pod-{int(uid[-1]) // 2}"
     return make_pod(name, uid=uid, node=node, **fields, **(REPELS if repels else {}))
 
@@ -170,7 +170,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_anti_affinity_of_pods_on_nodes_is_a_recount(self) -> None:
-        """Pods on a name that no node carries repel nobody: there is no topology domain that they are in."""
+        """Pods on a node name without a node repel no pods: they are in no topology domain."""
         held = self.cache.counters.required_anti_affinity(WEB)
         (column,) = [one.holders for one in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
         for name in ("a", "b", "c"):

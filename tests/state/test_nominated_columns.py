@@ -121,7 +121,7 @@ def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None
 
 def test_more_nominations_than_are_noted_one_by_one_are_learnt_anew() -> None:
     nominator = NominatedPods()
-    assert nominator.take_touched() is None, "nobody has been told of anything"
+    assert nominator.take_touched() is None, "at first, any nomination may be new to the reader"
     nominator.nominate(pod("one"), "a")
     assert list(nominator.take_touched() or ()) == [pod("one").uid]
     for number in range(5000):

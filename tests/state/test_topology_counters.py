@@ -95,7 +95,7 @@ class Recount:
         self.namespaces: dict[str, dict[str, str]] = {}
 
     def is_meant(self, match: PodMatch, pod: Pod, unknown: dict[str, str] | None = None) -> bool:
-        """Whether the pod is in the set; `unknown` are the labels of a namespace that nobody has told of."""
+        """Whether the pod is in the set; `unknown` are the labels of an unknown namespace."""
         if match.also is not None and not self.is_meant(match.also, pod, unknown):
             return False
         labels = self.namespaces.get(pod.metadata.namespace, unknown)
@@ -263,7 +263,7 @@ for case in (TestCounters, TestCountersWithoutMemory):
 
 
 def test_a_column_is_kept_up_to_date_in_place() -> None:
-    """No pod event makes a question be answered anew: the walk is for the first time only."""
+    """No pod event causes another walk over all pods: only the first query does."""
     cache = Cache()
     cache.add_node(make_node("node-0"))
     web = PodMatch(frozenset(("default",)), None, (_labelled("web"),))

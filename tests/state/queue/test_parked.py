@@ -27,7 +27,7 @@ REGISTERED = {
 
 
 class ParkedMachine(RuleBasedStateMachine):
-    """Elements come and go; whoever an event may move is asked about it, in the order of parking."""
+    """Elements come and go; hints are called for all elements that an event may move, in the order of parking."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -61,7 +61,7 @@ class ParkedMachine(RuleBasedStateMachine):
     def whoever_an_event_may_move_is_asked(self, event: ClusterEvent) -> None:
         asked = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
         moved = [one for one in self.model if self.hints.strategy(one, event, None, None) is not QueueingStrategy.SKIP]
-        assert asked == moved, "without hints, whoever is asked is moved"
+        assert asked == moved, "without hints, every element in question is moved"
 
     @invariant()
     def all_are_there_in_the_order_they_came(self) -> None:

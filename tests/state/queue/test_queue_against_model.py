@@ -72,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def status_changes(self, name: str) -> None:
-        """Our own condition comes back on the watch: it wakes nobody."""
+        """Our own condition comes back on the watch: it wakes no pod."""
         if name in self.store:
             old = self.store[name]
             self.changes(name, old, Pod(metadata=old.metadata, spec=old.spec, status=old.status), UNHEARD)
@@ -151,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(rejectors=REJECTORS, pending=REJECTORS)
     def all_who_are_ready_fail(self, rejectors: frozenset[str], pending: frozenset[str]) -> None:
-        """An ordinary minute: whoever may be tried is tried once."""
+        """An ordinary minute: every pod that may be tried is tried once."""
         for _ in range(len(self.waiting)):
             if self.has_ready():
                 self.pop()

@@ -1,4 +1,4 @@
-"""A QueueSort plugin that fails loses no pod, spoils no order but its own pods', and makes nobody spin."""
+"""A QueueSort plugin that fails loses no pod, spoils only the order of its own pods, and causes no busy loop."""
 
 from dataclasses import replace
 
