@@ -73,13 +73,13 @@ def test_the_rejecting_plugins_include_those_that_narrowed_the_search() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=40))
 def test_by_node_and_counted_tell_the_same_story(codes: list[int]) -> None:
-    one = rejection("P", *codes, texts={code: (f"reason {code}",) for code in range(1, 6)})
-    diagnosis = Diagnosis(names=tuple(f"n{row}" for row in range(len(codes))), rejections=[one])
+    rejected = rejection("P", *codes, texts={code: (f"reason {code}",) for code in range(1, 6)})
+    diagnosis = Diagnosis(names=tuple(f"n{row}" for row in range(len(codes))), rejections=[rejected])
     statuses = dict(diagnosis.by_node())
     assert {name: status.message for name, status in statuses.items()} == {
         f"n{row}": f"reason {code}" for row, code in enumerate(codes)
     }
-    assert sorted((status.message, count) for status, count in one.counted()) == sorted(
+    assert sorted((status.message, count) for status, count in rejected.counted()) == sorted(
         (f"reason {code}", codes.count(code)) for code in set(codes)
     )
 

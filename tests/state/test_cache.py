@@ -108,7 +108,7 @@ class CacheMachine(RuleBasedStateMachine):
                 counted.pod.name,
                 uid=uid,
                 node=counted.node,
-                containers=[_plain(one) for one in counted.pod.pod.spec.containers],
+                containers=[_plain(container) for container in counted.pod.pod.spec.containers],
                 **(REPELS if counted.pod.pod.spec.affinity else {}),
             )
             assert self.cache.add_pod(seen) == ""
@@ -172,10 +172,10 @@ class CacheMachine(RuleBasedStateMachine):
     def the_anti_affinity_of_pods_on_nodes_is_a_recount(self) -> None:
         """Pods on a node name without a node repel no pods: they are in no topology domain."""
         held = self.cache.counters.required_anti_affinity(WEB)
-        (column,) = [one.holders for one in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
+        (column,) = [term.holders for term in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
         for name in ("a", "b", "c"):
             if name in self.nodes:
-                repelling = [one for one in self.on(name).values() if one.pod.spec.affinity is not None]
+                repelling = [info for info in self.on(name).values() if info.pod.spec.affinity is not None]
                 assert column[self.cache.nodes.row_of(name)] == len(repelling)
         assert column.sum() == sum(column[self.cache.nodes.rows()])
         assert not self.cache.counters.required_anti_affinity(OTHER)
@@ -186,7 +186,9 @@ def _asking_for(amount: str) -> dict[str, Any]:
 
 
 def _plain(container: Any) -> dict[str, Any]:
-    ports = [{"hostPort": one.host_port, "protocol": one.protocol, "hostIP": one.host_ip} for one in container.ports]
+    ports = [
+        {"hostPort": port.host_port, "protocol": port.protocol, "hostIP": port.host_ip} for port in container.ports
+    ]
     return {"name": "c", "resources": {"requests": dict(container.resources.requests)}, "ports": ports}
 
 

@@ -60,8 +60,8 @@ def cache_with(*objects: KubeObject) -> Cache:
     cache = Cache()
     cache.add_node(make_node("node"))
     cache.add_pod(user())
-    for one in objects:
-        cache.volumes.put(one)
+    for obj in objects:
+        cache.volumes.put(obj)
     return cache
 
 
@@ -225,8 +225,8 @@ def assert_never_less_room(cache: Cache, rebuilt: Cache) -> None:
 def test_a_node_that_comes_after_its_pods_shows_what_they_use_and_its_limit() -> None:
     cache = Cache()
     cache.add_pod(user())
-    for one in (volume(), claim(), csi_node(7)):
-        cache.volumes.put(one)
+    for obj in (volume(), claim(), csi_node(7)):
+        cache.volumes.put(obj)
     assert cache.volumes.attached(DRIVER).sum() == 0
     cache.add_node(make_node("node"))
     row = cache.nodes.row_of("node")
@@ -260,8 +260,8 @@ def test_listeners_hear_of_their_subjects_and_of_nothing_else(
 ) -> None:
     cache = cache_with(volume(), claim(), volume("other"), OTHER_CLAIM)
     heard: list[Subject] = []
-    for one in (CLAIM_OF_POD, VOLUME_OF_POD, USER):
-        cache.volumes.on_change([one], partial(heard.append, one))
+    for subject in (CLAIM_OF_POD, VOLUME_OF_POD, USER):
+        cache.volumes.on_change([subject], partial(heard.append, subject))
     news(cache)
     assert sorted(heard) == sorted(subjects)
 

@@ -113,7 +113,7 @@ def _check_sparse(table: NodeTable, places: Mapping[str, Place]) -> None:
         holders = {
             table.row_of(name)
             for name, place in places.items()
-            if any(image in one.names for one in place.node.status.images)
+            if any(image in reported.names for reported in place.node.status.images)
         }
         state = table.images.get(image)
         assert set(state.array().tolist() if state else ()) == holders, image

@@ -45,9 +45,9 @@ class ParkedMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def take(self, key: str) -> None:
-        there = next((one for one in self.model if one.key == key), None)
+        there = next((element for element in self.model if element.key == key), None)
         assert self.parked.pop(key) is there
-        self.model = [one for one in self.model if one is not there]
+        self.model = [element for element in self.model if element is not there]
 
     @precondition(lambda self: self.model)
     @rule(plugins=PLUGINS)
@@ -60,7 +60,11 @@ class ParkedMachine(RuleBasedStateMachine):
     @rule(event=EVENTS)
     def whoever_an_event_may_move_is_asked(self, event: ClusterEvent) -> None:
         asked = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
-        moved = [one for one in self.model if self.hints.strategy(one, event, None, None) is not QueueingStrategy.SKIP]
+        moved = [
+            element
+            for element in self.model
+            if self.hints.strategy(element, event, None, None) is not QueueingStrategy.SKIP
+        ]
         assert asked == moved, "without hints, every element in question is moved"
 
     @invariant()
@@ -68,7 +72,7 @@ class ParkedMachine(RuleBasedStateMachine):
         assert list(self.parked) == self.model
         assert len(self.parked) == len(self.model)
         for key in ("default/pod-0", "default/pod-5", "absent"):
-            there = next((one for one in self.model if one.key == key), None)
+            there = next((element for element in self.model if element.key == key), None)
             assert self.parked.get(key) is there
             assert (key in self.parked) is (there is not None)
 

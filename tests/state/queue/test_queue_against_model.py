@@ -133,10 +133,10 @@ class QueueMachine(RuleBasedStateMachine):
         entry = self.waiting.pop(queued.pod.name)
         if ready:
             assert entry.place == "active"
-            assert entry.order == min(one.order for one in ready)
+            assert entry.order == min(candidate.order for candidate in ready)
         else:
             assert entry.place == "backoff"
-            assert (entry.expiry, entry.order) == min((one.expiry, one.order) for one in early)
+            assert (entry.expiry, entry.order) == min((candidate.expiry, candidate.order) for candidate in early)
         entry.first_attempt = entry.first_attempt or self.now
         entry.attempts += 1
         entry.missed = []
