@@ -1,16 +1,16 @@
 """One assembly: cache, queue, profiles, handlers and scheduler are built and joined here, and nowhere else.
 
-The service, the benchmarks, what-if and the tests run the same parts. They differ in their ports: who binds a pod, who
-takes a victim away, where a condition is written, whose clock it is.
+The service, the benchmarks, what-if and the tests run the same parts. They differ in their ports: what binds a pod,
+evicts a victim and writes a condition, and which clock is used.
 
-    ports            what a scheduler needs from outside, each port documented with what stands in where there is none
-    unconnected      those stand-ins
-    profiles_over    a cache and ports -> a Handle -> profiles that can decide; what-if needs no more than this
-    pod_classes      whether pods that are alike share a judgement (`KSCHEDULER_CLASSES`)
-    assembled        everything: these profiles, and queue, evictions, failures, scheduler and handlers with them
+    ports            what a scheduler needs from outside; each port is documented with its default
+    unconnected      those defaults
+    profiles_over    a cache and ports -> a Handle -> profiles that can decide; all that what-if needs
+    pod_classes      whether like pods share a verdict (`KSCHEDULER_CLASSES`)
+    assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
 
-Limits: nothing in here runs, and nothing owns a task that `run` of a part does not own. Whoever assembles starts the
-parts and adds workers, informers and clients of its own (`app.parts` does for the service).
+Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds
+its own workers, informers and clients (`app.parts` does so for the service).
 """
 
 from kscheduler.assembly.assembled import Assembly

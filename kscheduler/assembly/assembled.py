@@ -1,4 +1,4 @@
-"""A scheduler: every part built once, in the order in which one needs the other.
+"""A scheduler: every part is built once, in the order of their dependencies.
 
     cache, waiting ---------------------+
     evictions  (hold the cache)         |
@@ -103,10 +103,10 @@ class Assembly:
         self.handlers = self._handlers()
 
     def listen_to(self, informers: Informers) -> None:
-        """Have the handler of each kind told by its informer. Raises `KeyError` where a kind has none."""
+        """Register each handler with the informer of its kind. Raises `KeyError` if a kind has no informer."""
         for kind, handler in self.handlers.items():
             informers[kind].add_handler(handler)
-        # After the handler of pods: what a preemptor waits for is in the cache when it is told.
+        # After the handler of pods: the cache must already have the change when a preemptor hears of it.
         informers[PODS].add_handler(self.evictions.sightings)
 
     def _build_plugin_reports(self) -> PluginReports:
@@ -114,11 +114,11 @@ class Assembly:
         return PluginReports(observations, now, self.reporter.plugin_failed, self._report_held)
 
     def _report_held(self, pod: Pod, note: str) -> None:
-        """A pod is kept out of the queue by a failure: no attempt will say so."""
+        """Report a pod that a failure keeps out of the queue: no attempt will report it."""
         self.ports.statuses.report(pod, failed_condition(note), note)
 
     def _build_evictions(self) -> AsyncEvictions:
-        """Before the profiles, whose plugins hold them; the queue, which comes after those, is asked when needed."""
+        """Built before the profiles, whose plugins hold them; the queue is built later, and looked up on each call."""
         ports = self.ports
         victims = Victims(
             pods=ports.evictor,
@@ -184,7 +184,7 @@ class Assembly:
         return PodHandler(self.cache, self.queue, self.waiting, self.profiles, *seen, self.ports.log)
 
     def _handlers(self) -> Mapping[Kind, Handler[Any]]:
-        """Who turns what the watch says into changes of cache and queue, by kind."""
+        """The handlers, by kind, that turn watch events into changes of cache and queue."""
         seen = self.queue, self.clock, self.ports.observations
         storage = {
             kind: StorageHandler(resource, self.cache.volumes, *seen) for kind, resource in STORAGE_RESOURCES.items()

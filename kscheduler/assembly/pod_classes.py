@@ -1,4 +1,4 @@
-"""Whether pods that all plugins judge alike share a place in the queue, a verdict and what a cycle works out."""
+"""Whether pods that all plugins treat alike share a place in the queue, a verdict and the results of a cycle."""
 
 import os
 from dataclasses import dataclass
@@ -11,27 +11,27 @@ from kscheduler.state.queue.gated import HintsAlike, no_hints_alike
 from kscheduler.state.queue.scheduling_queue import ClassOf, no_class
 
 CLASSES_VARIABLE: Final = "KSCHEDULER_CLASSES"
-"""Environment: `off` judges every pod by itself, and from scratch; for comparisons, and to rule classes out."""
+"""Environment variable: `off` evaluates every pod by itself, for comparisons and to exclude classes as a cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class PodClasses:
-    """Which pods are alike."""
+    """Which pods are alike, for queue, hints and cycles."""
 
     class_of: ClassOf = no_class
-    """To the queue, and to what is known of classes that fit nowhere."""
+    """The class of a pod, for the queue and for the record of classes that fit on no node."""
     hints_alike: HintsAlike = no_hints_alike
-    """To plugins that are asked whether an event helps a pod."""
+    """The class of a pod as far as hints are concerned."""
     are_kept: bool = False
-    """Whether the class engine keeps what a cycle works out."""
+    """Whether the class engine keeps the results of a cycle."""
 
 
 def classes_are_on() -> bool:
-    """What the environment says."""
+    """Whether the environment leaves classes on."""
     return os.environ.get(CLASSES_VARIABLE, "") != "off"
 
 
 def pod_classes(profiles: Profiles, nominator: NominatedPods) -> PodClasses:
-    """The classes that the signatures of all plugins make."""
+    """The classes that result from the signatures of all plugins."""
     signatures = Signatures(profiles, nominator)
     return PodClasses(signatures.class_of, signatures.hints_alike, are_kept=True)

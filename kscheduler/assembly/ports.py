@@ -1,8 +1,8 @@
 """What a scheduler needs from outside, in one value.
 
-A port is a small protocol, or a function. Each has a default that leads nowhere, so that a test or a what-if names only
-what it looks at. `observations` and `log` are ports too: whoever implements another port (the writer of Bindings, say)
-counts and logs in the same place as the parts inside.
+A port is a small protocol or a function. Each has a default without effect, so that a test or a what-if names only the
+ports that it uses. `observations` and `log` are ports too: the implementation of another port (such as the writer of
+Bindings) counts and logs in the same place as the inner parts.
 """
 
 from collections.abc import Callable
@@ -24,40 +24,40 @@ from kscheduler.scheduling.reports import EventSink
 
 
 class StatusPort(FailureSink, NominationWriter, Protocol):
-    """Who writes conditions and nominations into pods' statuses: `status_writer.StatusWriter`."""
+    """Writes conditions and nominations into pods' statuses: `status_writer.StatusWriter`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Who does what outside of the scheduler."""
+    """What the scheduler reads and writes outside of itself."""
 
     # --- what is written ----------------------------------------------------------------------------------------------
 
     binder: Writer = field(default_factory=NoBinder)
-    """Binds a pod to a node, and knows for certain what became of it. By default every Binding is refused."""
+    """Binds a pod to a node and returns the definite outcome. By default every Binding is refused."""
     evictor: VictimWriter = field(default_factory=NoEviction)
-    """Deletes a victim of preemption. By default each victim is said to be gone already."""
+    """Deletes a victim of preemption. By default each victim counts as gone already."""
     statuses: StatusPort = field(default_factory=NoStatuses)
-    """Takes conditions and nominations, and holds them back behind the binds. By default they are dropped."""
+    """Takes conditions and nominations, which are written after the binds. By default they are dropped."""
     events: EventSink = field(default_factory=NoEvents)
     """Records Events. By default they are dropped."""
     volume_writer: VolumeWriter | None = None
-    """Writes claims and volumes. `None`: a pod whose volumes have to be bound first fails in PreBind."""
+    """Writes claims and volumes. `None`: a pod whose volumes must be bound first fails in PreBind."""
 
     # --- what is read -------------------------------------------------------------------------------------------------
 
     pod_of: Callable[[str], Pod | None] = no_pod
-    """The newest version of a pod by its key (`namespace/name`), as the watch has shown it. By default, none."""
+    """The newest version of a pod that the watch has shown, by key (`namespace/name`). By default there is none."""
     workloads: WorkloadListers = NO_WORKLOADS
     """Services and controllers, for default spreading. By default there are none."""
     budgets: DisruptionBudgets | None = None
     """PodDisruptionBudgets, for preemption. `None`: there are none."""
 
-    # --- who is told --------------------------------------------------------------------------------------------------
+    # --- what is notified ---------------------------------------------------------------------------------------------
 
     on_arrival: Callable[[], None] = nobody_waits
-    """There may be a pod to try: called on each arrival in the active queue or in back-off. Wakes a worker."""
+    """Called on each arrival in the active queue or in back-off, to wake a worker."""
     observations: Observations = field(default_factory=Observations)
-    """Counts what happens, for metrics."""
+    """Counts events for metrics."""
     log: PodLog = field(default_factory=PodLog)
-    """Writes a line about what happens to pods. The assembly tells it which events a parked pod waits for."""
+    """Logs what happens to pods. The assembly connects it to the queue, which knows what a parked pod waits for."""

@@ -1,7 +1,7 @@
-"""Profiles over a cache: all that a decision needs, live in the service, over copied state in what-if.
+"""Profiles over a cache: everything that a decision needs, live in the service, over copied state in what-if.
 
-What plugins may use of the world is their Handle. It is made here, so a plugin finds the same in both places; where
-what-if has nothing behind a port, the port leads nowhere.
+Plugins use the outside world through their Handle only. It is built here, so a plugin finds the same in both places;
+ports that what-if does not connect have no effect.
 """
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
@@ -25,9 +25,9 @@ def profiles_over(
     *,
     evictions: Evictions = NO_EVICTIONS,
 ) -> Profiles:
-    """Every profile of the configuration, over a cache where nobody waits and, by default, nobody is evicted.
+    """Every profile of the configuration, over a cache where no pod waits for Permit and, by default, none is evicted.
 
-    Raises `ConfigError` with all that is wrong with the first profile that cannot be built.
+    Raises `ConfigError` with all problems of the first profile that cannot be built.
     """
     handle = handle_over(cache, ports or Ports(), gates=config.gates, evictions=evictions)
     return built_profiles(config, registry, handle)
@@ -36,7 +36,7 @@ def profiles_over(
 def built_profiles(
     config: LoadedConfig, registry: Registry, handle: Handle, listener: PluginListener = NOBODY
 ) -> Profiles:
-    """The profiles of a configuration over a handle; `listener` hears of plugins that fail or are slow from then on.
+    """The profiles of a configuration over a handle; `listener` gets the reports of failing and slow plugins.
 
     Raises `ConfigError`.
     """
@@ -52,7 +52,7 @@ def handle_over(
     waiting: WaitingPods | None = None,
     evictions: Evictions = NO_EVICTIONS,
 ) -> Handle:
-    """What plugins may use. By default no pod waits for Permit, and nobody is evicted."""
+    """The Handle for plugins. By default no pod waits for Permit, and none is evicted."""
     return Handle(
         cache,
         ports.binder,

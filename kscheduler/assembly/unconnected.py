@@ -1,7 +1,7 @@
-"""Where a port leads nowhere: nothing is written, nobody is told, and there is nothing to read.
+"""Ports without effect: nothing is written, nothing is notified, and there is nothing to read.
 
-Nothing here fails loudly but the binder: a cycle over copied state may choose victims and report failures, and both end
-here. A Binding that nobody sends must not look like one that was.
+Only the binder returns an error: a cycle over copied state may choose victims and report failures, and both end here.
+But a Binding that was never sent must not look like a success.
 """
 
 from collections.abc import Collection, Hashable
@@ -63,4 +63,4 @@ def no_pod(_key: str) -> Pod | None:
 
 
 def nobody_waits() -> None:
-    """An arrival wakes nobody."""
+    """Wake no worker on an arrival."""

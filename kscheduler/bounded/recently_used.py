@@ -1,4 +1,4 @@
-"""A dict of at most so many entries: a new one pushes out the one that was put or used longest ago."""
+"""A dict with a maximal number of entries: a new entry evicts the one that was put or used longest ago."""
 
 from collections import OrderedDict
 from collections.abc import Hashable
@@ -9,16 +9,15 @@ V = TypeVar("V")
 
 
 class RecentlyUsed(OrderedDict[K, V]):
-    """Reading is a dict's: it costs as little, and is no use. `use` reads and counts as one. Values are never `None`.
+    """Plain reads are dict's own: as cheap, and they do not count as a use; `use` does. Values are never `None`.
 
-    An `OrderedDict` because a dict from which the first entry is taken again and again walks over the places of all
-    that went before it.
+    An `OrderedDict`, because a dict whose first entry is removed again and again walks over all the removed slots.
     """
 
     __slots__ = ("most",)
 
     def __init__(self, most: int) -> None:
-        """`most`: entries, one at least."""
+        """`most`: the maximal number of entries, at least 1."""
         super().__init__()
         self.most = most
 
@@ -26,13 +25,13 @@ class RecentlyUsed(OrderedDict[K, V]):
         self.put(key, value)
 
     def put(self, key: K, value: V) -> V | None:
-        """Put an entry, as the newest also if its key was there; the value that had to go for it, if one had."""
+        """Put an entry, as the newest also if the key exists; returns the evicted value, if there is one."""
         super().__setitem__(key, value)
         self.move_to_end(key)
         return self.popitem(last=False)[1] if len(self) > self.most else None
 
     def use(self, key: K) -> V | None:
-        """The value, which is the newest from now on; `None` where there is none."""
+        """The value, which becomes the newest; `None` if the key is missing."""
         value = self.get(key)
         if value is not None:
             self.move_to_end(key)

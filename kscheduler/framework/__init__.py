@@ -7,14 +7,14 @@ rule: nodes live in the columns of a `NodeTable`, and a plugin judges many rows 
     plugin, per_node        the extension points; the same for a function that looks at one node
     registry, handle        how a plugin is found by name, and what it is built with
     status, events          what an extension point answers; what may let a parked pod through
-    cycle_state, dry_run,   what a plugin keeps within a cycle, may ask of it in PostFilter, and may ask for afterwards
+    cycle_state, dry_run,   what a plugin keeps within a cycle, may ask of it in PostFilter, and may request afterwards
     activation
-    standing_gate           a PreEnqueue plugin that says whom it may let in
-    plugin_contract,        what is checked of a plugin's shape and answers, and who hears of failures
+    standing_gate           a PreEnqueue plugin that names the pods it may let in
+    plugin_contract,        the checks of a plugin's shape and answers, and the listener that is told of failures
     plugin_answers, plugin_listener
 
     pods, nodes             what plugins read: a pod worked out once, the nodes in columns
-    reasons                 why nodes were turned down
-    cluster                 what else a `Handle` leads to: counts, volumes, services and controllers, preemption
-    rules                   what several plugins share; the contract itself needs none of it
+    reasons                 why nodes were rejected
+    cluster                 what else a `Handle` gives access to: counts, volumes, services and controllers, preemption
+    rules                   rules that several plugins share; the contract itself needs none of them
 """

@@ -1,4 +1,4 @@
-"""What a plugin keeps from one extension point of a cycle to the next."""
+"""Values that a plugin keeps from one extension point of a cycle to the next."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -7,7 +7,7 @@ T = TypeVar("T")
 
 
 class CycleState:
-    """Values by type: each plugin writes a class of its own and reads it back, typed.
+    """Values by type: each plugin writes a value of its own class and reads it back, typed.
 
     It lives for one attempt to schedule one pod and is never shared between pods.
     """
@@ -22,7 +22,7 @@ class CycleState:
         self._values[type(value)] = value
 
     def read(self, kind: type[T]) -> T:
-        """The value of this type. Raises `KeyError` where the plugin has not written it in this cycle."""
+        """The value of this type. Raises `KeyError` if the plugin has not written it in this cycle."""
         value = self._values[kind]
         assert isinstance(value, kind)  # noqa: S101  `write` files values under their own type
         return value
@@ -33,13 +33,13 @@ class CycleState:
         return value if isinstance(value, kind) else None
 
     def take(self, others: Iterable["CycleState"]) -> None:
-        """Hold what the others hold, too (values are shared)."""
+        """Take over the values of the other states (values are shared)."""
         for other in others:
             if other._values:
                 self._values.update(other._values)
 
     def clear(self) -> None:
-        """Hold nothing any more."""
+        """Remove all values."""
         self._values.clear()
 
     def copy(self) -> "CycleState":
@@ -49,6 +49,6 @@ class CycleState:
         return copied
 
     def holds_the_same(self, other: "CycleState") -> bool:
-        """Whether both hold the very same values."""
-        mine, its = self._values, other._values
-        return mine.keys() == its.keys() and all(value is its[kind] for kind, value in mine.items())
+        """Whether both hold the same value objects."""
+        values, others = self._values, other._values
+        return values.keys() == others.keys() and all(value is others[kind] for kind, value in values.items())

@@ -1,4 +1,4 @@
-"""What a PostFilter plugin may ask of the cycle that found no node: its filters, over rows as they might be.
+"""The filters of a cycle that found no node, for PostFilter plugins: run over rows as they might be.
 
 The cycle leaves a `DryRun` in the CycleState before PostFilter; `cycle.read(DryRun)` finds it.
 """
@@ -17,14 +17,14 @@ from kscheduler.framework.status import Status
 
 @dataclass(frozen=True, slots=True)
 class Passing:
-    """What the filters say of some rows."""
+    """The filters' result for some rows."""
 
     rows: Rows
-    """Those that pass, ascending; none after an error."""
+    """The rows that pass, ascending; empty after an error."""
     rejections: tuple[Rejection, ...] = ()
-    """Every other row, once."""
+    """The rejected rows, each in exactly one rejection."""
     error: Status | None = None
-    """A plugin has failed: nothing is known of any of the rows."""
+    """A plugin has failed: there is no result for any of the rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,22 +32,21 @@ class DryRun:
     """The filters of one cycle."""
 
     passing: Callable[[NodeTable, CycleState, Rows], Passing]
-    """Which rows of a fork the pod fits on, beside the pods nominated to them and without those."""
+    """The rows of a fork that the pod fits on both with the pods nominated to them and without."""
     still_passing: Callable[[NodeTable, CycleState, Rows], Passing]
-    """The same for rows that have passed and whose *pods* alone have changed: who reads no pods is not asked again."""
+    """The same for rows that have passed and of which only the *pods* changed: skips filters that read no pods."""
     add_pod: Callable[[CycleState, PodInfo, NodeTable, int], Status]
     """Count a pod on a row in the state (`PreFilterExtensions`); Success or an Error."""
     remove_pod: Callable[[CycleState, PodInfo, NodeTable, int], Status]
-    """Count one out."""
+    """Stop counting a pod on a row."""
     counts_pods: bool
-    """Whether some plugin keeps such counts for this pod."""
+    """Whether any plugin keeps such counts for this pod."""
     move_pods: Callable[[CycleState, MovedPods, NodeTable], Status] | None
-    """Count pods of many rows out, or in again, so that one state holds for all of these rows; Success or an Error.
-
-    `None` where a plugin cannot do that: then each row needs a state of its own.
+    """Stop counting pods of many rows, or count them again, so that one state serves all of these rows; Success or an
+    Error. `None` if a plugin cannot do that: then each row needs a state of its own.
     """
     row_class: Callable[[], Hashable | None]
-    """Equal for pods of which the filters say the same of a row, with any pods on it, as long as its node stays as it
-    is. `None` where a filter looks at anything else, or reads more of the pod than it signs."""
+    """Equal for pods to which the filters give the same answers about a row, with any pods on it, as long as its node
+    does not change. `None` if a filter reads anything else, or more of the pod than it signs."""
     expected_changes: ChangeLog
-    """Rows where nominations have begun or ended: who is expected there, of whatever priority, may have changed."""
+    """Rows where nominations have begun or ended: the pods expected there, of any priority, may have changed."""

@@ -1,6 +1,6 @@
-"""Cluster events: what happened that may let a parked pod through.
+"""Cluster events: changes that may let a parked pod through.
 
-A plugin that rejected a pod registers the events that may change its mind, each with an optional hint that looks at
+A plugin that rejects pods registers the events that may change its verdict, each with an optional hint that looks at
 the objects. Match rule (registered R, incoming I): R is the wildcard, or the resources are equal (`Pod` covers
 assigned and unassigned pods) and the action bits overlap. Labels are kube-scheduler's, for metrics and logs.
 """
@@ -14,14 +14,14 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 
 class Resource(Enum):
-    """What changed."""
+    """The kind of object that changed."""
 
     POD = "Pod"
     ASSIGNED_POD = "AssignedPod"
     UNSCHEDULABLE_POD = "UnschedulablePod"
     NODE = "Node"
     NAMESPACE = "Namespace"
-    """Not known to kube-scheduler, whose pods wait in vain for a namespace to get other labels."""
+    """Not in kube-scheduler, where a change of a namespace's labels wakes no pod."""
     PERSISTENT_VOLUME = "PersistentVolume"
     PERSISTENT_VOLUME_CLAIM = "PersistentVolumeClaim"
     CSI_NODE = "storage.k8s.io/CSINode"
@@ -35,11 +35,11 @@ class Resource(Enum):
     POD_GROUP = "scheduling.k8s.io/PodGroup"
     WILDCARD = "*"
 
-    __hash__ = object.__hash__  # an Enum's own is in Python, and events are looked up for each pod that waits
+    __hash__ = object.__hash__  # Enum's own `__hash__` is slow (Python code), and events are hashed per waiting pod
 
 
 class ActionType(IntFlag):
-    """How it changed; one event may carry several bits."""
+    """How it changed; an event may carry several bits."""
 
     ADD = auto()
     DELETE = auto()
@@ -105,13 +105,13 @@ class ClusterEvent:
     action: ActionType
     name: str = ""
     label: str = field(init=False, repr=False, compare=False)
-    """As metrics and logs name it, such as `NodeUpdateNodeTaint`. Asked several times for each pod: no property."""
+    """The name in metrics and logs, such as `NodeUpdateNodeTaint`. No property: it is read several times per pod."""
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "label", self.name or _label(self.resource, self.action))
 
     def matches(self, incoming: "ClusterEvent") -> bool:
-        """Whether a plugin that registered this event is asked about the incoming one."""
+        """Whether the hints of a plugin that registered this event are called for the incoming event."""
         if self.resource is Resource.WILDCARD or incoming.resource is Resource.WILDCARD:
             return True
         same = self.resource is incoming.resource or (
@@ -121,10 +121,10 @@ class ClusterEvent:
 
 
 def _label(resource: Resource, action: ActionType) -> str:
-    whole = _ACTION_LABELS.get(action)
-    if whole is None:
-        whole = "|".join(label for bit, label in _ACTION_LABELS.items() if bit in action and bit.bit_count() == 1)
-    return f"{resource.value}{whole}"
+    action_label = _ACTION_LABELS.get(action)
+    if action_label is None:
+        action_label = "|".join(name for bit, name in _ACTION_LABELS.items() if bit in action and bit.bit_count() == 1)
+    return f"{resource.value}{action_label}"
 
 
 class QueueingHint(Enum):
@@ -140,7 +140,7 @@ HintFunction = Callable[[PodInfo, KubeObject | None, KubeObject | None], Queuein
 
 @dataclass(frozen=True, slots=True)
 class ClusterEventWithHint:
-    """An event that may change a plugin's mind; without a hint it always does."""
+    """An event that may change a plugin's verdict; without a hint it always wakes the pod."""
 
     event: ClusterEvent
     hint: HintFunction | None = None

@@ -1,7 +1,7 @@
-"""How plugins reach the cluster without knowing who keeps it.
+"""How plugins reach the cluster without importing the modules that keep its state.
 
-A few small protocols; `state` and `scheduling` implement them and `assembly` joins them. A plugin that is built without
-a cluster (in `explain --from`, in tests) gets the same Handle over copied state.
+Small protocols that `state` and `scheduling` implement and `assembly` joins. A plugin that is built without a cluster
+(in `explain --from`, in tests) gets the same Handle over copied state.
 """
 
 from collections.abc import Collection, Mapping
@@ -54,15 +54,15 @@ class WaitingPod(Protocol):
         ...
 
     def allow(self, plugin: str) -> None:
-        """One plugin lets it through; with the last one it goes on to be bound."""
+        """Record that a plugin lets the pod through; after the last plugin the pod goes on to binding."""
         ...
 
     def reject(self, plugin: str, message: str) -> bool:
-        """It fails, with this message, and waits for an event. Whether that came before any other verdict."""
+        """Fail the pod with this message; it then waits for an event. False if the pod already has a verdict."""
         ...
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """It fails and is tried again after its back-off. Whether that came before any other verdict."""
+        """Fail the pod; it is tried again after its back-off. False if the pod already has a verdict."""
         ...
 
 
@@ -70,15 +70,15 @@ class WaitingPods(Protocol):
     """All pods held back by Permit."""
 
     def get(self, uid: str) -> WaitingPod | None:
-        """One of them."""
+        """The waiting pod with this UID, if there is one."""
         ...
 
     def reject(self, uid: str) -> bool:
-        """Turn one of them down, with the message `removed`. Whether it waited for a verdict."""
+        """Reject a pod with the message `removed`. Returns whether it was waiting for a verdict."""
         ...
 
     def all(self) -> tuple[WaitingPod, ...]:
-        """Every one, in the order they began to wait."""
+        """All waiting pods, in the order in which they began to wait."""
         ...
 
 
@@ -86,25 +86,25 @@ class Writer(Protocol):
     """What plugins may write to the API server."""
 
     async def bind(self, pod: Pod, node_name: str) -> Status:
-        """Bind the pod to the node; Success only when the API server has it so."""
+        """Bind the pod to the node; Success only when the API server has stored the binding."""
         ...
 
 
 class VolumeObserver(Protocol):
-    """Who counts what is done about volumes."""
+    """Counts the volume operations of VolumeBinding."""
 
     def __call__(self, operation: str, seconds: float, *, is_ok: bool) -> None:
-        """`predicate`, `assume` or `bind` took so long; `is_ok`: without an error."""
+        """Record that `operation` (`predicate`, `assume` or `bind`) took this long; `is_ok`: without an error."""
         ...
 
 
 def _observe_nothing(operation: str, seconds: float, *, is_ok: bool) -> None:
-    """Where nobody counts."""
+    """Count nothing: the default."""
 
 
 @dataclass(frozen=True, slots=True)
 class Handle:
-    """Everything outside itself that a plugin may use."""
+    """Everything outside of a plugin that it may use."""
 
     view: ClusterView
     writer: Writer
@@ -123,4 +123,4 @@ class Handle:
 
 
 PluginArgs = Mapping[str, object] | object | None
-"""Typed arguments for in-tree plugins (a `config` struct), a plain mapping for everybody else's."""
+"""Typed arguments for in-tree plugins (a `config` struct), a plain mapping for all others."""

@@ -8,12 +8,12 @@ The function's name says what it is: `filter` returns a reason to turn the node 
 there; `score` returns whole points from 0 to 100. A third parameter `args` gets the plugin's `pluginConfig` arguments,
 a mapping that is empty without any; a function without it refuses arguments.
 
-What can be told from the function alone is checked when it is declared (`PluginDeclarationError`), what it returns at
-each call: an answer of a wrong type, and points out of range, fail the pod's attempt in words that name plugin, node
-and value. Nothing is rounded, clamped or taken for something else.
+The function's shape is checked when it is declared (`PluginDeclarationError`), its return value at each call: a wrong
+type or points out of range fail the pod's attempt with a message that names plugin, node and value. Nothing is rounded,
+clamped or converted.
 
-It is called once per row, which costs about a microsecond a node: fine for hundreds of nodes, and a columnar plugin is
-always the way out. Pods and nodes are those of the scheduler's own cache: read them, never write to them.
+The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes; for more, write
+a columnar plugin. Pods and nodes are objects of the scheduler's own cache: read them, never write to them.
 """
 
 from collections.abc import Callable, Mapping
@@ -56,21 +56,21 @@ class _Reasons:
 
 
 class PerNodeFilter(Plugin):
-    """A filter made of a function that looks at one node."""
+    """A filter made of a function for a single node."""
 
     def __init__(self, name: str, function: FilterFunction) -> None:
         self.name = name
         self._function = function
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
-        """Call the function for each row. Raises what it raises, and `WrongAnswerError`."""
+        """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
         reasons = cycle.find(_Reasons) or _Reasons()
         cycle.write(reasons)
         codes = (reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist())
         return np.fromiter(codes, dtype=np.int64, count=len(rows))
 
     def _reason(self, pod: PodInfo, node: NodeInfo) -> str | None:
-        reason: object = _asked(self._function, pod, node)
+        reason: object = _called(self._function, pod, node)
         if reason is None or (isinstance(reason, str) and reason):
             return reason
         expected = "the reason to turn the node down (a str that says something), or None where the pod may run there"
@@ -82,20 +82,20 @@ class PerNodeFilter(Plugin):
 
 
 class PerNodeScore(Plugin):
-    """A score made of a function that looks at one node."""
+    """A score made of a function for a single node."""
 
     def __init__(self, name: str, function: ScoreFunction) -> None:
         self.name = name
         self._function = function
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Call the function for each row. Raises what it raises, and `WrongAnswerError`."""
+        """Call the function for each row; int64 points in the shape of `rows`. Raises `WrongAnswerError`."""
         del cycle
         points = (self._points(pod, nodes.info(row)) for row in rows.tolist())
         return np.fromiter(points, dtype=np.int64, count=len(rows))
 
     def _points(self, pod: PodInfo, node: NodeInfo) -> int:
-        points: object = _asked(self._function, pod, node)
+        points: object = _called(self._function, pod, node)
         if type(points) is not int and not isinstance(points, np.integer):  # a bool is an int, and no number of points
             raise WrongAnswerError(f"for node {node.name} it returned {shown(points)}: return points, {_POINTS}")
         if not MIN_NODE_SCORE <= points <= MAX_NODE_SCORE:
@@ -107,8 +107,8 @@ class PerNodeScore(Plugin):
 _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
-def _asked(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
-    """What the function says of the node; what it raises tells the node, too, and goes on to the plugin runtime."""
+def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node: NodeInfo) -> object:
+    """The function's answer for a node; an exception goes on to the plugin runtime, with the node's name."""
     try:
         return function(pod, node)
     except BaseException as failure:
@@ -120,7 +120,7 @@ class PerNodeFactory:
     """Builds a per-node plugin for each profile that enables it: what `@plugin` leaves in the module."""
 
     def __init__(self, name: str, function: Callable[..., Any]) -> None:
-        """Raises `PluginDeclarationError` for a function that cannot be one."""
+        """Raises `PluginDeclarationError` for a function that cannot be a per-node plugin."""
         declaration = declared(name, function)
         self.name = name
         self._takes_args = declaration.takes_args
@@ -131,22 +131,22 @@ class PerNodeFactory:
         return f"@plugin({self.name!r}) {self._function.__name__} ({place_of(self._function)})"
 
     def __call__(self, args: Any, handle: Handle) -> Plugin:
-        """Build the plugin. Raises `ValueError` for arguments that the function does not ask for."""
+        """Build the plugin. Raises `ValueError` for arguments if the function has no parameter for them."""
         del handle
         if not self._takes_args:
             if args:
                 where = f"`{self._function.__name__}` ({place_of(self._function)})"
                 raise ValueError(f"it takes no arguments: give {where} a third parameter `args` to get {shown(args)}")
             return self._shape(self.name, self._function)
-        given: Mapping[str, object] = MappingProxyType(dict(args or {}))
-        return self._shape(self.name, partial(self._function, args=given))
+        arguments: Mapping[str, object] = MappingProxyType(dict(args or {}))
+        return self._shape(self.name, partial(self._function, args=arguments))
 
 
 _SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter": PerNodeFilter, "score": PerNodeScore}
 
 
 def plugin(name: str) -> Callable[[Callable[..., Any]], PerNodeFactory]:
-    """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for any other thing."""
+    """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for anything else."""
     if not isinstance(name, str):
         declared(None, name)  # type: ignore[unreachable]  # a bare `@plugin`, without a name
     return lambda function: PerNodeFactory(name, function)

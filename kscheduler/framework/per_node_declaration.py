@@ -1,7 +1,7 @@
-"""What a function must look like to be a per-node plugin, said when it is declared.
+"""Checks a per-node function when it is declared.
 
-Whoever writes a first policy learns of a mistake from the module that contains it, with its line and an example that
-works, and not from the first pod that comes a minute later.
+The author of a policy learns of a mistake when the module is loaded, with the function's line and a working example,
+and not a minute later from the first pod.
 """
 
 import inspect
@@ -30,21 +30,21 @@ _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
 
 
 class PluginDeclarationError(TypeError):
-    """`@plugin` stands before something that cannot be a per-node plugin."""
+    """`@plugin` decorates something that cannot be a per-node plugin."""
 
 
 @dataclass(frozen=True, slots=True)
 class Declaration:
-    """What a function has declared itself to be."""
+    """The kind of a per-node function and its parameters."""
 
     kind: str
     """`filter` or `score`."""
     takes_args: bool
-    """Whether it wants the arguments of its `pluginConfig`."""
+    """Whether it takes the arguments of its `pluginConfig`."""
 
 
 def declared(name: Any, function: Any) -> Declaration:
-    """What the function is. Raises `PluginDeclarationError`."""
+    """The declaration of a function. Raises `PluginDeclarationError`."""
     problem = _problem(name, function)
     if problem:
         text = f"@plugin({name!r}), {place_of(function)}: {problem}. Two that work:\n\n{EXAMPLE}\n"
@@ -53,13 +53,13 @@ def declared(name: Any, function: Any) -> Declaration:
 
 
 def place_of(function: Any) -> str:
-    """`file:line` of a function, or what it is."""
+    """`file:line` of a function; for anything else its repr."""
     code = getattr(inspect.unwrap(function) if callable(function) else function, "__code__", None)
     return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else repr(function)
 
 
 def _problem(name: Any, function: Any) -> str:
-    """What is wrong, without a full stop; empty if nothing is."""
+    """The problem, without a full stop; empty if there is none."""
     if not isinstance(name, str) or not name.strip():
         return 'a plugin needs a name, as in @plugin("PreferCheap")'
     if isinstance(function, type) or not callable(function) or getattr(function, "__name__", None) is None:
@@ -96,5 +96,5 @@ def _return_problem(called: str, function: Callable[..., Any]) -> str:
         is_wrong = annotation in _WRONG_RETURNS[called]
     except TypeError:  # an annotation may be anything
         return ""
-    told = getattr(annotation, "__name__", str(annotation))
-    return f"`{called}` is declared to return {told}: return {_RETURNS[called]}" if is_wrong else ""
+    declared_type = getattr(annotation, "__name__", str(annotation))
+    return f"`{called}` is declared to return {declared_type}: return {_RETURNS[called]}" if is_wrong else ""

@@ -1,18 +1,18 @@
 """The extension points, and the shape that every plugin has.
 
-A plugin is a class with a `name`; it takes part in an extension point by having its method. All methods are
-synchronous and fast except `pre_bind` and `bind`, which talk to the outside. Filters and scores see many rows at once:
+A plugin is a class with a `name`; it takes part in an extension point by having the point's method. All methods are
+synchronous and fast except `pre_bind` and `bind`, which may do I/O. Filters and scores handle many rows at once:
 
     pre_enqueue   may the pod enter the queue at all?
     sort_key      which pod goes first (exactly one plugin)
     pre_filter    look at the pod once; reject it, or narrow the nodes by name, or skip the filter
     filter        rows -> codes: 0 passes, > 0 Unschedulable, < 0 UnschedulableAndUnresolvable
-    post_filter   nothing fits: what now? (preemption)
+    post_filter   no node fits: make room (preemption)
     pre_score     look at the feasible rows once, or skip the score
     score         rows -> raw points;  normalize  raw points -> 0..100
-    reserve, permit, pre_bind, bind, post_bind, unreserve   around the one node that was chosen
+    reserve, permit, pre_bind, bind, post_bind, unreserve   for the chosen node
 
-A code's meaning is the plugin's own; `status(cycle, code)` tells it when somebody asks. An exception is an Error: it
+Each plugin defines its own codes; `status(cycle, code)` gives the text when it is needed. An exception is an Error: it
 ends the attempt, is logged with pod and plugin, and the pod is retried with back-off.
 """
 
@@ -36,7 +36,7 @@ MAX_NODE_SCORE: Final = well_known.MAX_NODE_SCORE
 MIN_NODE_SCORE: Final = well_known.MIN_NODE_SCORE
 
 PASS_ALL: Final = None
-"""What a filter returns when it has no objection to any row."""
+"""What a filter returns when every row passes."""
 
 
 class Point(Enum):
@@ -59,20 +59,20 @@ class Point(Enum):
         self.key = key
         self.method = method
         self.label = label
-        """As metrics and error texts name it."""
+        """The name in metrics and error texts."""
 
 
 class Source(Enum):
     """What a plugin's answer about a row depends on, besides the pod.
 
-    An answer is all that a plugin says before points are normalised: PreFilter, Filter, PreScore and Score. Where it
-    depends on AMOUNTS, ROW and IMAGES only, it is kept for all pods that the plugin signs alike, and asked for again
-    only where these have changed; any other source means that the plugin is asked for each pod.
+    An answer is everything that a plugin returns before points are normalised: in PreFilter, Filter, PreScore and
+    Score. If it depends on AMOUNTS, ROW and IMAGES only, it is kept for all pods that the plugin signs alike, and the
+    plugin is called again only for rows where these have changed; with any other source it is called for each pod.
     """
 
     AMOUNTS = "amounts"
-    """What the row's node gives and its pods take: `allocatable`, `requested`, `nonzero_requested`, `allowed_pods` and
-    `pod_count`, and nothing else of the row. Rows with equal amounts get equal answers."""
+    """The resources that the row's node offers and its pods use: `allocatable`, `requested`, `nonzero_requested`,
+    `allowed_pods` and `pod_count`, and nothing else of the row. Rows with equal amounts get equal answers."""
     ROW = "row"
     """The node of the row itself and the pods on it, and nothing about other rows."""
     IMAGES = "images"
@@ -92,8 +92,8 @@ UNSIGNABLE: Final = _Unsignable.UNSIGNABLE
 """What `sign` returns for a pod whose verdicts must not be shared with any other pod."""
 
 Signature = Hashable
-"""The part of a pod that a plugin reads: of pods with equal signatures, namespaces and labels, all get the same
-verdicts, raw scores and answers of hints. It is a matter of the pod alone: the cluster has no say in it."""
+"""The part of a pod that a plugin reads: pods with equal signatures, namespaces and labels get the same verdicts, raw
+scores and hint answers. It depends on the pod alone, never on the cluster."""
 
 
 class Plugin:
@@ -103,20 +103,19 @@ class Plugin:
     """Unique; configuration, metrics, messages and recorded decisions use it."""
     depends_on: ClassVar[tuple[Source, ...]] = (Source.ANYTHING,)
     reads_pods: ClassVar[bool] = True
-    """Whether `filter` or `score` look at the pods of a node; if not, what they say stands while pods come and go."""
+    """Whether `filter` or `score` read the pods of a node; if not, their answers hold while pods come and go."""
     reads_spec_only: ClassVar[bool] = False
-    """Whether of a pod nothing matters but its spec (and what its status says of resources): neither labels nor
-    namespace nor anything else of its metadata, nor what its claims are called, for the plugin's answers and for what
-    it signs."""
+    """Whether the plugin's answers and signature depend on the pod's spec only (and on the resources in its status):
+    neither on labels, namespace or other metadata, nor on the names of its claims."""
     normalizes_points_only: ClassVar[bool] = False
-    """Whether `normalize` reads nothing but the raw points: neither the pod nor which rows they are of."""
+    """Whether `normalize` reads the raw points only: neither the pod nor the row numbers."""
     needs_volumes: ClassVar[bool] = False
-    """Whether a pod without volumes is nothing to it: its PreFilter and PreScore skip every such pod."""
+    """Whether its PreFilter and PreScore skip every pod without volumes."""
     reasons: ClassVar[Mapping[int, str]] = {}
-    """What the codes of `filter` mean, where that does not depend on the pod."""
+    """The text for each code of `filter`, if it does not depend on the pod."""
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """What a code of `filter` means: the sign says whether preemption could help."""
+        """The status for a code of `filter`: its sign says whether preemption could help."""
         del cycle
         return status_of_code(code, (self.reasons[code],), self.name)
 
@@ -128,7 +127,7 @@ def status_of_code(code: int, reasons: tuple[str, ...], plugin: str) -> Status:
 
 @dataclass(frozen=True, slots=True)
 class PreFilterResult:
-    """What PreFilter found out."""
+    """The result of PreFilter."""
 
     status: Status
     node_names: frozenset[str] | None = None
@@ -136,18 +135,18 @@ class PreFilterResult:
 
 
 SKIPPED: Final = PreFilterResult(SKIP)
-"""What PreFilter answers where Filter has nothing to judge: one for all, because nearly every pod gets it."""
+"""PreFilter's answer when Filter has nothing to check: one shared value, because nearly every pod gets it."""
 
 
 @dataclass(frozen=True, slots=True)
 class PostFilterResult:
-    """What PostFilter says about a pod that fits nowhere, and what it wants done."""
+    """PostFilter's answer for a pod that fits on no node, and the action it requests."""
 
     status: Status
     nominated_node_name: str | None = None
     """A node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None
-    """With Success: whom to evict for it. The plugin itself touches nobody; the attempt begins it after the cycle."""
+    """With Success: the victims to evict. The plugin itself evicts no pod; the attempt starts it after the cycle."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,21 +155,21 @@ class PermitResult:
 
     status: Status
     timeout_seconds: float = 0.0
-    """With Wait: how long at most (capped at 15 minutes)."""
+    """With Wait: the maximal time (capped at 15 minutes)."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreFlightResult:
-    """Whether PreBind has something to do, and whether it minds company."""
+    """Whether PreBind has something to do, and whether it may run in parallel with other plugins."""
 
     status: Status
     """Success, or Skip; anything else is an error."""
     allow_parallel: bool = False
-    """Its PreBind may run at the same time as that of its neighbours in the profile which allow it, too."""
+    """Its PreBind may run at the same time as those of adjacent plugins in the profile that allow it, too."""
 
 
 class EnqueueExtensions(Protocol):
-    """A plugin that tells which events may change its verdict."""
+    """A plugin that lists the events that may change its verdict."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """The events, each with a comment why."""
@@ -193,7 +192,7 @@ class QueueSortPlugin(Protocol):
     name: str
 
     def sort_key(self, queued: QueuedPodInfo) -> Any:
-        """Compared with `<`: the smallest goes first. It must not change while the pod is queued."""
+        """The pod's key, compared with `<`: the smallest goes first. It must not change while the pod is queued."""
         ...
 
 
@@ -208,12 +207,12 @@ class PreFilterPlugin(Protocol):
 
 
 class PreFilterExtensions(Protocol):
-    """For a PreFilter whose state tells of pods: what one pod more, or less, on a row means for it.
+    """For a PreFilter whose state counts pods: updates the state for a pod added to, or removed from, a row.
 
-    Asked when a row is judged as if pods that are nominated to it were there, or as if victims of a preemption were
-    gone. A filter that reads all it needs from the `NodeTable` at the row itself has no use for it: the table it gets
-    shows the row so (and other rows, too). `cycle` is a copy, but shares its values: replace them, do not change them;
-    write nothing where the pod is of no consequence, and rows without such pods are judged together.
+    Called when a row is checked as if the pods nominated to it were there, or as if victims of a preemption were gone.
+    A filter that reads everything from the `NodeTable` at the row itself does not need it: the table that it gets
+    already shows the change, on this and on other rows. `cycle` is a copy, but shares its values: replace them, do not
+    modify them. Write nothing if the pod makes no difference: rows without written state are checked together.
     """
 
     name: str
@@ -223,42 +222,42 @@ class PreFilterExtensions(Protocol):
         ...
 
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
-        """Count `removed`, which was there, no longer."""
+        """Stop counting `removed`, which was counted on the row."""
         ...
 
 
 class RowWiseExtensions(PreFilterExtensions, Protocol):
-    """For one whose state can tell rows apart: many rows are judged at once then, instead of one by one."""
+    """For a plugin whose state counts pods per row: many rows are then checked in one call instead of singly."""
 
     def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
-        """Count pods for the row alone that each of them is on: no other row's verdict may change.
+        """Count each pod on its own row only: the verdicts of other rows must not change.
 
-        `add_pod` may follow for one row; the state is used for no other row then.
+        `add_pod` may follow for a single row; the state is then used for that row only.
         """
         ...
 
 
 class FilterPlugin(Protocol):
-    """Judges rows."""
+    """Decides on which rows the pod can run."""
 
     name: str
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """One code per row, or `PASS_ALL`."""
+        """A code per row (int64, shape of `rows`), or `PASS_ALL`."""
         ...
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """What a code means."""
+        """The status that a code stands for."""
         ...
 
 
 class PostFilterPlugin(Protocol):
-    """Acts when nothing fits."""
+    """Called when no node fits."""
 
     name: str
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Make room, or say why not."""
+        """Find a way to make room, or the reason why there is none."""
         ...
 
 
@@ -273,12 +272,12 @@ class PreScorePlugin(Protocol):
 
 
 class ScorePlugin(Protocol):
-    """Gives rows points."""
+    """Scores rows."""
 
     name: str
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Raw points, one per row."""
+        """Raw points (int64, shape of `rows`)."""
         ...
 
 
@@ -286,21 +285,21 @@ class NormalizingPlugin(ScorePlugin, Protocol):
     """A score plugin whose raw points are not within 0..100 yet."""
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
-        """Points within 0..100, one per row."""
+        """Points within 0..100 (int64, shape of `rows`)."""
         ...
 
 
 class ReservePlugin(Protocol):
-    """Sets something aside on the chosen node, and gives it back when the pod does not get there."""
+    """Reserves something on the chosen node, and releases it if the pod is not bound there."""
 
     name: str
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Set it aside."""
+        """Reserve for the pod."""
         ...
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Give it back. Must tolerate that `reserve` never ran."""
+        """Release the reservation. Must tolerate that `reserve` never ran."""
         ...
 
 
@@ -315,21 +314,21 @@ class PermitPlugin(Protocol):
 
 
 class PreBindPlugin(Protocol):
-    """Prepares the world for a binding (volumes, claims)."""
+    """Prepares what a binding needs (volumes, claims)."""
 
     name: str
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status | PreFlightResult:
-        """Skip where `pre_bind` has nothing to do. A plain Status is a `PreFlightResult` that wants no company."""
+        """Skip if `pre_bind` has nothing to do. A plain Status is a `PreFlightResult` without `allow_parallel`."""
         ...
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Do it; may take long. Cancelled when the pod is preempted meanwhile, or a neighbour has failed."""
+        """Prepare; may take long. Cancelled if the pod is preempted meanwhile or a parallel PreBind has failed."""
         ...
 
 
 class BindPlugin(Protocol):
-    """Tells the API server."""
+    """Writes the binding to the API server."""
 
     name: str
 
@@ -339,7 +338,7 @@ class BindPlugin(Protocol):
 
 
 class PostBindPlugin(Protocol):
-    """Is told of bound pods."""
+    """Called after a pod is bound."""
 
     name: str
 

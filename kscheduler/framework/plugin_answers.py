@@ -1,7 +1,7 @@
-"""Whether a plugin answered with the type that its extension point asks for.
+"""Type checks for the answers of plugins.
 
-Nothing checks types when a plugin runs: `None` for a Status, a bool for a reason or a coroutine for points would be
-noticed somewhere later, in words that name neither the plugin nor the mistake. So each answer is looked at inside the
+Python checks no types when a plugin runs: `None` for a Status, a bool for a reason or a coroutine for points would
+cause an error later, with a message that names neither the plugin nor the mistake. So each answer is checked inside the
 guard around the call (`scheduling.runtime`), and a wrong type is a failure of that plugin like any exception.
 """
 
@@ -20,24 +20,27 @@ _INT64: Final = np.dtype(np.int64)
 
 
 class WrongAnswerError(TypeError):
-    """A plugin answered with something that its extension point has no use for."""
+    """A plugin's answer has a type that its extension point does not allow."""
 
 
 def checked(answer: Any, kind: type[T]) -> T:
-    """The answer, if it is one of this kind. Raises `WrongAnswerError`."""
+    """The answer, if it is an instance of `kind`. Raises `WrongAnswerError`."""
     if isinstance(answer, kind):
         return answer
     raise WrongAnswerError(f"it answered {shown(answer)}, where a {kind.__name__} is due")
 
 
 def checked_nothing(answer: Any) -> None:
-    """Of a call that is to return nothing: any answer will do but work that nobody does. Raises `WrongAnswerError`."""
+    """Check a call that should return nothing: only a coroutine, which is never awaited, raises `WrongAnswerError`."""
     if iscoroutine(answer):
         raise WrongAnswerError(f"it answered {shown(answer)}, and nobody awaits it")
 
 
 def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
-    """The answer, if it is one whole number per row. Raises `WrongAnswerError`. `what`: codes, or points."""
+    """The answer as int64 in the shape of `rows`, if it has an integer per row. Raises `WrongAnswerError`.
+
+    `what`: `codes` or `points`, for the message.
+    """
     if type(answer) is np.ndarray and answer.dtype is _INT64 and answer.shape == rows.shape:
         return answer
     if not isinstance(answer, np.ndarray):
@@ -46,11 +49,11 @@ def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
         raise WrongAnswerError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
     if answer.dtype.kind not in "iu":
         raise WrongAnswerError(f"it answered with an array of {answer.dtype}, where int64 {what} are due")
-    return answer.astype(np.int64)  # of fewer bits: weighted, they would run over
+    return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
 
 
 def words_of(failure: BaseException) -> str:
-    """What a plugin raised, for a message: an error's own text; of what is no error (a `sys.exit()`) its kind, too."""
+    """What a plugin raised, for a message: the text; for a non-error such as `sys.exit()` also the type."""
     text = str(failure)
     if isinstance(failure, Exception):
         return text
@@ -58,13 +61,13 @@ def words_of(failure: BaseException) -> str:
 
 
 def shown(value: Any) -> str:
-    """A value for a message, with its type where the value alone does not tell; never longer than a line."""
+    """A value for a message, with its type unless that is obvious; at most a line long."""
     if iscoroutine(value):
-        value.close()  # else Python complains later, and elsewhere, that nobody has awaited it
+        value.close()  # else Python warns later, elsewhere, that it was never awaited
         return "a coroutine (is the method declared with `async def`?)"
     try:
         text = repr(value)
-    except BaseException:  # noqa: BLE001  a value of a plugin's own class: its `__repr__` is the plugin's, too
+    except BaseException:  # noqa: BLE001  a class of the plugin may have a broken `__repr__`
         return f"a {type(value).__name__}"
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
     return text if value is None or isinstance(value, bool | int | float | str) else f"{text} ({type(value).__name__})"

@@ -1,7 +1,7 @@
-"""Whether an object has the shape of a plugin: what can be said of it before it is asked anything.
+"""Checks the shape of a plugin before its first call.
 
-A method with a wrong signature, an `async def` where nothing awaits, a Reserve without Unreserve: all of these would
-fail with the first pod, for every pod. They are refused when the plugin is built, with what is expected instead.
+A method with a wrong signature, an `async def` that is never awaited, a Reserve without Unreserve: all of these would
+fail for every pod. They are refused when the plugin is built, with a message that says what is expected instead.
 """
 
 import inspect
@@ -37,7 +37,7 @@ _PARAMETERS: Final = {
     "may_let_in": "",
     "events_to_register": "",
 }
-"""What each method is called with, `self` apart."""
+"""The parameters of each method, without `self`."""
 _AWAITED: Final = frozenset(("pre_bind", "bind"))
 _COMPANIONS: Final = {
     "filter": "status",
@@ -47,11 +47,11 @@ _COMPANIONS: Final = {
     "remove_pod": "add_pod",
     "move_pods": "add_pod",
 }
-"""Methods that are of no use without another."""
+"""Methods that need another method beside them."""
 
 
 def contract_problems(plugin: Any, name: str) -> list[str]:
-    """What is wrong with what was built under this name; each a sentence that says what is expected."""
+    """The problems of an object built under this name; each a sentence that says what is expected."""
     if isinstance(plugin, type):
         return [f"its factory returned the class {plugin.__name__}: return one of it, made with its arguments"]
     if not points_of(plugin) and not isinstance(plugin, Plugin):
@@ -64,7 +64,7 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
     if own != name:
         yield f"its `name` is {own!r}, and it was registered as {name!r}: let both be the same"
     sources = getattr(plugin, "depends_on", (Source.ANYTHING,))
-    if not isinstance(sources, tuple) or not all(isinstance(one, Source) for one in sources):
+    if not isinstance(sources, tuple) or not all(isinstance(source, Source) for source in sources):
         yield f"`depends_on` is {sources!r}: let it be a tuple of `Source` members"
     for method, parameters in _PARAMETERS.items():
         function = getattr(plugin, method, None)
@@ -93,6 +93,6 @@ def _method_problems(method: str, function: Any, parameters: str) -> Iterator[st
 
 
 def _may_be_awaited(function: Any) -> bool:
-    """Whether a call may give something to await: a plain method may hand out another one's coroutine."""
+    """Whether a call may return an awaitable: a plain method may return another method's coroutine."""
     returns = getattr(function, "__annotations__", {}).get("return")
     return iscoroutinefunction(inspect.unwrap(function)) or returns not in {Status, "Status"}

@@ -1,8 +1,8 @@
-"""Who hears of plugins that fail, answer with a wrong type, or keep everybody waiting.
+"""The listener for plugins that fail, answer with a wrong type, or block the event loop.
 
-The problem: an exception that is caught where a plugin is called must not vanish there. The idea: the plugin runtime
-(`scheduling.runtime`), which makes all these calls, goes on as the extension point demands and tells a listener; the
-service's listener (`scheduling.plugin_reports`) logs, counts and makes Events.
+The problem: an exception that is caught where a plugin is called must not get lost there. The idea: the plugin runtime
+(`scheduling.runtime`), which makes all these calls, goes on as the extension point requires and calls a listener; the
+service's listener (`scheduling.plugin_reports`) logs, counts and creates Events.
 """
 
 from typing import Final, Protocol
@@ -19,18 +19,18 @@ class PluginListener(Protocol):
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """A plugin has raised, or answered with a wrong type.
 
-        `point`: what it was called for, as metrics name it (the rows of `scheduling.runtime.points`). `then`: what
-        becomes of the pod, where no failed attempt tells its owner of the failure: it gets an Event.
+        `point`: the extension point as metrics name it (the rows of `scheduling.runtime.points`). `then`: the
+        consequence for the pod, if no failed attempt reports the failure to its owner: the pod gets an Event.
         """
         ...
 
     def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
-        """A call has held the event loop for longer than `SLOW_CALL_SECONDS`. `nodes`: how many it was about."""
+        """A call has held the event loop for longer than `SLOW_CALL_SECONDS`. `nodes`: how many it covered."""
         ...
 
 
 class _Nobody:
-    """Hears nothing: for what-if, explain and tests."""
+    """Ignores all reports: for what-if, explain and tests."""
 
     def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
         """Pass."""

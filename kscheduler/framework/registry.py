@@ -1,4 +1,4 @@
-"""Plugins by name: who can be built."""
+"""The registry of plugins: factories by name."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -11,7 +11,7 @@ PluginFactory = Callable[[Any, Handle], Plugin]
 
 
 class DuplicatePluginError(ValueError):
-    """Two plugins want one name."""
+    """Two plugins have the same name."""
 
 
 class Registry:
@@ -28,7 +28,7 @@ class Registry:
         return tuple(self._factories)
 
     def register(self, name: str, factory: PluginFactory) -> None:
-        """Add a plugin. Raises `DuplicatePluginError` where the name is taken, `TypeError` for what builds nothing."""
+        """Add a plugin. Raises `DuplicatePluginError` for a taken name, `TypeError` if `factory` is not callable."""
         if name in self._factories:
             holder = self._factories[name]
             raise DuplicatePluginError(f"a plugin named {name} already exists ({holder!r}); give yours another name")

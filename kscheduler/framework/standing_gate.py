@@ -1,7 +1,7 @@
-"""A gate that knows for whom it stays shut.
+"""A gate that knows which pods it may let in now.
 
-The problem: a thousand preemptors wait for their victims, and each victim that goes would have the gate asked about all
-of them. The idea: the plugin tells whom it may let in now; the queue leaves all others where they are.
+The problem: a thousand preemptors wait for their victims, and each victim that goes would cause a call of the gate for
+all of them. The idea: the plugin lists the pods that it may let in now; the queue leaves all others where they are.
 """
 
 from collections.abc import Collection
@@ -11,11 +11,11 @@ from kscheduler.framework.plugin import PreEnqueuePlugin
 
 
 class StandingGate(PreEnqueuePlugin, Protocol):
-    """A PreEnqueue plugin that knows whom it would turn away again."""
+    """A PreEnqueue plugin that knows which pods it would reject again."""
 
     def may_let_in(self) -> Collection[str]:
-        """Keys (`namespace/name`) of pods that it has turned away and may let in now.
+        """Keys (`namespace/name`) of pods that it has rejected and may let in now.
 
-        Whoever else it turned away last it would turn away again in the same words, and asking would change nothing.
+        It would reject all others again with the same status, so the queue need not call it for them.
         """
         ...

@@ -1,4 +1,4 @@
-"""What an extension point answers: a value, never an exception."""
+"""The answer of an extension point: a value, never an exception."""
 
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
@@ -13,15 +13,15 @@ class Code(IntEnum):
     UNSCHEDULABLE = 2
     """Not here and now; preemption might help."""
     UNSCHEDULABLE_AND_UNRESOLVABLE = 3
-    """Not here, whatever is preempted."""
+    """Not here, even if all pods were preempted."""
     WAIT = 4
     """Permit only: hold the pod back."""
     SKIP = 5
-    """PreFilter and PreScore: leave the coupled Filter or Score out. Bind: not my pod."""
+    """PreFilter and PreScore: skip the coupled Filter or Score. Bind: not my pod."""
     PENDING = 6
     """Rejected, waiting for something outside the cluster; its event bypasses back-off."""
 
-    __hash__ = int.__hash__  # a member is its number, also to a dict; an Enum's own is in Python, and metrics ask often
+    __hash__ = int.__hash__  # Enum's own `__hash__` is slow (Python code), and metrics hash members often
 
     @property
     def label(self) -> str:
@@ -30,7 +30,7 @@ class Code(IntEnum):
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod was judged and turned down (not an error)."""
+        """Whether the pod was rejected (not an error)."""
         return self in _REJECTED
 
 
@@ -47,16 +47,16 @@ _REJECTED = frozenset((Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, 
 
 
 class Fault(Enum):
-    """Whose fault an Error is: how long to wait before the next try depends on it."""
+    """The cause of an Error: the wait before the next try depends on it."""
 
     PASSING = "passing"
-    """The network's, the server's, or nobody knows: it may be over in a second."""
+    """The network, the server, or unknown: it may be over in a second."""
     REFUSED = "refused"
-    """The API server has looked at it and will not have it: an admission webhook, a quota, a validation."""
+    """The API server has refused the request: an admission webhook, a quota, a validation."""
     BUG = "bug"
-    """An exception where an answer was due."""
+    """An exception instead of an answer."""
     GONE = "gone"
-    """Nobody's: what was to be written to is no longer there, as the API server says before the watch does."""
+    """No fault: the object to be written is gone; the API server says so before the watch does."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,22 +67,24 @@ class Status:
     reasons: tuple[str, ...] = ()
     plugin: str = ""
     fault: Fault = Fault.PASSING
-    """Of an Error only."""
+    """For an Error only."""
 
     is_success: bool = field(init=False, repr=False, compare=False)
-    """Whether the cycle may go on. Asked some thirty times for each pod, so it is no property."""
+    """Whether the cycle may go on. A field and not a property, because it is read some thirty times for each pod."""
     is_skip: bool = field(init=False, repr=False, compare=False)
-    """Whether the coupled extension point is to be left out."""
+    """Whether the coupled extension point is skipped."""
 
     def __post_init__(self) -> None:
-        if self.reasons and not (type(self.reasons) is tuple and all(isinstance(one, str) for one in self.reasons)):
+        if self.reasons and not (
+            type(self.reasons) is tuple and all(isinstance(reason, str) for reason in self.reasons)
+        ):
             raise TypeError(f"a Status takes its reasons as a tuple of texts, not {self.reasons!r}")
         object.__setattr__(self, "is_success", self.code is Code.SUCCESS)
         object.__setattr__(self, "is_skip", self.code is Code.SKIP)
 
     @property
     def is_rejected(self) -> bool:
-        """Whether the pod was judged and turned down."""
+        """Whether the pod was rejected."""
         return self.code.is_rejected
 
     @property
@@ -105,7 +107,7 @@ def unschedulable(*reasons: str, plugin: str = "") -> Status:
 
 
 def unresolvable(*reasons: str, plugin: str = "") -> Status:
-    """A rejection that no preemption lifts."""
+    """A rejection that preemption cannot lift."""
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, reasons, plugin)
 
 

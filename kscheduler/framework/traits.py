@@ -1,11 +1,11 @@
-"""What a plugin is: everything that is told from its class alone, worked out once, when a profile is built.
+"""A plugin's traits: everything that follows from its class alone, computed once, when a profile is built.
 
-The problem: whether a plugin keeps counts of pods, or may be asked once for a thousand pods, decides how it is called.
-To look at the object each time is slow, and each place that does so has to know what counts. The idea: one frozen value
-per plugin, which the profile holds beside it (`Profile.traits`), and nobody else looks at a plugin's class.
+The problem: whether a plugin keeps counts of pods, or may be called once for a thousand pods, decides how it is called.
+Inspecting the object each time is slow and spreads the rules over many places. The idea: a frozen value per plugin,
+which the profile keeps beside it (`Profile.traits`); no other module inspects a plugin's class.
 
-A statement of a class (`reads_pods = False`, its `sign`) is about that class. One made of it that judges otherwise may
-read more than the statement says: a method of its own, further down than the statement, takes the statement back.
+A declaration in a class (`reads_pods = False`, its `sign`) holds for the methods of that class. A subclass that
+overrides such a method may read more than the declaration says, so the override cancels the declaration.
 """
 
 from dataclasses import dataclass
@@ -15,9 +15,9 @@ from typing import Any, Final
 from kscheduler.framework.plugin import Point, Source
 
 _ANSWERING: Final = ("pre_filter", "filter", "pre_score", "score", "normalize")
-"""The methods by which a plugin judges and scores."""
+"""The methods that filter and score."""
 _JUDGING: Final = ("pre_enqueue", "pre_filter", "filter", "post_filter", "events_to_register")
-"""Those that decide, with its hints, where a pod waits."""
+"""The methods that decide, with the hints, where a pod waits."""
 _REJECTING: Final = ("pre_enqueue", "pre_filter", "filter", "reserve", "permit")
 _KEEPABLE: Final = frozenset((Source.AMOUNTS, Source.ROW, Source.IMAGES))
 _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
@@ -25,45 +25,45 @@ _AMOUNTS: Final = frozenset((Source.AMOUNTS,))
 
 @dataclass(frozen=True, slots=True)
 class PluginTraits:
-    """What one plugin is."""
+    """The traits of a plugin."""
 
     points: frozenset[Point]
     """The extension points that it implements."""
     is_in_tree: bool
-    """Whether its code is part of kscheduler: what it costs is measured by our benchmarks, not at each call."""
+    """Whether its code is part of kscheduler: then our benchmarks measure its cost, and its calls are not timed."""
     depends_on: frozenset[Source]
     is_signed: bool
-    """Whether its verdict and its hints are a matter of what it signs, and of sources that are known: then pods that it
-    signs alike wait as one."""
+    """Whether its verdict and its hints depend only on its signature and on known sources: then pods with equal
+    signatures wait as one element."""
     is_keepable: bool
-    """Whether its answers about a row can be kept in a column: it signs what they read of the pod, and of the cluster
-    they read nothing but the row and the images."""
+    """Whether its answers about a row can be kept in a column: they depend on the pod's signature and, of the cluster,
+    only on the row and the images."""
     reads_pods: bool
     """Whether its answers about a row may change with the pods there."""
     reads_spec_only: bool
-    """Whether it signs nothing but the pod's spec."""
+    """Whether its signature depends on the pod's spec only."""
     needs_volumes: bool
     """Whether it skips each pod without volumes."""
     normalizes: bool
     """Whether its points are not within 0..100 before `normalize`."""
     normalizes_points_only: bool
-    """Whether equal raw points become the same, whatever the pod and the rows."""
+    """Whether equal raw points give equal normalised points for any pod and rows."""
     counts_pods: bool
-    """Whether its PreFilter state tells of pods (`PreFilterExtensions`)."""
+    """Whether its PreFilter state counts pods (`PreFilterExtensions`)."""
     counts_pods_by_row: bool
-    """Whether that state can tell rows apart (`RowWiseExtensions`)."""
+    """Whether that state can count pods per row (`RowWiseExtensions`)."""
     rejects: bool
-    """Whether it can turn a pod down before it is bound."""
+    """Whether it can reject a pod before it is bound."""
     registers_events: bool
-    """Whether it says which events may change that; if not, all may."""
+    """Whether it registers the events that may change a rejection; if not, every event may."""
     is_standing_gate: bool
-    """Whether its PreEnqueue knows whom it would turn away again (`StandingGate`)."""
+    """Whether its PreEnqueue knows which pods it would reject again (`StandingGate`)."""
     gives_details: bool
-    """Whether it can say more about the rows that it turns down (`DetailsPlugin`)."""
+    """Whether it can explain the rejected rows in detail (`DetailsPlugin`)."""
 
     @property
     def is_matter_of_row(self) -> bool:
-        """Whether its answers can be kept, and depend on nothing but the row."""
+        """Whether its answers can be kept, and depend on the row only."""
         return self.is_keepable and Source.IMAGES not in self.depends_on
 
     @property
@@ -78,16 +78,16 @@ class PluginTraits:
 
 
 def traits_of(plugin: Any) -> PluginTraits:
-    """What the plugin is; of one that is not made of `Plugin`, what its methods tell."""
+    """The plugin's traits; for a class that does not derive from `Plugin`, as far as its methods show them."""
     sources = frozenset(getattr(plugin, "depends_on", (Source.ANYTHING,)))
     signs = _has(plugin, "sign")
-    # a `sign` that was set on the object itself is about that object: nothing is below it
-    has_outgrown_it = _has(type(plugin), "sign") and _differs_below(plugin, "sign", _JUDGING)
+    # a `sign` that was set on the object itself is about that object: no subclass can override below it
+    sign_is_overridden = _has(type(plugin), "sign") and _differs_below(plugin, "sign", _JUDGING)
     return PluginTraits(
         points=points_of(plugin),
         is_in_tree=is_in_tree(plugin),
         depends_on=sources,
-        is_signed=signs and Source.ANYTHING not in sources and not has_outgrown_it,
+        is_signed=signs and Source.ANYTHING not in sources and not sign_is_overridden,
         is_keepable=signs and _KEEPABLE.issuperset(sources) and not _differs_below(plugin, "sign", _ANSWERING),
         reads_pods=_states(plugin, "reads_pods", otherwise=True) or _differs_below(plugin, "reads_pods", _ANSWERING),
         reads_spec_only=_stands(plugin, "reads_spec_only", ("sign",)),
@@ -122,7 +122,7 @@ def _states(plugin: Any, fact: str, *, otherwise: bool = False) -> bool:
 
 
 def _stands(plugin: Any, fact: str, methods: tuple[str, ...]) -> bool:
-    """Whether the plugin states the fact, and no class below the statement has one of these methods of its own."""
+    """Whether the plugin declares the fact, and no subclass below the declaration overrides one of these methods."""
     return _states(plugin, fact) and not _differs_below(plugin, fact, methods)
 
 
@@ -132,7 +132,7 @@ def _differs_below(plugin: Any, stated: str, methods: tuple[str, ...]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_made_otherwise(kind: type, stated: str, methods: tuple[str, ...]) -> bool:
-    """Whether a class that comes before the one with the statement has one of the methods."""
+    """Whether a class that comes, in the MRO, before the one with the declaration has one of the methods."""
     kinds = kind.__mro__
-    place = next((place for place, one in enumerate(kinds) if stated in vars(one)), len(kinds))
-    return any(method in vars(one) for one in kinds[:place] for method in methods)
+    place = next((place for place, parent in enumerate(kinds) if stated in vars(parent)), len(kinds))
+    return any(method in vars(subclass) for subclass in kinds[:place] for method in methods)

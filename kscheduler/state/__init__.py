@@ -1,12 +1,12 @@
-"""What the scheduler knows: cache, queue, waiting pods. Pure state: no I/O, no await, no clock of its own.
+"""The scheduler's state: cache, queue, waiting pods. Pure state: no I/O, no await, no clock of its own.
 
     cache          the nodes and the pods on them, as the next decision must see them; it joins the next three
-    topology       which pods are where, counted ahead of time
-    storage        volumes and claims, and what pods on nodes use of them
+    topology       counts of pods per row, kept up to date
+    storage        volumes and claims, and their use by pods on nodes
     nominations    pods that are expected on a node
     queue          pods that wait, in which order they are tried, and which events wake them
     holding        pods that have a node and are not bound yet
-    row_check      whether what a row shows is what its pods take
+    row_check      compares a row's columns with the requests of its pods
 
-Every method is synchronous, so under asyncio each is atomic and there is nothing to lock. Time comes in as an argument.
+Every method is synchronous, so under asyncio each is atomic and no locks are needed. Time is passed as an argument.
 """

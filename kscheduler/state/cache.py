@@ -1,6 +1,6 @@
 """The nodes and the pods on them, as the next decision must see them.
 
-The watch tells of a binding a few milliseconds after it was decided. Until then the pod is *assumed*: it counts on its
+The watch reports a binding a few milliseconds after the decision. Until then the pod is *assumed*: it counts on its
 node from the moment of the decision, so that the next pod cannot take the same room.
 
     pod's life here            assume_pod           add_pod (the watch has it)
@@ -10,9 +10,9 @@ node from the moment of the decision, so that the next pod cannot take the same 
                   |  add_pod                v                                       |  remove_pod
                   +-----------------------------------------------------------------+-----------> (unknown)
 
-Nothing expires: an assumed pod leaves by `forget_pod` (its binding failed for certain) or by what the watch says.
+Assumptions do not expire: an assumed pod leaves by `forget_pod` (its binding definitely failed) or by a watch event.
 A pod may arrive before its node, and a node may go before its pods: such pods wait on a ghost NodeInfo, which has no
-row. Pods are told apart by UID, never by name: a StatefulSet makes the same name again and again.
+row. Pods are identified by UID, never by name: a StatefulSet creates the same name again and again.
 """
 
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ from kscheduler.state.topology.counters import TopologyCounts
 
 @dataclass(slots=True)
 class _PodState:
-    """A pod and where it counts."""
+    """A pod and the node on which it counts."""
 
     pod: PodInfo
     node_name: str
     assumed: bool
     settled: float | None = None
-    """Wall-clock seconds since which its binding is known to have succeeded; the watch has not said so yet."""
+    """Wall-clock time at which its binding was known to have succeeded; the watch has not confirmed it yet."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheStatistics:
-    """How much the cache holds."""
+    """The size of the cache."""
 
     nodes: int
     pods: int
@@ -53,13 +53,13 @@ class Cache:
     def __init__(self) -> None:
         self.nodes = NodeTable()
         self.counters = TopologyCounts(self.nodes)
-        """Which pods are where. It hears of pods from here, of namespaces from whoever watches them."""
+        """Counts of pods per row. The cache updates the pods, the handler of namespaces their labels."""
         self.volumes = VolumeTable(self.nodes)
-        """Storage. It hears of pods and nodes from here, of volumes and claims from whoever watches them."""
+        """Storage. The cache updates pods and nodes, the handlers of storage objects everything else."""
         self.nominator = NominatedPods()
-        """Pods that are expected on a node; one that counts on a node is expected nowhere."""
+        """Pods that are expected on a node; a pod that counts on a node is not nominated."""
         self.nominated = NominatedColumns(self.nodes, self.nominator)
-        """The same by row, for those who must leave room for them."""
+        """The nominated pods by row, for cycles that must leave room for them."""
         self._infos: dict[str, NodeInfo] = {}
         self._pods: dict[str, _PodState] = {}
         self._assumed = 0
@@ -67,7 +67,7 @@ class Cache:
 
     @property
     def generation(self) -> int:
-        """Moves whenever anything that a verdict may depend on changes: nodes, pods, counters, storage, nominations."""
+        """Changes with everything that a verdict may depend on: nodes, pods, counters, storage, nominations."""
         parts = self.nodes.last_generation + self.counters.changes + self.volumes.changes + self.nominator.changes
         return parts + self._changes
 
@@ -78,7 +78,7 @@ class Cache:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def add_node(self, node: Node) -> None:
-        """A node is there; pods that were seen on it before count at once. Raises `QuantityError`, changing nothing."""
+        """Add a node; pods seen on it before count at once. Raises `QuantityError` without any change."""
         name = node.metadata.name
         info = self._infos.get(name)
         if info is not None and info.node is not None:
@@ -93,11 +93,11 @@ class Cache:
             self.counters.add(row, pod)
 
     def update_node(self, node: Node) -> None:
-        """A node has changed. Raises `QuantityError`, changing nothing."""
+        """Update a node. Raises `QuantityError` without any change."""
         self.add_node(node)
 
     def remove_node(self, name: str) -> None:
-        """A node is gone; what is still on it is kept until the watch says that the pods are gone too."""
+        """Remove a node; its pods are kept on a ghost until the watch reports that they are gone, too."""
         info = self._infos.get(name)
         if info is None or info.node is None:
             return
@@ -114,14 +114,14 @@ class Cache:
         info.set_node(node)
         self._changes += 1
         if _shows_the_same(previous, node):
-            self.nodes.tell(self.nodes.row_of(info.name))
+            self.nodes.log_change(self.nodes.row_of(info.name))
             return
         self.nodes.update(self.nodes.row_of(info.name), previous)
 
     def rebuild_node(self, name: str) -> None:
-        """Work out a node's sums, its row and its counters anew from the pods that count on it: a repair.
+        """Repair a node: recompute its sums, its row and its counters from the pods that count on it.
 
-        Walks over all pods. Neither the node nor any pod's place is changed.
+        Walks over all pods. Changes neither the node object nor the node of any pod.
         """
         info = self._infos.get(name)
         if info is None:
@@ -139,24 +139,24 @@ class Cache:
         return list(self._infos)
 
     def has_node(self, name: str) -> bool:
-        """Whether the node is there; a ghost is not."""
+        """Whether the node exists; false for a ghost."""
         return self.nodes.row_of(name) >= 0
 
     def node_info(self, name: str) -> NodeInfo | None:
-        """What is known of a node by name, a ghost included."""
+        """The NodeInfo with this name, also of a ghost."""
         return self._infos.get(name)
 
     # --- pods ---------------------------------------------------------------------------------------------------------
 
     def assume_pod(self, pod: PodInfo, node_name: str) -> None:
-        """Count a pod on the node it is about to be bound to. Raises `ValueError` when it already counts somewhere."""
+        """Count a pod on the node it will be bound to. Raises `ValueError` if it already counts on a node."""
         if pod.uid in self._pods:
             raise ValueError(f"pod {pod.key} (uid {pod.uid}) is in the cache already and cannot be assumed")
         self._count_in(_PodState(_readable(pod), node_name, assumed=True))
         self._assumed += 1
 
     def forget_pod(self, uid: str) -> None:
-        """Take an assumed pod back: its binding failed for certain. Nothing happens to a confirmed pod."""
+        """Remove an assumed pod whose binding has definitely failed. Does nothing for a confirmed pod."""
         state = self._pods.get(uid)
         if state is not None and state.assumed:
             self._count_out(state)
@@ -167,18 +167,18 @@ class Cache:
         return state is not None and state.assumed
 
     def finish_binding(self, uid: str, now: float) -> None:
-        """The API server has taken the pod's binding; what is missing is the watch's word."""
+        """Record that the API server has accepted the pod's binding; the watch still has to confirm it."""
         state = self._pods.get(uid)
         if state is not None and state.assumed:
             state.settled = now
 
     def settled_since(self, uid: str) -> float | None:
-        """Since when an assumed pod's binding is settled, in wall-clock seconds; `None` where it is not."""
+        """When the API server accepted an assumed pod's binding, in wall-clock seconds; `None` if it has not yet."""
         state = self._pods.get(uid)
         return state.settled if state is not None and state.assumed else None
 
     def pod_uids(self) -> list[str]:
-        """The UIDs of all pods that count somewhere, a copy."""
+        """The UIDs of all pods that count on a node, a copy."""
         return list(self._pods)
 
     def pod_of(self, uid: str) -> PodInfo | None:
@@ -192,9 +192,9 @@ class Cache:
         return state.node_name if state is not None else ""
 
     def add_pod(self, pod: Pod) -> str:
-        """The watch shows the pod on a node. Returns the node it was *assumed* on, where that is another one.
+        """Confirm the pod on the node that the watch shows. Returns the node on which it was *assumed*, if it differs.
 
-        Raises `QuantityError`, changing nothing, where its requests cannot be read.
+        Raises `QuantityError`, without any change, if its requests cannot be parsed.
         """
         new = PodInfo(pod)
         state = self._pods.get(new.uid)
@@ -214,11 +214,11 @@ class Cache:
         return elsewhere
 
     def update_pod(self, pod: Pod) -> None:
-        """A pod on a node has changed."""
+        """Update a pod on a node."""
         self.add_pod(pod)
 
     def remove_pod(self, uid: str) -> None:
-        """The pod is gone or has ended; it frees what it took. Unknown pods are passed over."""
+        """Remove a pod that is gone or has ended, and free its room. Unknown pods are ignored."""
         state = self._pods.get(uid)
         if state is not None:
             self._count_out(state)
@@ -253,7 +253,7 @@ class Cache:
             del self._infos[state.node_name]
 
     def _swap(self, state: _PodState, new: PodInfo) -> None:
-        """A new version that takes the same: no column of the table moves."""
+        """Take a new version with unchanged requests: no column of the table changes."""
         info = self._infos[state.node_name]
         if info.node is not None:
             row = self.nodes.row_of(state.node_name)
@@ -265,13 +265,13 @@ class Cache:
 
 
 def _readable(pod: PodInfo) -> PodInfo:
-    """The pod, with its sums worked out: what cannot be read fails here, before anything is counted."""
+    """The pod with its sums computed: unparsable requests fail here, before anything is counted."""
     _sums(pod)
     return pod
 
 
 def _takes_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Whether nothing of a node moves with the new version. Raises `QuantityError` where it cannot be read."""
+    """Whether the new version leaves the node's sums unchanged. Raises `QuantityError` if it cannot be parsed."""
     same_sums = new.take_sums(old) or _sums(old) == _sums(new)
     return same_sums and old.pod.spec.volumes == new.pod.spec.volumes
 
@@ -281,7 +281,7 @@ def _sums(pod: PodInfo) -> tuple[object, ...]:
 
 
 def _shows_the_same(old: Node, new: Node) -> bool:
-    """Whether no column would move: a heartbeat changes conditions and the version, nothing else."""
+    """Whether no column would change: a heartbeat changes only conditions and the version."""
     before, after = old.status, new.status
     return (
         old.metadata.labels == new.metadata.labels

@@ -1,8 +1,8 @@
-"""Whether what a node's row shows is what its pods take: sums worked out anew beside sums kept up to date.
+"""Compares a node's row with its pods: sums computed from scratch with the sums kept up to date.
 
-The problem: sums are kept by adding and taking away, so one forgotten pod is wrong for ever and no later event mends
-it. The idea: add up the pods that are there and compare. Limits: label columns, images and topology counters are not
-looked at (`Cache.rebuild_node` makes them anew all the same where something else is wrong).
+The problem: sums are kept by adding and subtracting, so a single missed pod makes them wrong for ever, and no later
+event repairs them. The idea: add up the pods and compare. Limits: label columns, images and topology counters are not
+checked (but `Cache.rebuild_node` rebuilds them, too, if anything else is wrong).
 """
 
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -12,9 +12,9 @@ from kscheduler.state.cache import Cache
 
 
 def row_fault(cache: Cache, name: str) -> tuple[str, str, str] | None:
-    """What is wrong with a node's sums: (which, as its pods say, as it is kept); `None` when all is well.
+    """The first wrong value of a node: (its name, the expected value, the kept value); `None` if all are correct.
 
-    `name` may be that of a ghost. Costs about a microsecond per pod.
+    `name` may be a ghost's. Costs about a microsecond per pod.
     """
     info = cache.node_info(name)
     if info is None:
@@ -32,14 +32,14 @@ def _wrong_pods(cache: Cache, name: str, info: NodeInfo) -> tuple[str, str, str]
 
 
 def _wrong_sums(info: NodeInfo) -> tuple[str, str, str] | None:
-    anew = NodeInfo()
-    anew.recount(info.pods.values())
-    expected, kept = _taken(anew), _taken(info)
+    recounted = NodeInfo()
+    recounted.recount(info.pods.values())
+    expected, kept = _taken(recounted), _taken(info)
     return None if expected == kept else ("sums", str(expected), str(kept))
 
 
 def _taken(info: NodeInfo) -> dict[str, int]:
-    """What is taken of a node, by resource; no entry and an entry of 0 are the same."""
+    """The requested amounts on a node, by resource; a missing entry means 0."""
     presumed = {"presumed cpu": info.nonzero_cpu, "presumed memory": info.nonzero_memory}
     return {name: amount for name, amount in (*info.requested.items(), *presumed.items()) if amount}
 
@@ -66,10 +66,10 @@ def _wrong_row(table: NodeTable, name: str, info: NodeInfo) -> tuple[str, str, s
 def _wrong_amounts(table: NodeTable, row: int, info: NodeInfo) -> tuple[str, str, str] | None:
     requested, allocatable = table.requested[:, row].tolist(), table.allocatable[:, row].tolist()
     for resource, place in table.resources.items():
-        taken = clamped(info.requested.get(resource, 0))
-        if taken != requested[place]:
-            return f"requested {resource}", str(taken), str(requested[place])
-        given = clamped(info.allocatable.get(resource, 0))
-        if given != allocatable[place]:
-            return f"allocatable {resource}", str(given), str(allocatable[place])
+        expected = clamped(info.requested.get(resource, 0))
+        if expected != requested[place]:
+            return f"requested {resource}", str(expected), str(requested[place])
+        expected = clamped(info.allocatable.get(resource, 0))
+        if expected != allocatable[place]:
+            return f"allocatable {resource}", str(expected), str(allocatable[place])
     return None

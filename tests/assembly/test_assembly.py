@@ -59,7 +59,7 @@ def test_without_ports_a_pod_is_decided_on_and_its_binding_refused() -> None:
 
 
 def test_without_ports_a_pod_that_fits_nowhere_is_let_go() -> None:
-    """Nobody knows it any more: `pod_of` finds nothing."""
+    """The pod is gone: `pod_of` finds nothing."""
     assembly = assembled(nodes=0)
     assert tried(assembly, make_pod("p")) is None
     assert assembly.queue.find("default/p") is None
@@ -148,7 +148,7 @@ class HandleKeeper(Registry):
 
 
 def test_what_if_and_service_give_plugins_the_same_handle() -> None:
-    """But for the clock, and for who waits and who is evicted: over copied state nobody."""
+    """They are equal except for the clock, and no pod waits or is evicted over copied state."""
     cache, ports, config = Cache(), Ports(), default_configuration("kscheduler")
     live, copied = HandleKeeper(), HandleKeeper()
     one = Assembly(config, live, ports, VirtualClock(), cache=cache).profiles["kscheduler"]

@@ -1,6 +1,6 @@
-"""Cache, queue, profiles and scheduler are joined in one place: everybody else takes the assembly with ports of theirs.
+"""Cache, queue, profiles and scheduler are joined in one place: all other code uses the assembly with its own ports.
 
-The sources are searched for calls that make a part of it. Whoever makes one elsewhere stands in a short list, with the
+The sources are searched for calls that make a part of it. Any other place that makes one is in a short list, with the
 reason: tests of one part by itself.
 """
 

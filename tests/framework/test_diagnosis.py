@@ -60,7 +60,7 @@ def test_post_filter_has_the_last_word_and_no_dot_of_its_own() -> None:
 
 
 def test_the_rejecting_plugins_include_those_that_narrowed_the_search() -> None:
-    """Whoever narrowed it may be the one whose event helps; nodes outside are charged to nobody."""
+    """An event of the plugin that narrowed the search may help; nodes outside are attributed to no plugin."""
     diagnosis = Diagnosis(
         names=("a", "b"),
         rejections=[rejection("", 1, texts={1: ("outside",)}), rejection("Fit", 1, first_row=1, texts={1: ("full",)})],
@@ -73,13 +73,13 @@ def test_the_rejecting_plugins_include_those_that_narrowed_the_search() -> None:
 
 @given(st.lists(st.integers(1, 5), min_size=1, max_size=40))
 def test_by_node_and_counted_tell_the_same_story(codes: list[int]) -> None:
-    one = rejection("P", *codes, texts={code: (f"reason {code}",) for code in range(1, 6)})
-    diagnosis = Diagnosis(names=tuple(f"n{row}" for row in range(len(codes))), rejections=[one])
-    told = dict(diagnosis.by_node())
-    assert {name: status.message for name, status in told.items()} == {
+    rejected = rejection("P", *codes, texts={code: (f"reason {code}",) for code in range(1, 6)})
+    diagnosis = Diagnosis(names=tuple(f"n{row}" for row in range(len(codes))), rejections=[rejected])
+    statuses = dict(diagnosis.by_node())
+    assert {name: status.message for name, status in statuses.items()} == {
         f"n{row}": f"reason {code}" for row, code in enumerate(codes)
     }
-    assert sorted((status.message, count) for status, count in one.counted()) == sorted(
+    assert sorted((status.message, count) for status, count in rejected.counted()) == sorted(
         (f"reason {code}", codes.count(code)) for code in set(codes)
     )
 

@@ -38,12 +38,12 @@ def test_a_filter_gives_its_reason_as_the_status() -> None:
         return None if node.name == "a" else f"{node.name} is not for {pod.name}"
 
     nodes, cycle = table("a", "b", "c"), CycleState()
-    one = PerNodeFilter("Mine", judge)
-    codes = one.filter(cycle, pod_info("p"), nodes, nodes.rows())
+    per_node = PerNodeFilter("Mine", judge)
+    codes = per_node.filter(cycle, pod_info("p"), nodes, nodes.rows())
     assert (codes != 0).tolist() == [False, True, True]
-    assert [one.status(cycle, int(code)).message for code in codes[1:]] == ["b is not for p", "c is not for p"]
-    assert one.status(cycle, int(codes[1])).code is Code.UNSCHEDULABLE
-    assert one.status(cycle, int(codes[1])).plugin == "Mine"
+    assert [per_node.status(cycle, int(code)).message for code in codes[1:]] == ["b is not for p", "c is not for p"]
+    assert per_node.status(cycle, int(codes[1])).code is Code.UNSCHEDULABLE
+    assert per_node.status(cycle, int(codes[1])).plugin == "Mine"
 
 
 def test_two_filters_of_one_profile_keep_their_reasons_apart() -> None:

@@ -1,4 +1,4 @@
-"""What a plugin is follows from its class, and a class made of another one takes back what it may no longer say."""
+"""A plugin's traits follow from its class, and a subclass that overrides methods cancels its parent's declarations."""
 
 from dataclasses import replace
 from typing import Any
@@ -57,7 +57,7 @@ def test_of_what_is_not_made_of_plugin_the_least_is_presumed() -> None:
     traits = traits_of(SaysNothing())
     assert traits.reads_pods
     assert traits.depends_on == {Source.ANYTHING}
-    positive = {one for one in PluginTraits.__slots__ if getattr(traits, one) is True}
+    positive = {trait for trait in PluginTraits.__slots__ if getattr(traits, trait) is True}
     assert positive == {"reads_pods"}
 
 
@@ -82,7 +82,7 @@ STATED = (
 def test_a_method_further_down_takes_the_statement_back(method: str, taken_back: set[str]) -> None:
     below = type("Below", (Statement,), {method: lambda *_: "anything"})
     before, after = traits_of(Statement()), traits_of(below())
-    assert {one for one in STATED if getattr(before, one) and not getattr(after, one)} == taken_back
+    assert {trait for trait in STATED if getattr(before, trait) and not getattr(after, trait)} == taken_back
     assert after.reads_pods is (method in {"filter", "score", "normalize"})
 
 

@@ -41,7 +41,7 @@ class Counted:
 
 
 def version(uid: str, node: str, fields: dict[str, Any], *, repels: bool) -> Pod:
-    """One version of a pod. Two UIDs share a name, as when a StatefulSet makes a pod anew."""
+    """A version of a pod. Two UIDs share a name, as when a StatefulSet creates a pod again."""
     name = f"pod-{int(uid[-1]) // 2}"
     return make_pod(name, uid=uid, node=node, **fields, **(REPELS if repels else {}))
 
@@ -108,7 +108,7 @@ class CacheMachine(RuleBasedStateMachine):
                 counted.pod.name,
                 uid=uid,
                 node=counted.node,
-                containers=[_plain(one) for one in counted.pod.pod.spec.containers],
+                containers=[_plain(container) for container in counted.pod.pod.spec.containers],
                 **(REPELS if counted.pod.pod.spec.affinity else {}),
             )
             assert self.cache.add_pod(seen) == ""
@@ -170,12 +170,12 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def the_anti_affinity_of_pods_on_nodes_is_a_recount(self) -> None:
-        """Pods on a name that no node carries repel nobody: there is no topology domain that they are in."""
+        """Pods on a node name without a node repel no pods: they are in no topology domain."""
         held = self.cache.counters.required_anti_affinity(WEB)
-        (column,) = [one.holders for one in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
+        (column,) = [term.holders for term in held] or [np.zeros(self.cache.nodes.capacity, dtype=np.int64)]
         for name in ("a", "b", "c"):
             if name in self.nodes:
-                repelling = [one for one in self.on(name).values() if one.pod.spec.affinity is not None]
+                repelling = [info for info in self.on(name).values() if info.pod.spec.affinity is not None]
                 assert column[self.cache.nodes.row_of(name)] == len(repelling)
         assert column.sum() == sum(column[self.cache.nodes.rows()])
         assert not self.cache.counters.required_anti_affinity(OTHER)
@@ -186,7 +186,9 @@ def _asking_for(amount: str) -> dict[str, Any]:
 
 
 def _plain(container: Any) -> dict[str, Any]:
-    ports = [{"hostPort": one.host_port, "protocol": one.protocol, "hostIP": one.host_ip} for one in container.ports]
+    ports = [
+        {"hostPort": port.host_port, "protocol": port.protocol, "hostIP": port.host_ip} for port in container.ports
+    ]
     return {"name": "c", "resources": {"requests": dict(container.resources.requests)}, "ports": ports}
 
 

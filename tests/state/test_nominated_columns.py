@@ -48,9 +48,9 @@ def naive(cache: Cache, asking: PodInfo) -> dict[int, list[str]]:
     """Rows with whom the pod must leave room for, in the order of their nominations."""
     found: dict[int, list[str]] = {}
     for uid in cache.nominator.nominated():
-        node_name, one = cache.nominator.nomination(uid) or ("", asking)
+        node_name, nominated = cache.nominator.nomination(uid) or ("", asking)
         row = cache.nodes.row_of(node_name)
-        if row >= 0 and one.priority >= asking.priority and uid != asking.uid:
+        if row >= 0 and nominated.priority >= asking.priority and uid != asking.uid:
             found.setdefault(row, []).append(uid)
     return found
 
@@ -69,9 +69,9 @@ def check(cache: Cache, asking: PodInfo) -> None:
     for row in cache.nodes.rows():
         expected = cache.nominated.before(asking)
         here = None if expected is None else expected.among(np.array([row]))
-        assert ([] if here is None else [one.uid for one in here.on(0)]) == wanted.get(int(row), [])
+        assert ([] if here is None else [arrival.uid for arrival in here.on(0)]) == wanted.get(int(row), [])
     assert rows == sorted(wanted)
-    assert {row: [one.uid for one in arrivals.on(place)] for place, row in enumerate(rows)} == wanted
+    assert {row: [arrival.uid for arrival in arrivals.on(place)] for place, row in enumerate(rows)} == wanted
     slow = cache.nodes.with_pods({row: arrivals.on(place) for place, row in enumerate(rows)})
     fast = arrivals.upon(cache.nodes)
     live = cache.nodes.rows()
@@ -121,7 +121,7 @@ def test_a_pod_yields_to_equal_and_higher_priority_and_never_to_itself() -> None
 
 def test_more_nominations_than_are_noted_one_by_one_are_learnt_anew() -> None:
     nominator = NominatedPods()
-    assert nominator.take_touched() is None, "nobody has been told of anything"
+    assert nominator.take_touched() is None, "at first, any nomination may be new to the reader"
     nominator.nominate(pod("one"), "a")
     assert list(nominator.take_touched() or ()) == [pod("one").uid]
     for number in range(5000):
@@ -140,7 +140,7 @@ def test_only_the_rows_that_are_asked_about_are_told() -> None:
     here = arrivals.among(row)
     assert here is not None
     assert here.rows.tolist() == row.tolist()
-    assert [one.name for one in here.on(0)] == ["to-b"]
+    assert [arrival.name for arrival in here.on(0)] == ["to-b"]
     assert here.moving().rows.tolist() == row.tolist()
     assert arrivals.among(cache.nodes.rows()) is arrivals
     assert arrivals.among(row[:0]) is None

@@ -42,7 +42,7 @@ def test_a_nomination_made_here_outlives_a_status_that_does_not_know_it_yet() ->
 
 
 def test_a_decision_outlives_a_change_of_the_pod_whose_status_still_names_the_node_of_an_earlier_one() -> None:
-    """Somebody labels the pod before the watch has told of its new nomination: the room on `b` must stay reserved."""
+    """The pod's labels change before the watch shows its new nomination: the room on `b` must stay reserved."""
     nominator = NominatedPods()
     nominator.add(pod("one", "a"))
     nominator.nominate(pod("one", "a"), "b")

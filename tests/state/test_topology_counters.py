@@ -28,8 +28,8 @@ NAMESPACES = st.sampled_from(["red", "green", "blue"])
 LABELS = st.dictionaries(st.sampled_from(["app", "tier"]), st.sampled_from(["", "a", "b"]))
 
 
-def _both(one: PodMatch, other: PodMatch) -> PodMatch:
-    return PodMatch(one.namespaces, one.namespace_selector, one.selectors, one.counts_terminating, also=other)
+def _both(match: PodMatch, other: PodMatch) -> PodMatch:
+    return PodMatch(match.namespaces, match.namespace_selector, match.selectors, match.counts_terminating, also=other)
 
 
 requirements = st.one_of(
@@ -95,7 +95,7 @@ class Recount:
         self.namespaces: dict[str, dict[str, str]] = {}
 
     def is_meant(self, match: PodMatch, pod: Pod, unknown: dict[str, str] | None = None) -> bool:
-        """Whether the pod is in the set; `unknown` are the labels of a namespace that nobody has told of."""
+        """Whether the pod is in the set; `unknown` are the labels of an unknown namespace."""
         if match.also is not None and not self.is_meant(match.also, pod, unknown):
             return False
         labels = self.namespaces.get(pod.metadata.namespace, unknown)
@@ -103,7 +103,7 @@ class Recount:
             match.namespace_selector == Selector() if labels is None else match.namespace_selector.matches(labels)
         )
         named = pod.metadata.namespace in match.namespaces
-        return (named or by_selector) and all(one.matches(pod.metadata.labels) for one in match.selectors)
+        return (named or by_selector) and all(selector.matches(pod.metadata.labels) for selector in match.selectors)
 
     def matching(self, match: PodMatch, node: str) -> int:
         return sum(
@@ -133,7 +133,7 @@ def required_affinity(pod: PodInfo) -> list[AffinityTerm]:
 
 def preferred(pod: PodInfo) -> list[AffinityTerm]:
     own = pod.affinity_terms
-    against = [AffinityTerm(one.topology_key, one.match, -one.weight) for one in own.preferred_anti_affinity]
+    against = [AffinityTerm(term.topology_key, term.match, -term.weight) for term in own.preferred_anti_affinity]
     return [*own.preferred_affinity, *against]
 
 
@@ -233,7 +233,7 @@ class CountersMachine(RuleBasedStateMachine):
                 (counters.required_affinity(pod), required_affinity),
                 (counters.preferred(pod), preferred),
             ):
-                held = {(one.topology_key, one.weight, one.match): self.per_node(one.holders) for one in answer}
+                held = {(term.topology_key, term.weight, term.match): self.per_node(term.holders) for term in answer}
                 assert len(held) == len(answer)
                 for name in self.nodes:
                     told = {identity: counts[name] for identity, counts in held.items() if counts[name]}
@@ -263,7 +263,7 @@ for case in (TestCounters, TestCountersWithoutMemory):
 
 
 def test_a_column_is_kept_up_to_date_in_place() -> None:
-    """No pod event makes a question be answered anew: the walk is for the first time only."""
+    """No pod event causes another walk over all pods: only the first query does."""
     cache = Cache()
     cache.add_node(make_node("node-0"))
     web = PodMatch(frozenset(("default",)), None, (_labelled("web"),))

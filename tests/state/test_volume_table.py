@@ -60,8 +60,8 @@ def cache_with(*objects: KubeObject) -> Cache:
     cache = Cache()
     cache.add_node(make_node("node"))
     cache.add_pod(user())
-    for one in objects:
-        cache.volumes.put(one)
+    for obj in objects:
+        cache.volumes.put(obj)
     return cache
 
 
@@ -184,18 +184,20 @@ BEGINNING = volume(), claim(), storage_class(DRIVER), csi_node(3)
 
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 5)), max_size=25))
 def test_there_is_never_less_room_than_was_told(steps: list[tuple[Callable[[Cache], object], int]]) -> None:
-    """Whatever changes, a table made anew agrees; now and then exact numbers are asked for, and are the same."""
+    """After any change, a rebuilt table agrees; now and then exact numbers are queried, and are equal."""
     cache, done = cache_with(*BEGINNING), list[Callable[[Cache], object]]()
     for step, luck in steps:
         step(cache)
         done.append(step)
-        anew = cache_with(*BEGINNING)
-        for one in done:
-            one(anew)
-        assert_never_less_room(cache, anew)
-        if not luck and not anew.volumes.uncountable():
+        fresh = cache_with(*BEGINNING)
+        for earlier in done:
+            earlier(fresh)
+        assert_never_less_room(cache, fresh)
+        if not luck and not fresh.volumes.uncountable():
             for driver in (DRIVER, EBS):
-                assert (cache.volumes.attach_room(driver) == anew.volumes.attach_room(driver))[cache.nodes.rows()].all()
+                assert (cache.volumes.attach_room(driver) == fresh.volumes.attach_room(driver))[
+                    cache.nodes.rows()
+                ].all()
 
 
 def test_a_claim_that_becomes_anothers_makes_its_users_node_uncountable_at_once() -> None:
@@ -209,12 +211,12 @@ def test_a_claim_that_becomes_anothers_makes_its_users_node_uncountable_at_once(
     assert cache.volumes.is_countable()
 
 
-def assert_never_less_room(cache: Cache, anew: Cache) -> None:
-    rows, uncountable = cache.nodes.rows(), anew.volumes.uncountable()
+def assert_never_less_room(cache: Cache, rebuilt: Cache) -> None:
+    rows, uncountable = cache.nodes.rows(), rebuilt.volumes.uncountable()
     if cache.volumes.is_countable():
         assert not uncountable
         for driver in (DRIVER, EBS):
-            room = anew.volumes.attach_room(driver)[rows].min(initial=UNLIMITED_ROOM)
+            room = rebuilt.volumes.attach_room(driver)[rows].min(initial=UNLIMITED_ROOM)
             assert all(room >= n for n in range(1, 5) if cache.volumes.surely_take(driver, n, rows))
     else:
         assert cache.volumes.uncountable() == uncountable
@@ -223,8 +225,8 @@ def assert_never_less_room(cache: Cache, anew: Cache) -> None:
 def test_a_node_that_comes_after_its_pods_shows_what_they_use_and_its_limit() -> None:
     cache = Cache()
     cache.add_pod(user())
-    for one in (volume(), claim(), csi_node(7)):
-        cache.volumes.put(one)
+    for obj in (volume(), claim(), csi_node(7)):
+        cache.volumes.put(obj)
     assert cache.volumes.attached(DRIVER).sum() == 0
     cache.add_node(make_node("node"))
     row = cache.nodes.row_of("node")
@@ -258,8 +260,8 @@ def test_listeners_hear_of_their_subjects_and_of_nothing_else(
 ) -> None:
     cache = cache_with(volume(), claim(), volume("other"), OTHER_CLAIM)
     heard: list[Subject] = []
-    for one in (CLAIM_OF_POD, VOLUME_OF_POD, USER):
-        cache.volumes.on_change([one], partial(heard.append, one))
+    for subject in (CLAIM_OF_POD, VOLUME_OF_POD, USER):
+        cache.volumes.on_change([subject], partial(heard.append, subject))
     news(cache)
     assert sorted(heard) == sorted(subjects)
 

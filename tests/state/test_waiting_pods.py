@@ -1,4 +1,4 @@
-"""Whoever says it first decides about a pod that waits; the rest is told that it came too late."""
+"""The first verdict on a waiting pod counts; later ones learn that they came too late."""
 
 from collections.abc import Callable
 

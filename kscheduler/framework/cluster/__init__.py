@@ -1,3 +1,3 @@
-"""What a plugin may ask about the cluster through its `Handle`: counts of pods, volumes, services and controllers,
+"""What a plugin can read of the cluster through its `Handle`: counts of pods, volumes, services and controllers,
 preemption. Protocols; `state` and `scheduling` implement them.
 """

@@ -1,4 +1,4 @@
-"""Looking up the objects that group pods: default spreading deduces its selector from them."""
+"""Lookup of the objects that group pods: default spreading derives its selector from them."""
 
 from collections.abc import Iterable, Mapping
 from typing import Final, Protocol
@@ -14,20 +14,20 @@ class WorkloadListers(Protocol):
         ...
 
     def replication_controller(self, namespace: str, name: str) -> ReplicationController | None:
-        """One by name."""
+        """The controller with this name."""
         ...
 
     def replica_set(self, namespace: str, name: str) -> ReplicaSet | None:
-        """One by name."""
+        """The replica set with this name."""
         ...
 
     def stateful_set(self, namespace: str, name: str) -> StatefulSet | None:
-        """One by name."""
+        """The stateful set with this name."""
         ...
 
 
 class _NoWorkloads:
-    """A cluster that has none of them."""
+    """A cluster without services and controllers."""
 
     def services_selecting(self, namespace: str, labels: Mapping[str, str]) -> Iterable[Service]:
         """None."""

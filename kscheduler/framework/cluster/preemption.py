@@ -1,9 +1,9 @@
-"""What PostFilter may want done, and what it needs to know for that: budgets to respect, evictions under way.
+"""Preemption as plugins see it: the instruction that PostFilter returns, disruption budgets, evictions under way.
 
-Choosing victims is a function of the cluster view (a plugin does it in PostFilter); taking them away talks to the API
-server and takes its time. So the plugin answers with a `Preemption`, the cycle's record carries it, and the attempt
-that ran the cycle begins it; the preemptor stays out of the queue while it is under way. Whoever runs a cycle for the
-sake of a question (what-if, explain) reads the record, and nothing happens.
+Choosing victims is a function of the cluster view (a plugin does it in PostFilter); evicting them needs the API server
+and takes time. So the plugin answers with a `Preemption`, the cycle's record carries it, and the attempt that ran the
+cycle starts it; the preemptor stays out of the queue while it is under way. A cycle that only answers a question
+(what-if, explain) reads the record and evicts no pod.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -16,16 +16,16 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 @dataclass(frozen=True, slots=True)
 class Preemption:
-    """An instruction to make room: these victims leave this node for this pod."""
+    """An instruction to make room for a pod: evict these victims from this node."""
 
     preemptor: PodInfo
     node_name: str
     victims: tuple[PodInfo, ...]
     """Most important first; never empty."""
     plugin: str
-    """Who decided so: `DefaultPreemption`."""
+    """The plugin that decided it: `DefaultPreemption`."""
     outbid: tuple[PodInfo, ...] = ()
-    """Pods of lower priority that were nominated to the node: they lose their nomination."""
+    """Pods of lower priority that are nominated to the node: they lose their nomination."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,36 +36,36 @@ class Candidate:
     victims: tuple[PodInfo, ...]
     """Most important first; never empty."""
     broken_budgets: int
-    """How many of them a disruption budget would rather keep."""
+    """The number of victims whose eviction violates a disruption budget."""
 
 
 @dataclass(frozen=True, slots=True)
 class PreemptionSearch:
-    """What a search for victims found; it is left in the CycleState for whoever explains the decision."""
+    """The result of a search for victims; the plugin writes it to the CycleState for explanations of the decision."""
 
     candidates: Callable[[], tuple[Candidate, ...]]
-    """All nodes that were tried out and would do, in the order of the table: worked out when somebody asks."""
+    """Computes all tried nodes where preemption would help, in the order of the table."""
     chosen: Candidate
 
 
 class Evictions(Protocol):
-    """What a plugin may ask about preemptions that are under way."""
+    """The preemptions under way, for plugins."""
 
     def is_under_way(self, uid: str) -> bool:
-        """Whether the pod with this UID must wait: victims of its preemption are still being taken away."""
+        """Whether the pod with this UID must wait because victims of its preemption are still being evicted."""
         ...
 
     def is_clearing(self, node_name: str, waiting: PodInfo) -> bool:
-        """Whether victims of another preemptor, beside which the pod has its room on the node, are still untouched.
+        """Whether another preemption on the node has victims that are not evicted yet, and the pod fits beside them.
 
-        The pod that asks is tried again when that preemption is over and they stay.
+        The waiting pod is tried again if that preemption ends and the victims stay.
         """
         ...
 
     def nearly_done(self) -> Collection[str]:
         """Keys (`namespace/name`) of preemptors whose wait may be over now.
 
-        Whoever was told to wait and is not among them would be told so again, and asking would change nothing.
+        All other waiting preemptors would get the same answer again, so asking for them is useless.
         """
         ...
 
@@ -84,21 +84,21 @@ class _NoEvictions:
         return False
 
     def nearly_done(self) -> Collection[str]:
-        """No pod waits."""
+        """Empty: no pod waits."""
         return ()
 
 
 NO_EVICTIONS: Final[Evictions] = _NoEvictions()
-"""For whoever evicts nobody: what-if, explain, tests."""
+"""For callers that never evict: what-if, explain, tests."""
 
 
 class DisruptionBudgets(Protocol):
     """PodDisruptionBudgets by namespace."""
 
     def of_namespace(self, namespace: str) -> Sequence[PodDisruptionBudget]:
-        """All of them, in the order of their names."""
+        """All budgets of a namespace, in the order of their names."""
         ...
 
     def listed(self) -> Sequence[PodDisruptionBudget]:
-        """Those of all namespaces; one that has changed is another object."""
+        """The budgets of all namespaces; a changed budget is another object."""
         ...

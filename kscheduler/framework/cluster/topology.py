@@ -1,11 +1,12 @@
-"""Which pods are where, counted ahead of time: what spread and inter-pod affinity ask.
+"""Counts of pods per row, kept ready for spread and inter-pod affinity.
 
-A walk over all pods in a cycle would cost milliseconds. So the state keeps, for every question that some pod asks, a
-column with the number of matching pods per row, and for the terms that pods on nodes hold against (or for) others, a
-column with the number of holders per row. A plugin sums a column over topology domains with one `bincount`.
+A walk over all pods in a cycle would cost milliseconds. So the state keeps, for every set of pods that a pod's
+constraints refer to, a column with the number of matching pods per row, and for every affinity term that pods on nodes
+have, a column with the number of these pods (the holders) per row. A plugin sums a column over topology domains with a
+single `bincount`.
 
-All arrays have one entry per row of the `NodeTable` (its capacity), are kept up to date in place and must not be
-written or kept beyond the cycle.
+All arrays have an entry per row of the `NodeTable` (its capacity), are updated in place and must not be written or kept
+beyond the cycle.
 """
 
 from collections.abc import Sequence
@@ -21,54 +22,54 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.pod_match import PodMatch
 
 CountColumn = NDArray[np.int64]
-"""One number per row of the table."""
+"""A number per row of the table."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeldTerm:
-    """A term that pods on nodes hold and that selects the pod asked about."""
+    """A term of pods on nodes (its holders) that selects the given pod."""
 
     topology_key: str
     weight: int
     """1 for required terms; the preferred terms' own weight, negative for anti-affinity."""
     holders: CountColumn
-    """How many pods on each row hold it."""
+    """The number of holders on each row."""
     match: PodMatch
-    """Whom it selects; with key and weight it tells terms apart."""
+    """The pods that it selects; match, key and weight together identify the term."""
 
 
 @dataclass(frozen=True, slots=True)
 class DomainSums:
-    """A column summed over the values of a label, and kept so while pods come and go. Not to be written by readers."""
+    """A column summed over the values of a label, and kept up to date. Readers must not write."""
 
     numbers: NDArray[np.int32]
-    """Per row the number of its domain; 0 is "no such label". A view of the table's own."""
+    """Per row the number of its domain; 0 is "no such label". A view of the table's own column."""
     sums: NDArray[np.int64]
-    """Per domain, no label included."""
+    """Per domain the sum, number 0 included."""
 
     def count(self, row: int, change: int) -> None:
-        """The owner's: so many more on the row."""
+        """For the owner only: add `change` pods on the row."""
         number = self.numbers.item(row)
-        if number < len(self.sums):  # if not, a node has got another label, and the sums will be made anew
+        if number < len(self.sums):  # if not, a node has a new label value, and the sums will be recomputed
             self.sums[number] += change
 
 
 class TopologyCounters(Protocol):
-    """The counts. A question that is asked for the first time is answered by a walk, and from then on kept."""
+    """The counts. The first query for a set of pods walks over all pods; from then on the column is kept."""
 
     def matching(self, match: PodMatch) -> CountColumn:
-        """How many pods on each row match."""
+        """The number of matching pods: int64, an entry per row of the table."""
         ...
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
-        """One of the counters' columns summed over a label of the nodes; `None` where they do not know the column."""
+        """A column of these counters summed over a label of the nodes; `None` for an unknown column."""
         ...
 
     def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
-        """Whether this pod is one of the set, wherever it is; asks nothing of the counts.
+        """Whether the pod is in the set, wherever it is; does not use the counts.
 
-        `held`: the set is that of a term that a pod on a node holds. Towards those, a pod of a namespace that nobody
-        knows (yet) is one of a namespace without labels, as upstream.
+        `held`: the set belongs to a term of a pod on a node. For these, an unknown namespace counts as one without
+        labels, as upstream.
         """
         ...
 

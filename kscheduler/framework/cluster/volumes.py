@@ -1,11 +1,11 @@
 """Volumes and claims as plugins see them: what exists, what was decided and not written yet, and what is in use.
 
-A decision about a volume (this claim gets that disk, that claim's disk is to be made on this node) must count before
-the API server confirms it, or two pods get one disk. So volumes and claims can be *assumed*: until a newer version of
-the object arrives, readers see the assumed one. What the server said last can still be asked for: whoever waits for a
-controller must not believe its own assumptions.
+A decision about a volume (this claim gets that disk, that claim's disk will be provisioned on this node) must count
+before the API server confirms it, or two pods get the same disk. So volumes and claims can be *assumed*: until a newer
+version of the object arrives, readers see the assumed version. The server's last version is available, too: code that
+waits for a controller must not rely on its own assumptions.
 
-What pods on nodes use is kept ready by node: claims, disks that must not be shared, attached CSI volumes per driver.
+The use by pods on nodes is kept ready by node: claims, disks that must not be shared, attached CSI volumes per driver.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -26,16 +26,16 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.status import Status, error
 
 Disk = tuple[str, ...]
-"""A disk that pods name themselves: its kind, and what tells it from others of the kind."""
+"""A disk that a pod's spec names directly: its kind and its identity within the kind."""
 
 CountColumn = NDArray[np.int64]
-"""One number per row of the table."""
+"""A number per row of the table."""
 
 UNLIMITED_ROOM: Final = 2**62
-"""Of a driver without a limit: more than any pod asks for."""
+"""The room of a driver without a limit: more than any pod needs."""
 
 Subject = tuple[str, str]
-"""What can be listened to: (`POD`, UID), (`CLAIM`, key) or (`VOLUME`, name)."""
+"""What a listener can subscribe to: (`POD`, UID), (`CLAIM`, key) or (`VOLUME`, name)."""
 
 POD, CLAIM, VOLUME = "pod", "claim", "volume"
 
@@ -46,15 +46,15 @@ class AttachableVolume(NamedTuple):
     unique_name: str
     """`driver/handle`: names the volume in the whole cluster."""
     driver: str
-    """Who attaches it, and whose limit it counts against."""
+    """The driver that attaches it, and against whose limit it counts."""
     migrated_from: str = ""
     """It counts only on nodes where this in-tree plugin is migrated; empty: everywhere."""
     problem: str = ""
-    """Why it cannot be counted where it should be: an Error there."""
+    """The reason why it cannot be counted; an Error on nodes where it should count."""
 
 
-NOTHING_KNOWN = error("nobody here knows of volumes and claims")
-"""For pods that need them where a `Handle` has none: no pod is placed by half of the rules."""
+NOTHING_KNOWN = error("volumes and claims are not available here")
+"""For pods with claims if the `Handle` has no volumes: a pod must not be placed with a part of the rules."""
 
 
 class ClaimNotFoundError(LookupError):
@@ -66,16 +66,16 @@ class BrokenClaimError(ValueError):
 
 
 class Volumes(Protocol):
-    """All that is known of storage. Synchronous; objects are shared and must not be changed."""
+    """The state of storage. Synchronous; objects are shared and must not be changed."""
 
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """A volume, as assumed if it is."""
+        """The assumed version of a volume, else the confirmed one."""
         ...
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim, as assumed if it is."""
+        """The assumed version of a claim, else the confirmed one."""
         ...
 
     def confirmed_volume(self, name: str) -> PersistentVolume | None:
@@ -87,7 +87,7 @@ class Volumes(Protocol):
         ...
 
     def volumes_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """Volumes of the claim's class that belong to nobody or to this claim, as assumed, by name."""
+        """Volumes of the claim's class that are free or belong to this claim, as assumed, sorted by name."""
         ...
 
     def storage_class(self, name: str) -> StorageClass | None:
@@ -99,31 +99,31 @@ class Volumes(Protocol):
         ...
 
     def capacities(self, storage_class: str) -> Iterable[CSIStorageCapacity]:
-        """What drivers say of the room left for a class."""
+        """The remaining capacity that drivers report for a class."""
         ...
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        """Let readers see this version. Raises `ValueError` if it was not made from the confirmed one."""
         ...
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        """Let readers see this version. Raises `ValueError` if it was not made from the confirmed one."""
         ...
 
     def restore_volume(self, volume: PersistentVolume) -> None:
-        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        """Undo this assumption; another assumption or a newer confirmed version stays."""
         ...
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        """Undo this assumption; another assumption or a newer confirmed version stays."""
         ...
 
     def on_change(self, subjects: Iterable[Subject], listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after each change of these; returns how to end that.
+        """Call `listener` after each change of the subjects; returns a function that ends the subscription.
 
-        A pod changes when it leaves its node; a claim also with the volumes that it names.
+        A pod changes when it leaves its node; a claim also changes with the volume that it names.
         """
         ...
 
@@ -138,45 +138,45 @@ class Volumes(Protocol):
         ...
 
     def disk_rows(self, disk: Disk, *, read_only: bool) -> Rows:
-        """Rows where a pod has the disk; for a reader, where a pod *writes* to it."""
+        """Rows where a pod uses the disk; with `read_only`, where a pod *writes* to it (intp, ascending)."""
         ...
 
     def migrated_rows(self, plugin: str) -> Rows:
-        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver."""
+        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver (intp, ascending)."""
         ...
 
     def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
-        """What a pod needs attached. Claims that do not exist are passed over unless the pod is a new one.
+        """The volumes that a pod needs attached. Missing claims are ignored unless the pod is new.
 
         Raises `ClaimNotFoundError`, and `BrokenClaimError` for a claim that is not the pod's own or has no name.
         """
         ...
 
     def attach_limits(self, driver: str) -> CountColumn:
-        """How many volumes of the driver each row takes; -1 is no limit."""
+        """The limit of the driver's volumes per row: int64 for all rows; -1 is no limit."""
         ...
 
     def attached(self, driver: str) -> CountColumn:
-        """How many volumes of the driver each row's pods use, or are attached there all the same."""
+        """The number of the driver's volumes that each row's pods use or that are attached without use: int64."""
         ...
 
     def attach_room(self, driver: str) -> CountColumn:
-        """How many more volumes of the driver each row takes (the limit less what is attached)."""
+        """The number of further volumes of the driver that each row takes (limit less attached): int64."""
         ...
 
     def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
-        """Whether each of the rows takes so many more volumes of the driver; if in doubt, False.
+        """Whether each of the rows takes this number of further volumes of the driver; if in doubt, False.
 
-        It costs less than to ask for the room: what has changed lately is not counted, but taken for the worst.
+        Cheaper than `attach_room`: recent changes are not counted exactly, but with an upper bound.
         """
         ...
 
     def is_countable(self) -> bool:
-        """Whether what is attached can be counted wherever there are limits; if in doubt, False."""
+        """Whether the attached volumes can be counted on all nodes with limits; if in doubt, False."""
         ...
 
     def rows_using(self, unique_name: str) -> Rows:
-        """Rows with a pod that uses the CSI volume (`driver/handle`)."""
+        """Rows with a pod that uses the CSI volume `driver/handle` (intp, ascending)."""
         ...
 
     def is_migrated(self, node_name: str, plugin: str) -> bool:
@@ -184,32 +184,32 @@ class Volumes(Protocol):
         ...
 
     def has_attach_limits(self, node_name: str) -> bool:
-        """Whether some driver takes only so many volumes on the node."""
+        """Whether any driver has a limit of volumes on the node."""
         ...
 
     def volumes_attached_to(self, node_name: str) -> Iterable[tuple[str, str]]:
-        """(unique name, driver) of what is attached to the node whoever uses it, or nobody."""
+        """(unique name, driver) of the volumes attached to the node, used or not."""
         ...
 
     def uncountable(self) -> Mapping[str, str]:
-        """Nodes with limits where what is attached cannot be counted, and why."""
+        """Nodes with limits where the attached volumes cannot be counted, with the reason."""
         ...
 
 
 class VolumeWriter(Protocol):
-    """What VolumeBinding writes. An object that has changed meanwhile is refused: its version is the precondition."""
+    """The writes of VolumeBinding. They fail if the object has changed: its version is a precondition."""
 
     async def bind_volume(self, volume: PersistentVolume) -> PersistentVolume | Status:
-        """Write the volume's claim reference (and who chose it); the volume as it is now, or an Error."""
+        """Write the volume's claim reference and the bound-by annotation; the new version, or an Error."""
         ...
 
     async def select_node(self, claim: PersistentVolumeClaim) -> PersistentVolumeClaim | Status:
-        """Write the claim's selected node; the claim as it is now, or an Error."""
+        """Write the claim's selected node; the new version, or an Error."""
         ...
 
 
 def claim_name(pod: Pod, volume: Volume) -> str | None:
-    """The claim behind a pod's volume (of an ephemeral one it is named after pod and volume), or `None`."""
+    """The claim of a pod's volume (an ephemeral volume's claim is named after pod and volume), or `None`."""
     if volume.persistent_volume_claim is not None:
         return volume.persistent_volume_claim.claim_name
     if volume.ephemeral is not None:
@@ -218,16 +218,16 @@ def claim_name(pod: Pod, volume: Volume) -> str | None:
 
 
 def claim_names(pod: Pod) -> Iterator[str]:
-    """The claims behind a pod's volumes, in order."""
+    """The claims of a pod's volumes, in order."""
     names = (claim_name(pod, volume) for volume in pod.spec.volumes)
     return (name for name in names if name is not None)
 
 
 def disks_of(volume: Volume) -> Iterator[tuple[Disk, bool]]:
-    """The disks behind a volume that must not be shared, and whether it only reads them.
+    """The disks of a volume that must not be shared, and whether the volume only reads them.
 
-    Two pods may read one disk together, but for EBS, which is never shared. An image of Ceph is a disk per monitor:
-    one monitor in common is enough to mean the same image.
+    Two pods may read the same disk, except EBS, which is never shared. A Ceph image is a disk per monitor: with a
+    single common monitor it counts as the same image.
     """
     if volume.gce_persistent_disk is not None:
         yield ("gce", volume.gce_persistent_disk.pd_name), volume.gce_persistent_disk.read_only
@@ -241,7 +241,7 @@ def disks_of(volume: Volume) -> Iterator[tuple[Disk, bool]]:
 
 
 def ownership_problem(pod: Pod, claim: PersistentVolumeClaim) -> str:
-    """Why the claim of an ephemeral volume is not the pod's own; empty where it is."""
+    """Why the claim of an ephemeral volume is not the pod's own; empty if it is."""
     controller = next((owner for owner in claim.metadata.owner_references if owner.controller), None)
     if controller is not None and controller.uid == pod.metadata.uid:
         return ""
@@ -257,5 +257,5 @@ def is_bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
 
 
 def claim_not_found(name: str) -> str:
-    """As the API words it."""
+    """The API server's message for a missing claim."""
     return f'persistentvolumeclaim "{name}" not found'

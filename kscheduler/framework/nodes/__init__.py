@@ -1,3 +1,3 @@
-"""The nodes in columns: the table, one node as a plain object, what single columns keep; which rows have changed; and
-tables as they would be with pods added or taken away.
+"""The nodes in columns: the table, a node as a plain object, the helpers of single columns, the logs of changed rows,
+and tables as they would be with pods added or removed.
 """

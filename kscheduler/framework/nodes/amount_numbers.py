@@ -1,8 +1,8 @@
-"""A number for what a node gives and what is taken of it, so that answers about amounts can be looked up.
+"""A number for the resources that a node offers and its pods use, so that answers about amounts can be looked up.
 
-Nodes are bought alike and filled alike: what a plugin that reads amounts only has said of one row holds for each row
-with the same number. No number is ever given to other amounts, in no table; equal amounts may have several numbers, one
-after the other, because only so many are remembered.
+Nodes are bought alike and filled alike: a plugin that reads amounts only gives the same answer for all rows with the
+same number. A number never stands for other amounts, not even in another table; equal amounts may get a new number
+later, because only the last `_KEPT` are remembered.
 """
 
 from collections.abc import Hashable
@@ -16,7 +16,7 @@ _NUMBERS: Final = count()
 
 
 class AmountNumbers:
-    """The numbers of the amounts seen lately."""
+    """The numbers of recently seen amounts."""
 
     __slots__ = ("_known",)
 
@@ -24,12 +24,12 @@ class AmountNumbers:
         self._known: dict[Hashable, int] = {}
 
     def of(self, info: NodeInfo) -> int:
-        """The number of what the node gives and its pods take, as of now."""
-        given, taken = tuple(info.allocatable.items()), tuple(info.requested.items())
-        amounts = given, taken, info.nonzero_cpu, info.nonzero_memory, len(info.pods)
+        """The number for what the node offers and its pods use now."""
+        allocatable, requested = tuple(info.allocatable.items()), tuple(info.requested.items())
+        amounts = allocatable, requested, info.nonzero_cpu, info.nonzero_memory, len(info.pods)
         number = self._known.get(amounts)
         if number is None:
             if len(self._known) >= _KEPT:
-                self._known.clear()  # not one by one: amounts are new more often than not, and that has to cost little
+                self._known.clear()  # all at once: most amounts are new, so a miss must be cheap
             number = self._known[amounts] = next(_NUMBERS)
         return number

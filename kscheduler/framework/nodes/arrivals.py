@@ -1,7 +1,7 @@
-"""Pods that are thought to come to rows: those that are nominated there.
+"""Pods that are expected on rows because they are nominated there.
 
-A thousand preemptors may be nominated at a time, and a cycle must think of them on their rows. So what they take comes
-as one sum per row, and a node as an object is made when somebody asks for it.
+A thousand preemptors may be nominated at a time, and a cycle must count them on their rows. So their requests are given
+as a sum per row, and a NodeInfo with them is built only when it is needed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,43 +19,44 @@ from kscheduler.framework.nodes.trial_table import SELDOM_READ, saturating
 from kscheduler.framework.pods.pod_info import PodInfo
 
 _MADE_WHEN_READ: Final = ("nonzero_requested", *SELDOM_READ)
-"""A filter reads what pods request; what scoring presumes, none of ours does."""
+"""Columns that no in-tree filter reads: filters read `requested`, not the amounts that scoring presumes."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Arrivals:
-    """Pods by row; at least one row, and one pod on each."""
+    """Pods by row; there is at least one row, with at least one pod on each."""
 
     rows: Rows
     """Ascending."""
     starts: Items
-    """Per row its first pod's place."""
+    """Per row the index of its first pod."""
     counts: Items
-    """Per row how many pods come."""
+    """Per row the number of its pods."""
     sums: NDArray[np.int64]
-    """[resource, row]: what they take, by the places of `NodeTable.resources`, then cpu and memory as scoring presumes.
-    """
+    """[resource, row]: the pods' requests, by the indices of `NodeTable.resources`, then cpu and memory as scoring
+    presumes."""
     kinds: Items
-    """Per pod its place in `all_kinds`."""
+    """Per pod the index of its kind in `all_kinds`."""
     all_kinds: Sequence[PodInfo]
-    """One pod for all that no selector and no count of pods can tell apart."""
+    """Per kind a pod that stands for all that no selector and no count of pods can tell apart."""
     slots: Items
-    """Per pod its place in `pods`; those of a row in the order in which they were nominated."""
+    """Per pod its index in `pods`; those of a row are in the order of their nominations."""
     pods: Sequence[PodInfo]
     is_exact: bool
-    """Whether the sums are what the pods take; not so where an amount is huge, or of a resource that no node has."""
+    """Whether the sums are exact; false if an amount is huge, or of a resource that no node has."""
     any_ports: bool
-    """Whether some of the pods take host ports."""
+    """Whether any of the pods uses host ports."""
 
     def on(self, place: int) -> tuple[PodInfo, ...]:
-        """The pods of the row at this place."""
+        """The pods of the row at this index of `rows`."""
         start = int(self.starts[place])
         return tuple([self.pods[slot] for slot in self.slots[start : start + int(self.counts[place])].tolist()])
 
     def among(self, rows: Rows) -> "Arrivals | None":
-        """Those that come to one of the rows (ascending); `None` where there are none."""
+        """The arrivals on the given rows (ascending); `None` if there are none."""
         if not len(rows):
             return None
+        # Search with the shorter array in the longer; `kept` are indices into `self.rows` in both cases.
         if len(rows) < len(self.rows):
             places = np.searchsorted(self.rows, rows)
             kept = places[self.rows.take(places, mode="clip") == rows]
@@ -81,7 +82,8 @@ class Arrivals:
         )
 
     def moving(self) -> MovedPods:
-        """The same as plugins that count pods hear of them."""
+        """The same pods in the form that plugins which count pods take."""
+        # rows with counts (2, 3): the pods' indices are starts[0]+0, starts[0]+1, starts[1]+0, starts[1]+1, starts[1]+2
         first = np.cumsum(self.counts) - self.counts
         places = np.repeat(self.starts - first, self.counts) + np.arange(int(self.counts.sum()))
         kinds, kind_of = np.unique(self.kinds[places], return_inverse=True)
@@ -89,14 +91,14 @@ class Arrivals:
         return MovedPods(np.repeat(self.rows, self.counts), pods, kind_of, 1)
 
     def upon(self, nodes: NodeTable) -> NodeTable:
-        """The table with the pods on their rows: a fork for reading. The table itself stays as it is."""
+        """The table with the pods on their rows: a fork for reading. The table itself does not change."""
         if self.is_exact and len(self.sums) == len(nodes.requested) + 2:
             return CrowdedTable(nodes, self)
         return nodes.with_pods({row: self.on(place) for place, row in enumerate(self.rows.tolist())})
 
 
 class CrowdedTable(NodeTable):
-    """A table with more pods on some rows. Rows keep their numbers, and columns of nodes are shared."""
+    """A table with more pods on some rows. Rows keep their numbers, and the columns of nodes are shared."""
 
     def __init__(self, nodes: NodeTable, arrivals: Arrivals) -> None:
         self.__dict__.update(vars(nodes))
@@ -113,7 +115,7 @@ class CrowdedTable(NodeTable):
         self._open_ports()
 
     def __getattr__(self, name: str) -> NDArray[np.int64]:
-        """A column that has not been read so far."""
+        """Make a column when it is first read."""
         if name not in _MADE_WHEN_READ:
             raise AttributeError(name)
         column: NDArray[np.int64] = getattr(self._beneath, name).copy()
@@ -126,7 +128,7 @@ class CrowdedTable(NodeTable):
         return column
 
     def info(self, row: int) -> NodeInfo:
-        """The node with the pods that come: a copy, made anew at each call where some do."""
+        """The node with the arriving pods; if there are any, a new copy at each call."""
         info = self._beneath.info(row)
         place = int(np.searchsorted(self._arrivals.rows, row))
         if place == len(self._arrivals.rows) or self._arrivals.rows[place] != row:
@@ -148,7 +150,7 @@ class CrowdedTable(NodeTable):
         )
 
     def _open_ports(self) -> None:
-        """Show the host ports that the pods take."""
+        """Add the host ports of the pods."""
         arrivals = self._arrivals
         if not arrivals.any_ports:
             return

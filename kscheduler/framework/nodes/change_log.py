@@ -1,7 +1,7 @@
-"""Which rows have changed since somebody looked: a list of row numbers, appended to with each change.
+"""A log of changed rows: a list of row numbers, appended to with each change.
 
-Whoever keeps something per row remembers a position in the log, and works out anew only the rows that stand behind it.
-Limit: the log forgets its older half when it is full; who comes too late must look at every row.
+A reader that keeps values per row remembers its position in the log, and recomputes only the rows after it. Limit: the
+log drops its older half when it is full; a reader whose position was dropped must look at every row.
 """
 
 from typing import Final
@@ -16,7 +16,7 @@ _NONE: Final[NDArray[np.intp]] = np.zeros(0, dtype=np.intp)
 
 
 class ChangeLog:
-    """Changed rows, in order of the changes."""
+    """Changed rows, in the order of the changes."""
 
     __slots__ = ("_forgotten", "_kept", "_last", "_longest", "_rows")
 
@@ -26,26 +26,26 @@ class ChangeLog:
         self._forgotten = 0
         self._longest = longest
         self._last: tuple[int, int, NDArray[np.intp]] = -1, -1, _NONE
-        """The last answer: from where, to where, and which rows. Those who ask together ask the same."""
+        """The last result of `since`: from and to position, and the rows. Readers at the same position share it."""
 
     def lengthen(self, longest: int) -> None:
-        """There is more that can change: keep so many changes."""
+        """Keep at least this number of changes: the table has grown."""
         self._longest = max(self._longest, longest)
 
     @property
     def position(self) -> int:
-        """How many changes there have been."""
+        """The number of changes so far."""
         return self._forgotten + self._kept
 
     def append(self, row: int) -> None:
-        """A row has changed."""
+        """Record that a row has changed."""
         if self._kept == len(self._rows):
             self._make_room()
         self._rows[self._kept] = row
         self._kept += 1
 
     def since(self, position: int) -> NDArray[np.intp] | None:
-        """The rows changed after that position, ascending, each once; `None` where the log does not reach so far.
+        """The rows changed after the position (intp, ascending, each once); `None` if the log no longer reaches back.
 
         Shared: do not write.
         """
@@ -57,12 +57,12 @@ class ChangeLog:
         return self._last[2]
 
     def few_since(self, position: int, most: int) -> list[int] | None:
-        """As `since`, as plain numbers; `None` also where there have been more than so many changes."""
+        """Like `since`, as a list of int; `None` also if there have been more than `most` changes."""
         start = position - self._forgotten
         count = self._kept - start
         if start < 0 or count > most:
             return None
-        if count == 1:  # between two pods of one class
+        if count == 1:  # as between two pods of the same class
             return [self._rows.item(start)]
         return sorted(set(self._rows[start : self._kept].tolist()))
 

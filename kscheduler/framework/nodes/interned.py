@@ -1,12 +1,12 @@
-"""Values that rows have in common, by number: taints, features.
+"""Numbers for values that rows have in common: sets of taints, sets of features.
 
-The problem: a rule about taints is judged once per distinct set of them and spread over the rows by one lookup, so sets
-need numbers. But an autoscaler writes a timestamp as its taint's value: on a cluster of two hundred nodes there are a
-million sets in a year, and at any time two hundred at most. The idea: a number belongs to a value as long as some row
-has it; then it is free, stands for the empty value, and is the first to be given away again. Whoever keeps something by
-number follows `changes`, the log of the numbers that stand for another value since (`per_taint_set`).
+The problem: a rule about taints is evaluated once per distinct set and spread over the rows by a lookup, so sets need
+numbers. But an autoscaler writes a timestamp as its taint's value: a cluster of two hundred nodes then has a million
+sets in a year, but at most two hundred at any time. The idea: a number belongs to a value as long as a row has it; then
+it becomes free, stands for the empty value, and is the first to be reused. Readers that keep values by number follow
+`changes`, the log of numbers that stand for another value now (`per_taint_set`).
 
-There are never more numbers than rows had different values at one time, and one more.
+There is at most one number more than the rows ever had different values at the same time.
 """
 
 from collections.abc import Hashable, Iterator
@@ -17,11 +17,11 @@ from kscheduler.framework.nodes.change_log import ChangeLog
 T = TypeVar("T", bound=Hashable)
 
 _LONGEST_LOG = 4096
-"""Beyond it, who keeps something by number begins anew: there are as many numbers as there are rows."""
+"""A reader that falls further behind recomputes all numbers, of which there are at most as many as rows."""
 
 
 class Interned(Generic[T]):
-    """Values by number. Number 0 is the empty value, which all rows have that have not been given another."""
+    """Values by number. Number 0 is the empty value; rows have it until they are given another one."""
 
     __slots__ = ("_empty", "_free", "_holders", "_number_at", "_number_of", "_values", "changes")
 
@@ -29,28 +29,28 @@ class Interned(Generic[T]):
         self._empty = empty
         self._values: list[T] = [empty]
         self._holders: list[int] = [0]
-        """By number, how many rows have it; of number 0 nobody counts them."""
+        """By number, how many rows have it; not counted for number 0."""
         self._number_of: dict[T, int] = {empty: 0}
         self._number_at: dict[int, int] = {}
-        """By row, but for those that have the empty value. It is believed, not the column that shows it: a column that
-        went wrong must not take a value away from others when it is mended."""
+        """By row, except rows with the empty value. This is the source of truth, not the table's column: repairing a
+        wrong column must not take a value away from other rows."""
         self._free: list[int] = []
         self.changes = ChangeLog(_LONGEST_LOG)
-        """Numbers that stand for another value now."""
+        """Numbers that have been given another value."""
 
     def __len__(self) -> int:
-        """How many numbers there are, free ones included."""
+        """The number of numbers, free ones included."""
         return len(self._values)
 
     def __getitem__(self, number: int) -> T:
         return self._values[number]
 
     def __iter__(self) -> Iterator[T]:
-        """By number; the empty value for free ones."""
+        """The values by number; the empty value for free numbers."""
         return iter(self._values)
 
     def put(self, row: int, value: T) -> int:
-        """The row has this value now. Returns its number."""
+        """Give the row a value. Returns the value's number."""
         number = self._number_of.get(value)
         if number is None:
             number = self._give_number(value)
@@ -63,7 +63,7 @@ class Interned(Generic[T]):
         else:
             del self._number_at[row]
         if before:
-            self._let_go(before)  # only now: the value of before must not be freed for the one that comes
+            self._let_go(before)  # last: the new value must not be given the number that is freed here
         return number
 
     def _give_number(self, value: T) -> int:
@@ -72,7 +72,7 @@ class Interned(Generic[T]):
             self._values[number] = value
             self.changes.append(number)
         else:
-            number = len(self._values)  # nobody can have kept anything under it
+            number = len(self._values)  # a new number needs no entry in `changes`: no reader has kept a value for it
             self._values.append(value)
             self._holders.append(0)
         self._number_of[value] = number

@@ -1,7 +1,7 @@
-"""One node label as a column of small integers.
+"""A node label as a column of small integers.
 
-A label key that some pod asks about gets a column: each row holds the number of its value, 0 where the label is
-missing. A requirement is then decided once per *distinct value* and spread over the rows by one lookup.
+A label key that any pod refers to gets a column: each row holds the number of its value, 0 if the label is missing. A
+requirement is then evaluated once per *distinct value* and spread over the rows by a lookup.
 """
 
 from collections.abc import Collection, Sequence
@@ -16,11 +16,11 @@ Mask = NDArray[np.bool_]
 
 _KEPT_TABLES = 256
 _WORTH_A_TABLE = 64
-"""With more distinct values than this for each value that is asked about, comparing numbers is cheaper."""
+"""With more distinct values than this per value of the requirement, comparing numbers is cheaper."""
 
 
 class LabelColumn:
-    """The values of one label key over the rows of a table."""
+    """The values of a label key over the rows of a table."""
 
     def __init__(self, capacity: int) -> None:
         self.ids: NDArray[np.int32] = np.zeros(capacity, dtype=np.int32)
@@ -51,17 +51,17 @@ class LabelColumn:
         self.ids = np.concatenate([self.ids, np.zeros(capacity - len(self.ids), dtype=np.int32)])
 
     def is_wasteful(self, live: int) -> bool:
-        """Whether so many values have passed that the column is better made anew."""
+        """Whether so many values are no longer in use that the column should be rebuilt."""
         return len(self.values) > 2 * live + 256
 
     def matches(self, requirement: Requirement, rows: NDArray[np.intp]) -> Mask:
-        """Which of the rows satisfy the requirement; shape of `rows`."""
+        """Which of the rows satisfy the requirement: bool, shape of `rows`."""
         if requirement.operator is Operator.IN and len(self.values) > _WORTH_A_TABLE * len(requirement.values):
             return self._is_one_of(requirement.values, self.ids[rows])
         return self._table(requirement)[self.ids[rows]]
 
     def _is_one_of(self, values: Collection[str], ids: NDArray[np.int32]) -> Mask:
-        """The same without a table: one host name among thousands is asked about once (local volumes)."""
+        """The same without a table: a host name among thousands is looked up only once (local volumes)."""
         mask = np.zeros(len(ids), dtype=np.bool_)
         for value in values:
             number = self._id_of.get(value)
@@ -70,11 +70,11 @@ class LabelColumn:
         return mask
 
     def _table(self, requirement: Requirement) -> Mask:
-        """Per value whether it satisfies the requirement, extended as new values turn up."""
+        """Per value whether it satisfies the requirement: bool, extended when new values appear."""
         table = self._tables.use(requirement)
         known = 0 if table is None else len(table)
         if known < len(self.values):
             more = np.fromiter((requirement.matches_value(value) for value in self.values[known:]), dtype=np.bool_)
             table = self._tables[requirement] = more if table is None else np.concatenate([table, more])
-        assert table is not None  # noqa: S101  values has at least the missing one
+        assert table is not None  # noqa: S101  `values` has at least the entry for a missing label
         return table

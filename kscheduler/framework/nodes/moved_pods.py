@@ -1,8 +1,8 @@
-"""Pods of many rows that are thought to come or go, each row by itself: how counts of pods are kept for a dry run.
+"""Pods of many rows that are added or removed in a dry run, each row independently of the others.
 
-A preemption asks of each node: what if its own pods were gone? Pods of other nodes stay, so a count over a domain is
-that of the whole table and what has moved on the row that is judged. The second part is a column with a number per row
-(`RowCounts`), and one state holds for all rows at once.
+A preemption asks of each node: what if some of its own pods were gone? Pods of other nodes stay, so the count of a
+domain is the count in the whole table plus what has moved on the row that is checked. The second part is a column with
+a number per row (`RowCounts`), so one state serves all rows at once.
 """
 
 from collections.abc import Sequence
@@ -15,24 +15,27 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.framework.pods.pod_info import PodInfo
 
 RowCounts = NDArray[np.int64]
-"""One number per row of the table, for the row's own pods."""
+"""A number per row of the table, for the row's own pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class MovedPods:
-    """One entry per pod, unless said otherwise."""
+    """Pods that are added or removed. The arrays have an entry per pod."""
 
     rows: Rows
-    """Any of them may come more than once."""
+    """Row numbers, which may repeat."""
     kinds: Sequence[PodInfo]
-    """Pods of each kind, one for all with its namespace, labels, required anti-affinity and claims."""
+    """Per kind a pod; pods of a kind have the same namespace, labels, required anti-affinity and claims."""
     kind_of: NDArray[np.intp]
-    """The place of its kind in `kinds`."""
+    """The index of the pod's kind in `kinds`."""
     by: int
-    """1: they come; -1: they go."""
+    """1: the pods are added; -1: they are removed."""
 
     def added_to(self, before: RowCounts | None, weights: Sequence[int], capacity: int) -> RowCounts | None:
-        """The column with the moved pods counted, each as often as `weights` says of its kind."""
+        """The column (int64, `capacity` entries) with the moved pods counted, each by the weight of its kind.
+
+        `weights` has an entry per kind. If all are 0, `before` is returned unchanged.
+        """
         if not any(weights):
             return before
         after = np.zeros(capacity, dtype=np.int64) if before is None else before.copy()

@@ -1,7 +1,7 @@
-"""One node as a plain object: what is on it, exactly.
+"""A node as a plain object, with its pods and exact sums.
 
-Columns saturate at int64; a NodeInfo keeps the true sums as Python integers, so that what was added can be taken away
-again. It is also what a user's plain per-node plugin sees.
+Columns saturate at int64; a NodeInfo keeps the true sums as Python integers, so that added amounts can be subtracted
+again. It is also the object that a user's plain per-node plugin gets.
 """
 
 from collections.abc import Iterable, Mapping
@@ -16,7 +16,7 @@ _NO_NODE = Node()
 
 
 def allocatable_amounts(resources: ResourceList) -> dict[str, int]:
-    """What a node gives, by resource, pods included; resources that no scheduler counts are left out."""
+    """A node's allocatable amounts by resource, `pods` included; resources that are not counted are left out."""
     return {
         name: milli_value(quantity) if name == CPU else value(quantity)
         for name, quantity in resources.items()
@@ -25,9 +25,9 @@ def allocatable_amounts(resources: ResourceList) -> dict[str, int]:
 
 
 class NodeInfo:
-    """A node with its pods and the exact sums of what they take.
+    """A node with its pods and the exact sums of their requests.
 
-    A NodeInfo without a node is a ghost: pods have been seen on a name that no node carries (yet, or any more).
+    A NodeInfo without a node is a ghost: pods have been seen on a node name that does not exist yet, or no longer.
     """
 
     __slots__ = ("allocatable", "node", "nonzero_cpu", "nonzero_memory", "pods", "requested")
@@ -47,7 +47,7 @@ class NodeInfo:
         return f"NodeInfo({self.name or 'ghost'}, {len(self.pods)} pods)"
 
     def set_node(self, node: Node) -> None:
-        """Take a new version of the node. Raises `QuantityError` where its allocatable cannot be read."""
+        """Take a new version of the node. Raises `QuantityError` if its allocatable cannot be parsed."""
         self.allocatable = allocatable_amounts(node.status.allocatable)
         self.node = node
 
@@ -58,12 +58,12 @@ class NodeInfo:
 
     @property
     def labels(self) -> Mapping[str, str]:
-        """The node's labels; a view, for a user's plugin must not write to the cache."""
+        """The node's labels; read-only, because a user's plugin must not write to the cache."""
         return MappingProxyType((self.node or _NO_NODE).metadata.labels)
 
     @property
     def annotations(self) -> Mapping[str, str]:
-        """The node's annotations; a view, as above."""
+        """The node's annotations; read-only, too."""
         return MappingProxyType((self.node or _NO_NODE).metadata.annotations)
 
     @property
@@ -80,17 +80,17 @@ class NodeInfo:
         return forked
 
     def add_pod(self, pod: PodInfo) -> None:
-        """Count a pod in."""
+        """Add a pod and its requests."""
         self.pods[pod.uid] = pod
         self._count(pod, 1)
 
     def remove_pod(self, pod: PodInfo) -> None:
-        """Count a pod out; `pod` is the version that was counted in."""
+        """Remove a pod and its requests; `pod` must be the version that was added."""
         del self.pods[pod.uid]
         self._count(pod, -1)
 
     def recount(self, pods: Iterable[PodInfo]) -> None:
-        """Hold exactly these pods, all sums worked out anew."""
+        """Replace all pods by these, and recompute all sums."""
         self.pods, self.requested = {}, {}
         self.nonzero_cpu = self.nonzero_memory = 0
         for pod in pods:

@@ -1,10 +1,9 @@
 """The nodes, in columns.
 
 The problem: a loop over 5,000 node objects costs milliseconds per pod. The idea: a node is a row, a fact about nodes
-is a numpy column, and a rule judges all rows in one operation. A removed node frees its row for the next one; a change
-raises the row's generation and is logged, so that what was worked out for the other rows can be kept. Limits: columns
-are int64 and saturate (exact sums live in `NodeInfo`), and they change in place, so whoever keeps results beyond a
-cycle copies them.
+is a numpy column, and a rule evaluates all rows in one operation. A removed node frees its row for the next one; a
+change raises the row's generation and is logged, so that results for the other rows can be kept. Limits: columns are
+int64 and saturate (exact sums are in `NodeInfo`), and they change in place: copy what must outlive a cycle.
 
 Two lookups are sparse because nearly all rows are empty there: images by name, and host ports by (protocol, port).
 """
@@ -35,23 +34,23 @@ from kscheduler.framework.pods.requests import CPU, EPHEMERAL_STORAGE, MEMORY, P
 Rows = NDArray[np.intp]
 """Row numbers, ascending."""
 Codes = NDArray[np.int64]
-"""One verdict per row: 0 passes, positive is Unschedulable, negative UnschedulableAndUnresolvable."""
+"""A verdict per row: 0 passes, positive is Unschedulable, negative UnschedulableAndUnresolvable."""
 Scores = NDArray[np.int64]
-"""One score per row."""
+"""A score per row."""
 
 CPU_INDEX, MEMORY_INDEX, EPHEMERAL_STORAGE_INDEX = 0, 1, 2
-"""The first resources' places in `allocatable` and `requested`."""
+"""The first resources' indices in `allocatable` and `requested`."""
 
 _FIRST_CAPACITY = 64
 _NATIVE = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _LEAST_CHANGES = 4096
 _MOST_CHANGES = 65_536
 _CHANGES_PER_ROW = 4
-"""Kept in each log, up to 65,536 of them: who missed more had better look at all rows."""
+"""Entries kept in each log, up to 65,536: a reader that missed more should look at all rows."""
 _LEAST_RESOURCES = 64
-"""Names, below which nobody looks whether they are still in use."""
+"""Resource names; with fewer, no search for unused names is made."""
 _RESOURCE_VERSIONS = count(1)
-"""For all tables: no two of them, and no two states of one, are taken for each other."""
+"""Shared by all tables, so that a version stands for one state of one table."""
 _PER_ROW = (
     "is_live",
     "allowed_pods",
@@ -64,12 +63,15 @@ _PER_ROW = (
     "pods_version",
 )
 _KEPT_LABEL_COLUMNS = 512
-_ASKED_ABOUT_SOON = (HOSTNAME, ZONE)
+_FIRST_LABELS = (HOSTNAME, ZONE)
 """Labels with a column from the start: pods are spread over them by default, and a late column takes 40 ms."""
 
 
 class NodeTable:
-    """Nodes as rows. Changed by its owner only (`state.cache.Cache`); plugins read."""
+    """Nodes as rows. Changed by its owner only (`state.cache.Cache`); plugins read.
+
+    Columns have `capacity` entries: those of free rows are meaningless.
+    """
 
     def __init__(self) -> None:
         self.capacity = _FIRST_CAPACITY
@@ -78,15 +80,15 @@ class NodeTable:
             MEMORY: MEMORY_INDEX,
             EPHEMERAL_STORAGE: EPHEMERAL_STORAGE_INDEX,
         }
-        """Resource name to its place in the first axis of `allocatable` and `requested`."""
+        """Resource name to its index in the first axis of `allocatable` and `requested`."""
         self.resources_version = 0
-        """Moves when a resource gets a place, and when names that nobody uses any more lose theirs."""
+        """Changes when a resource is added, and when unused resources are removed."""
         self.allocatable: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
-        """[resource, row]; cpu in thousandths, all else in units."""
+        """[resource, row]; cpu in thousandths, everything else in units."""
         self.requested: NDArray[np.int64] = np.zeros((3, self.capacity), dtype=np.int64)
         """[resource, row]: the sum over the row's pods."""
         self.nonzero_requested: NDArray[np.int64] = np.zeros((2, self.capacity), dtype=np.int64)
-        """[cpu | memory, row]: the sum that scoring presumes."""
+        """[cpu | memory, row]: the sum with the defaults that scoring presumes for pods without requests."""
         self.is_live: NDArray[np.bool_] = np.zeros(self.capacity, dtype=np.bool_)
         """Whether the row is a node."""
         self.allowed_pods: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
@@ -95,25 +97,25 @@ class NodeTable:
         self.taint_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `taint_sets`."""
         self.taint_sets: Interned[tuple[Taint, ...]] = Interned(())
-        """Those that nodes have: a number is given away again when no node has its set any more."""
+        """The sets in use: a number is reused when no node has its set any more."""
         self.feature_set: NDArray[np.int32] = np.zeros(self.capacity, dtype=np.int32)
         """Per row the index into `feature_sets`."""
         self.feature_sets: Interned[frozenset[str]] = Interned(frozenset())
-        """What kubelets declare that they can do (`status.declaredFeatures`); numbered likewise."""
+        """The features that kubelets declare (`status.declaredFeatures`); numbered in the same way."""
         self.name_hash: NDArray[np.uint64] = np.zeros(self.capacity, dtype=np.uint64)
         """A stable hash of the name, for breaking ties."""
         self.generation: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
         self.last_generation = 0
         self.pods_version: NDArray[np.int64] = np.zeros(self.capacity, dtype=np.int64)
-        """Per row a number that moves with each change of its pods, of what they say of themselves too."""
+        """Per row a number that changes whenever its pods change, including changes within a pod object."""
         self.row_changes = ChangeLog(_LEAST_CHANGES)
-        """Rows of which anything has changed: the node, its pods, or what the pods say of themselves."""
+        """Rows with any change: of the node, of the set of pods, or within a pod object."""
         self.node_changes = ChangeLog(_LEAST_CHANGES)
-        """Rows whose node has come, gone or changed."""
+        """Rows whose node was added, removed or changed."""
         self.amount_changes = ChangeLog(_LEAST_CHANGES)
-        """Rows of which what the node gives or what its pods take may have changed."""
+        """Rows whose allocatable or requested amounts may have changed."""
         self.node_columns_version = 0
-        """Moves with every node that comes, goes, or shows something else in the columns."""
+        """Changes when a node is added or removed, or when its columns change."""
         self._amount_numbers = AmountNumbers()
         self.images = ImageStates()
         self.ports = PortStates()
@@ -122,7 +124,7 @@ class NodeTable:
         self._row_of: dict[str, int] = {}
         self._free: list[int] = list(range(self.capacity - 1, -1, -1))
         self._labels: RecentlyUsed[str, LabelColumn] = RecentlyUsed(_KEPT_LABEL_COLUMNS)
-        self._labels.update((key, LabelColumn(self.capacity)) for key in _ASKED_ABOUT_SOON)
+        self._labels.update((key, LabelColumn(self.capacity)) for key in _FIRST_LABELS)
         self._rows: Rows | None = None
         self._name_at: list[str] = [""] * self.capacity
         self._names: tuple[str, ...] | None = None
@@ -133,21 +135,21 @@ class NodeTable:
         return len(self._row_of)
 
     def rows(self) -> Rows:
-        """All live rows, ascending. Shared: do not write."""
+        """All live rows (intp, ascending). Shared: do not write."""
         if self._rows is None:
             self._rows = np.flatnonzero(self.is_live)
         return self._rows
 
     def row_of(self, name: str) -> int:
-        """The row of a node, or -1."""
+        """The row of a node; -1 if there is no such node."""
         return self._row_of.get(name, -1)
 
     def rows_of(self, names: Iterable[str]) -> Rows:
-        """The rows of those of the named nodes that exist, ascending."""
+        """The rows of the named nodes that exist (intp, ascending)."""
         return np.array(sorted(self._row_of[name] for name in names if name in self._row_of), dtype=np.intp)
 
     def info(self, row: int) -> NodeInfo:
-        """The node behind a live row. Raises `KeyError` for a free row."""
+        """The node of a live row. Raises `KeyError` for a free row."""
         info = self.infos[row]
         if info is None:
             raise KeyError(row)
@@ -158,26 +160,29 @@ class NodeTable:
         return self.info(row).name
 
     def names(self) -> tuple[str, ...]:
-        """Names by row, empty for free rows: a frozen copy, shared until a node comes or goes."""
+        """Names by row, empty for free rows: a frozen copy, shared until a node is added or removed."""
         if self._names is None:
             self._names = tuple(self._name_at)
         return self._names
 
     def amounts(self, column: NDArray[np.int64], resource: str, rows: Rows) -> NDArray[np.int64]:
-        """A resource's column (`allocatable` or `requested`) at the rows; zeros for a resource that no node has."""
+        """A resource of `column` (`allocatable` or `requested`) at the rows: int64, shape of `rows`.
+
+        Zeros for a resource that no node has. Cpu is in thousandths, everything else in units.
+        """
         index = self.resources.get(resource)
         return np.zeros(len(rows), dtype=np.int64) if index is None else column[index][rows]
 
     def amounts_at(self, row: int) -> int:
-        """A number for what the row's node gives and what is taken of it: rows with one number are alike in that."""
+        """A number for the row's allocatable and requested amounts: rows with the same number have equal amounts."""
         return self._amount_numbers.of(self.info(row))
 
     def matches(self, requirement: Requirement, rows: Rows) -> Mask:
-        """Which rows' labels satisfy the requirement."""
+        """Which rows' labels satisfy the requirement: bool, shape of `rows`."""
         return self._label(requirement.key).matches(requirement, rows)
 
     def matches_term(self, term: NodeTerm, rows: Rows) -> Mask:
-        """Which rows satisfy a node selector term."""
+        """Which rows satisfy a node selector term: bool, shape of `rows`."""
         if term.nothing:
             return np.zeros(len(rows), dtype=np.bool_)
         matched = np.ones(len(rows), dtype=np.bool_)
@@ -190,14 +195,14 @@ class NodeTable:
         return matched
 
     def matches_any(self, terms: Iterable[NodeTerm], rows: Rows) -> Mask:
-        """Which rows satisfy one of the terms."""
+        """Which rows satisfy at least one of the terms: bool, shape of `rows`."""
         matched = np.zeros(len(rows), dtype=np.bool_)
         for term in terms:
             matched |= self.matches_term(term, rows)
         return matched
 
     def wanted_by(self, pod: PodInfo, rows: Rows) -> Mask:
-        """Which rows satisfy the pod's own nodeSelector and one of its required node affinity terms."""
+        """Which rows satisfy the pod's nodeSelector and one of its required node affinity terms: bool, like `rows`."""
         matched = np.ones(len(rows), dtype=np.bool_)
         if pod.node_selector is not None:
             matched &= self.matches_term(pod.node_selector, rows)
@@ -206,15 +211,18 @@ class NodeTable:
         return matched
 
     def label_values(self, key: str, rows: Rows | slice) -> tuple[NDArray[np.int32], list[str | None]]:
-        """A label over the rows: value numbers (0: missing), and the values they stand for. A slice copies nothing."""
+        """A label at the rows: value numbers (int32, shape of `rows`; 0: missing), and the values by number.
+
+        With a slice the numbers are a view of the table's own column: do not write.
+        """
         column = self._label(key)
         return column.ids[rows], column.values
 
     def with_pods(self, added: Mapping[int, Sequence[PodInfo]]) -> "NodeTable":
-        """The same table with more pods on some rows, by row: a fork for reading. This table stays as it is.
+        """The table with more pods on some rows, by row: a fork for reading. This table does not change.
 
-        Rows keep their numbers, so what a plugin has worked out for the one table holds for the other. Columns of nodes
-        are shared; those that pods move are copied.
+        Rows keep their numbers, so results that a plugin has computed for one table hold for the other. Columns of
+        nodes are shared; columns that depend on pods are copied.
         """
         fork = copy(self)
         fork.resources = dict(self.resources)
@@ -234,7 +242,7 @@ class NodeTable:
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def add(self, info: NodeInfo) -> int:
-        """Give a node a row and count in the pods it already has. Returns the row."""
+        """Give a node a row and count the pods that it already has. Returns the row."""
         if not self._free:
             self._grow()
         row = self._free.pop()
@@ -250,14 +258,14 @@ class NodeTable:
         return row
 
     def update(self, row: int, previous: Node) -> None:
-        """Take over the node that the row's info now holds; `previous` is the version before."""
+        """Update the row for the node that its info holds now; `previous` is the version before."""
         info = self.info(row)
         self.images.remove(row, previous.status.images)
         self._set_node_columns(row, info)
         self._forget_unused_resources()
 
     def remove(self, row: int) -> None:
-        """Free the row of a node that is gone."""
+        """Free the row of a deleted node."""
         info = self.info(row)
         if info.node is not None:
             self.images.remove(row, info.node.status.images)
@@ -279,13 +287,13 @@ class NodeTable:
         self._rows = self._names = None
         self._forget_unused_resources()
 
-    def tell(self, row: int) -> None:
-        """The row's node has changed in something that no column shows: an annotation, a condition."""
+    def log_change(self, row: int) -> None:
+        """Log that the row's node has changed in something without a column: an annotation, a condition."""
         self.row_changes.append(row)
         self.node_changes.append(row)
 
     def rebuild(self, row: int) -> None:
-        """Show a row's info as if it had just come, whatever the row shows now."""
+        """Fill a row from its info as if the node were new, whatever the row's columns hold now."""
         info = self.info(row)
         self.images.clear(row)
         self.ports.clear(row)
@@ -296,19 +304,19 @@ class NodeTable:
             self.ports.add(row, pod.host_ports)
 
     def add_pod(self, row: int, pod: PodInfo) -> None:
-        """Show on the row that its info has counted a pod in."""
+        """Update the row after its info has added a pod."""
         self._set_sums(row, self.info(row))
         if pod.host_ports:
             self.ports.add(row, pod.host_ports)
 
     def remove_pod(self, row: int, pod: PodInfo) -> None:
-        """Show on the row that its info has counted a pod out."""
+        """Update the row after its info has removed a pod."""
         self._set_sums(row, self.info(row))
         if pod.host_ports:
             self.ports.remove(row, pod.host_ports)
 
     def replace_pod(self, row: int) -> None:
-        """A pod of the row has a new version that takes the same: no sum moves."""
+        """Log a new version of a pod of the row with unchanged requests: no sum changes."""
         self.pods_version[row] += 1
         self.row_changes.append(row)
 
@@ -316,6 +324,8 @@ class NodeTable:
         node = info.node
         if node is None:
             raise ValueError("a ghost has no row")
+        # First a place for each new resource, then the amounts. `pods` has a column of its own, `allowed_pods`, and
+        # resources that the node no longer has must become 0.
         for name in info.allocatable:
             if name not in self.resources and name != PODS:
                 self._add_resource(name)
@@ -357,8 +367,8 @@ class NodeTable:
     def _label(self, key: str) -> LabelColumn:
         column = self._labels.get(key)
         if column is None:
-            labels = [() if one is None or one.node is None else one.node.metadata.labels for one in self.infos]
-            column = self._labels[key] = LabelColumn.of([one.get(key) if one else None for one in labels])
+            labels = [() if info is None or info.node is None else info.node.metadata.labels for info in self.infos]
+            column = self._labels[key] = LabelColumn.of([found.get(key) if found else None for found in labels])
         return column
 
     def _add_resource(self, name: str) -> None:
@@ -369,23 +379,23 @@ class NodeTable:
         self.resources_version = next(_RESOURCE_VERSIONS)
 
     def _forget_unused_resources(self) -> None:
-        """Anybody who can create a pod can make up the name of an extended resource, and each is two columns.
+        """Remove unused resources: anyone who can create pods can invent resource names, and each takes two columns.
 
         Walks over all pods, but only when there are twice as many names as were in use the last time.
         """
         if len(self.resources) <= self._sweep_resources_at:
             return
         infos = [info for info in self.infos if info is not None]
-        given = (info.allocatable for info in infos)
-        taken = (pod.accounted for info in infos for pod in info.pods.values())
-        used = set(chain(_NATIVE, *given, *taken))
+        allocatable = (info.allocatable for info in infos)
+        requested = (pod.accounted for info in infos for pod in info.pods.values())
+        used = set(chain(_NATIVE, *allocatable, *requested))
         kept = [name for name in self.resources if name in used]
         places = [self.resources[name] for name in kept]
         self.allocatable, self.requested = self.allocatable[places], self.requested[places]
         self.resources = {name: place for place, name in enumerate(kept)}
         self.resources_version = next(_RESOURCE_VERSIONS)
         self._sweep_resources_at = max(self._least_resources, 2 * len(kept))
-        for info in infos:  # what no pod takes any more is there with an amount of 0
+        for info in infos:  # resources that no pod requests any more are still there with an amount of 0
             if not info.requested.keys() <= used:
                 info.requested = {name: amount for name, amount in info.requested.items() if name in used}
 
@@ -406,12 +416,12 @@ class NodeTable:
 
 
 def clamped(amount: int) -> int:
-    """An amount in the range of a column: sums saturate, a negative amount (which the API refuses) counts as none."""
-    return amount if 0 <= amount <= MAX_INT64 else max(0, min(amount, MAX_INT64))  # several times for each pod
+    """An amount in the range of a column: sums saturate, a negative amount (which the API refuses) counts as 0."""
+    return amount if 0 <= amount <= MAX_INT64 else max(0, min(amount, MAX_INT64))  # hot: several calls for each pod
 
 
 def stable_hash(text: str) -> int:
-    """64 bits that are the same in every process, on every machine."""
+    """A 64-bit hash that is the same in every process, on every machine."""
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 

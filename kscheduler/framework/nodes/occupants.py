@@ -1,8 +1,8 @@
-"""The pods of all rows as columns, in each row the most important first: what a search for victims reads.
+"""The pods of all rows in columns, for the search for victims; in each row the most important pod comes first.
 
-Sorting a node's pods and adding up what they take costs microseconds a pod, and a search looks at hundreds of nodes. So
-it is done once per row and kept until the row's pods change (`NodeTable.pods_version`). The columns are flat: a row is
-a stretch of them. A row that is worked out anew goes to the end; when half of a column is waste, all begins anew.
+Sorting a node's pods and adding up their requests costs microseconds per pod, and a search looks at hundreds of nodes.
+So it is done once per row and kept until the row's pods change (`NodeTable.pods_version`). The columns are flat: a row
+is a section of them. A recomputed row is appended at the end; when half of a column is waste, all rows are dropped.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,21 +22,21 @@ from kscheduler.framework.pods.affinity_terms import AffinityTerm
 from kscheduler.framework.pods.pod_info import PodInfo
 
 Items = NDArray[np.intp]
-"""Places in flat columns."""
+"""Indices into flat columns."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class PodKind:
-    """What pods have in common that no selector and no count of pods can tell apart."""
+    """The common properties of pods that no selector and no count of pods can tell apart."""
 
     namespace: str
     labels: Mapping[str, str]
     pod: PodInfo
-    """One of them; the others have its required anti-affinity and its claims, too."""
+    """A pod of the kind; the others have the same required anti-affinity and claims."""
 
 
 Kind = tuple[str, tuple[tuple[str, str], ...], tuple[AffinityTerm, ...], tuple[str, ...]]
-"""Namespace, labels (in another order they make another kind, which does no harm), required anti-affinity, claims."""
+"""Namespace, labels (another order makes another kind, which does no harm), required anti-affinity, claims."""
 
 _FIRST_LENGTH: Final = 1024
 _NO_KIND: Final = -1
@@ -44,26 +44,26 @@ _NO_KIND: Final = -1
 
 @dataclass(frozen=True, slots=True)
 class Removable:
-    """The pods that may go, of some rows one row after another; in a row the most important first."""
+    """The pods of some rows that may be removed, row after row; in a row the most important first."""
 
     rows: Rows
     """The rows that have such pods, ascending."""
     starts: Items
-    """Per row its first pod's place."""
+    """Per row the index of its first pod."""
     counts: Items
-    """Per row how many pods it has."""
+    """Per row the number of its pods."""
     row_of: Rows
-    """Per pod, as are all that follow."""
+    """Per pod its row; the fields that follow are per pod, too."""
     priorities: NDArray[np.int64]
     started: NDArray[np.float64]
-    """Seconds since 1970; infinite where the kubelet has not said, so it is the latest."""
+    """Seconds since 1970; infinity, the latest, if the kubelet has not reported it."""
     sums: NDArray[np.int64]
-    """[resource, pod], by the places of `NodeTable.resources`, then cpu and memory as scoring presumes; each saturates.
-    """
+    """[resource, pod]: requests by the indices of `NodeTable.resources`, then cpu and memory as scoring presumes; each
+    saturates."""
     with_ports: frozenset[int]
-    """Places of pods with host ports."""
+    """Indices of pods with host ports."""
     kinds: Items
-    """Per pod its place in `all_kinds`; empty where that was not asked for."""
+    """Per pod the index of its kind in `all_kinds`; empty if kinds were not requested."""
     all_kinds: Sequence[PodKind]
     _all: Sequence[PodInfo]
     _places: Items
@@ -72,23 +72,23 @@ class Removable:
         return len(self.row_of)
 
     def pod(self, item: int) -> PodInfo:
-        """The pod at a place."""
+        """The pod at an index."""
         return self._all[int(self._places[item])]
 
     def pods_at(self, items: Items) -> list[PodInfo]:
-        """The pods at some places."""
+        """The pods at some indices."""
         pods = self._all
         return [pods[place] for place in self._places.take(items).tolist()]
 
     def moving(self, items: Items | slice, by: int) -> MovedPods:
-        """Some of them, as plugins that count pods hear of them: `by` is 1 for those that come and -1 for others."""
+        """Some of the pods in the form that plugins which count pods take: `by` is 1 for added pods, -1 for removed."""
         kinds, kind_of = np.unique(self.kinds[items], return_inverse=True)
         pods = tuple(self.all_kinds[kind].pod for kind in kinds.tolist())
         return MovedPods(self.row_of[items], pods, kind_of, by)
 
 
 class OccupantColumns:
-    """The pods of one table's rows, kept while they stay as they are."""
+    """The pods of a table's rows, kept until they change."""
 
     def __init__(self) -> None:
         self._nodes: NodeTable | None = None
@@ -98,17 +98,19 @@ class OccupantColumns:
         self._begin(0, 0, 0)
 
     def below(self, nodes: NodeTable, rows: Rows, priority: int, *, kinds: bool = True) -> Removable:
-        """The pods of lower priority on the rows (ascending). Rows without any are left out.
+        """The pods of lower priority on the rows (ascending). Rows without such pods are left out.
 
-        `kinds`: whether somebody will want to know of what kind each is.
+        `kinds`: whether the caller needs the kind of each pod.
         """
         rows = self._with_lower(nodes, rows, priority)
         self._refresh(nodes, rows)
+        # The rows' sections, one after another: `places` are indices into the flat columns. For sections (offset 7,
+        # length 2) and (offset 3, length 3) they are 7, 8, 3, 4, 5.
         lengths = self._length.take(rows)
         starts = _starts(lengths)
         places = np.repeat(self._offset.take(rows) - starts, lengths) + np.arange(int(lengths.sum()))
         is_below = self._priorities.take(places) < priority
-        if not is_below.all():  # each of the rows has some
+        if not is_below.all():  # each row has at least one such pod, so no section for `reduceat` is empty
             lengths = np.add.reduceat(is_below, starts, dtype=np.intp)
             places, starts = places[is_below], _starts(lengths)
         return Removable(
@@ -129,7 +131,7 @@ class OccupantColumns:
     # --- keeping ------------------------------------------------------------------------------------------------------
 
     def _with_lower(self, nodes: NodeTable, rows: Rows, priority: int) -> Rows:
-        """The rows with a pod of lower priority: most pods have nobody below them, and nothing is worked out then."""
+        """The rows with a pod of lower priority. Most preemptors find none, and then no columns are computed."""
         if nodes is not self._nodes or len(self._version) != nodes.capacity:
             self._nodes = nodes
             self._lowest = np.zeros(nodes.capacity, dtype=np.int64)
@@ -145,7 +147,7 @@ class OccupantColumns:
         return rows.take(np.flatnonzero(self._lowest.take(rows) < priority))
 
     def _begin(self, capacity: int, resources: int, version: int) -> None:
-        """Empty. What was handed out stays as it is."""
+        """Start with empty columns. Arrays that were returned before do not change."""
         self._resources_version = version
         self._version = np.full(capacity, -1, dtype=np.int64)
         self._offset = np.zeros(capacity, dtype=np.intp)
@@ -183,17 +185,17 @@ class OccupantColumns:
         self._pods += pods
         while len(self._pods) > len(self._priorities):
             self._grow()
-        stretch = slice(start, start + len(pods))
-        self._priorities[stretch] = [pod.priority for pod in pods]
-        self._started[stretch] = [started_at(pod) for pod in pods]
-        self._kind[stretch] = _NO_KIND
-        self._sums[:, stretch] = _sums(pods, nodes.resources)
+        section = slice(start, start + len(pods))
+        self._priorities[section] = [pod.priority for pod in pods]
+        self._started[section] = [started_at(pod) for pod in pods]
+        self._kind[section] = _NO_KIND
+        self._sums[:, section] = _sums(pods, nodes.resources)
         if any(pod.host_ports for pod in pods):
-            self._has_ports[stretch] = [bool(pod.host_ports) for pod in pods]
+            self._has_ports[section] = [bool(pod.host_ports) for pod in pods]
             self._any_ports = True
 
     def _kinds_at(self, places: Items) -> Items:
-        """Worked out when they are asked for the first time: that costs as much as all else about a pod."""
+        """The kinds at these indices, computed on first use: they cost as much as everything else about a pod."""
         kinds = self._kind.take(places)
         unknown = np.flatnonzero(kinds == _NO_KIND)
         if len(unknown):
@@ -210,7 +212,7 @@ class OccupantColumns:
         return number
 
     def _grow(self) -> None:
-        """Double the columns; new arrays, because old ones may have been handed out."""
+        """Double the columns. New arrays, because callers may still hold the old ones."""
         more = len(self._priorities)
         for name in ("_priorities", "_started", "_has_ports", "_kind"):
             setattr(self, name, np.pad(getattr(self, name), (0, more)))
@@ -218,9 +220,9 @@ class OccupantColumns:
 
 
 def ordered(pods: Iterable[PodInfo]) -> list[PodInfo]:
-    """The most important first: higher priority, then earlier start, then namespace and name.
+    """The pods, the most important first: higher priority, then earlier start, then namespace and name.
 
-    The last is our own; kube-scheduler leaves such pods in whatever order it has them.
+    The last rule is our own; kube-scheduler leaves the order of such pods undefined.
     """
     return sorted(pods, key=_rank)
 
@@ -231,7 +233,7 @@ def _rank(pod: PodInfo) -> tuple[int, float, str, str]:
 
 
 def started_at(pod: PodInfo) -> float:
-    """When the kubelet began with it, in seconds since 1970; infinity where it has not said (upstream: just now)."""
+    """The pod's start time in seconds since 1970; infinity if the kubelet has not reported it (upstream: now)."""
     text = pod.pod.status.start_time
     if text is None:
         return inf
@@ -247,7 +249,7 @@ def _seconds(text: str) -> float:
 
 
 def kind_of(pod: PodInfo) -> Kind:
-    """What it has in common with the other pods of its kind."""
+    """The properties that the pod shares with the other pods of its kind."""
     meta = pod.pod.metadata
     terms = pod.affinity_terms.required_anti_affinity if pod.pod.spec.affinity is not None else ()
     return meta.namespace, tuple(meta.labels.items()), terms, _claims(pod) if pod.pod.spec.volumes else ()
@@ -259,7 +261,7 @@ def _claims(pod: PodInfo) -> tuple[str, ...]:
 
 
 def _sums(pods: Sequence[PodInfo], resources: Mapping[str, int]) -> list[list[int]]:
-    """What each takes, by resource, and cpu and memory as scoring presumes."""
+    """[resource, pod]: requests by resource, then cpu and memory as scoring presumes."""
     sums = [[0] * len(pods) for _ in range(len(resources) + 2)]
     for place, pod in enumerate(pods):
         for name, amount in pod.accounted.items():

@@ -1,9 +1,9 @@
-"""A number for each set of taints that nodes have, as pods with certain tolerations see it.
+"""A number for each set of taints on nodes, as a function of the taints and a list of tolerations.
 
-Nodes share few sets of taints. Each set is judged once per list of tolerations, and the verdict is spread over the rows
-by one lookup. Sets come and go with the nodes' taints, and their numbers are given away again (`interned`): a table
-follows the log of changed numbers, so a taint that changes costs each table one verdict, when it is next asked for.
-Another NodeTable (a what-if) has other numbers, and begins afresh.
+Nodes share few sets of taints. Each set is evaluated once per list of tolerations, and the result is spread over the
+rows by a lookup. Sets appear and vanish with the nodes' taints, and their numbers are reused (`interned`): a table
+follows the log of changed numbers, so a changed taint costs each table a single evaluation, on its next use. Another
+NodeTable (a what-if) has other numbers, so all tables are dropped.
 """
 
 from collections.abc import Callable
@@ -21,22 +21,22 @@ Taints = tuple[Taint, ...]
 Tolerations = tuple[Toleration, ...]
 
 KEPT_TABLES: Final = 256
-"""Lists of tolerations, those that were first asked about last: 8 bytes for each set that nodes have, and the list."""
+"""Lists of tolerations, the newest: each takes 8 bytes per set of taints, and the list itself."""
 
 
 class _Table:
-    """What is known for one list of tolerations."""
+    """The numbers for a list of tolerations."""
 
     __slots__ = ("numbers", "seen")
 
     def __init__(self, numbers: NDArray[np.int64], seen: int) -> None:
         self.numbers = numbers
         self.seen = seen
-        """Of the log of changes."""
+        """The position in the log of changes."""
 
 
 class PerTaintSet:
-    """A number per taint set of a table, kept for `KEPT_TABLES` lists of tolerations: the oldest goes."""
+    """A number per taint set of a table, kept for the last `KEPT_TABLES` lists of tolerations."""
 
     def __init__(self, function: Callable[[Taints, Tolerations], int]) -> None:
         self._function = function
@@ -44,7 +44,7 @@ class PerTaintSet:
         self._tables: RecentlyUsed[Tolerations, _Table] = RecentlyUsed(KEPT_TABLES)
 
     def table(self, nodes: NodeTable, tolerations: Tolerations) -> NDArray[np.int64]:
-        """One number per entry of the table's `taint_sets`. Shared and updated in place: neither write nor keep it."""
+        """A number (int64) per entry of the table's `taint_sets`. Shared and updated in place: do not write or keep."""
         sets = nodes.taint_sets
         if sets is not self._of:
             self._of = sets
@@ -69,6 +69,6 @@ class PerTaintSet:
         table.seen = sets.changes.position
 
     def _numbers(self, tolerations: Tolerations, sets: Interned[Taints], first: int) -> NDArray[np.int64]:
-        """From the number `first` on."""
+        """The results for the sets with the numbers from `first` on."""
         numbers = [self._function(sets[number], tolerations) for number in range(first, len(sets))]
         return np.array(numbers, dtype=np.int64)

@@ -1,6 +1,7 @@
 """Columns at some rows, as fast as numpy can.
 
-Most often all rows are asked about, or one: a slice copies nothing then. Otherwise `take` is twice as fast as an index.
+Most calls are about all rows or a single row: then a slice avoids the copy. Otherwise `take` is twice as fast as an
+index.
 """
 
 from collections.abc import Sequence
@@ -15,7 +16,7 @@ T = TypeVar("T", bound=np.generic)
 
 
 def compact(rows: Rows) -> slice | Rows:
-    """The same rows as an index that copies nothing for 0, 1, 2 ... without a gap, or one row. Views: do not write."""
+    """The same rows as an index: a slice for a single row or for 0, 1, 2 ... without a gap. Do not write to views."""
     size = len(rows)
     if size == 1:
         row = rows.item()
@@ -24,18 +25,18 @@ def compact(rows: Rows) -> slice | Rows:
 
 
 def values_at(column: NDArray[T], where: slice | Rows) -> NDArray[T]:
-    """A column at what `compact` gave."""
+    """A column at the index that `compact` returned: an entry per row, perhaps a view."""
     return column[where] if isinstance(where, slice) else column.take(where)
 
 
 def taken(column: NDArray[T], rows: Rows) -> NDArray[T]:
-    """The rows of a column, as an array of the caller's own."""
+    """A column at the rows, as a new array in the shape of `rows`."""
     where = compact(rows)
     return column[where].copy() if isinstance(where, slice) else column.take(where)
 
 
 def side_by_side(columns: NDArray[T], at: Sequence[int], where: slice | Rows) -> NDArray[T]:
-    """Some of the columns, as `values_at` gives them: [column, row]. Neighbours are taken in one operation."""
+    """Some of the columns at some rows: [column, row], perhaps a view. The first columns take a single operation."""
     if list(at) != list(range(len(at))):
-        return np.array([values_at(columns[one], where) for one in at], dtype=columns.dtype)
+        return np.array([values_at(columns[place], where) for place in at], dtype=columns.dtype)
     return columns[: len(at), where] if isinstance(where, slice) else columns[: len(at)].take(where, axis=1)

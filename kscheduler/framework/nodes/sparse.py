@@ -1,6 +1,6 @@
-"""What few nodes have: images and host ports, looked up by what a pod asks for.
+"""Images and host ports: sparse facts, looked up by name instead of by column.
 
-Both answer with row numbers, because a pod names a handful of images and ports and the table has thousands of rows.
+A pod names a handful of images and ports and the table has thousands of rows, so both tables return row numbers.
 """
 
 from collections import Counter
@@ -22,23 +22,23 @@ class ImageState:
 
     def __init__(self, size: int) -> None:
         self.size = size
-        """Bytes, as the first node that reported the name said (upstream records it once)."""
+        """Bytes, as reported by the first node with the name (upstream records the size once)."""
         self.rows: dict[int, None] = {}
         self._array: NDArray[np.intp] | None = None
 
     def array(self) -> NDArray[np.intp]:
-        """The rows as an array."""
+        """The rows as an intp array, in the order in which they reported the image. Shared: do not write."""
         if self._array is None:
             self._array = np.fromiter(self.rows, dtype=np.intp, count=len(self.rows))
         return self._array
 
     def add(self, row: int) -> None:
-        """A row reports the image."""
+        """Record that a row reports the image."""
         self.rows[row] = None
         self._array = None
 
     def remove(self, row: int) -> None:
-        """A row no longer reports the image."""
+        """Record that a row no longer reports the image."""
         self.rows.pop(row, None)
         self._array = None
 
@@ -49,14 +49,14 @@ class ImageStates:
     def __init__(self) -> None:
         self._states: dict[str, ImageState] = {}
         self.changes = 0
-        """Moves with every image that a row reports or no longer does."""
+        """The number of changes so far: images that a row reports or no longer reports."""
 
     def get(self, name: str) -> ImageState | None:
-        """The state of a (normalised) image name; `None` where no node has it."""
+        """The state of a (normalised) image name; `None` if no node has it."""
         return self._states.get(name)
 
     def add(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """A row's node reports these images."""
+        """Record that a row's node reports these images."""
         for image in images:
             for name in image.names:
                 state = self._states.get(name)
@@ -66,7 +66,7 @@ class ImageStates:
                 self.changes += 1
 
     def remove(self, row: int, images: Iterable[ContainerImage]) -> None:
-        """Take back what `add` was told."""
+        """Record that a row's node no longer reports these images."""
         for image in images:
             for name in image.names:
                 state = self._states.get(name)
@@ -77,7 +77,7 @@ class ImageStates:
                         del self._states[name]
 
     def clear(self, row: int) -> None:
-        """The row reports nothing. Looks at every image there is: for repairs."""
+        """Remove all images of the row. Looks at every image: for repairs."""
         self.changes += 1
         for name, state in list(self._states.items()):
             state.remove(row)
@@ -86,18 +86,18 @@ class ImageStates:
 
 
 class PortStates:
-    """Host ports in use, by (protocol, port): which rows, on which addresses, how often."""
+    """Host ports in use, by (protocol, port): for each row the addresses and how many pods use them."""
 
     def __init__(self) -> None:
         self._used: dict[tuple[str, int], dict[int, Counter[str]]] = {}
 
     def add(self, row: int, ports: Iterable[HostPort]) -> None:
-        """A pod on the row takes these ports."""
+        """Count the ports of a pod on the row."""
         for protocol, port, address in ports:
             self._used.setdefault((protocol, port), {}).setdefault(row, Counter())[address] += 1
 
     def remove(self, row: int, ports: Iterable[HostPort]) -> None:
-        """A pod on the row gives these ports back."""
+        """Stop counting the ports of a pod on the row."""
         for protocol, port, address in ports:
             rows = self._used[protocol, port]
             addresses = rows[row]
@@ -110,7 +110,7 @@ class PortStates:
                 del self._used[protocol, port]
 
     def discard(self, row: int, ports: Iterable[HostPort]) -> None:
-        """Think these ports free on the row, whoever has them: kube-scheduler's dry runs keep no count of holders."""
+        """Free these ports on the row, however many pods use them: kube-scheduler's dry runs do not count users."""
         for protocol, port, address in ports:
             rows = self._used.get((protocol, port), {})
             addresses = rows.get(row)
@@ -120,7 +120,7 @@ class PortStates:
                     del rows[row]
 
     def clear(self, row: int) -> None:
-        """Nothing is taken on the row. Looks at every port there is: for repairs."""
+        """Free all ports on the row. Looks at every port: for repairs."""
         for key, rows in list(self._used.items()):
             rows.pop(row, None)
             if not rows:
@@ -137,7 +137,7 @@ class PortStates:
         return forked
 
     def conflicting_rows(self, ports: Iterable[HostPort]) -> set[int]:
-        """Rows where one of the ports is taken: same protocol and port, and an equal address or all interfaces."""
+        """Rows where a port is in use: same protocol and port, and an equal address or all interfaces."""
         return {
             row
             for protocol, port, address in ports

@@ -1,9 +1,9 @@
-"""A table from which pods are thought away, row by row, and brought back: preemption's what-if.
+"""A table from which pods are removed and put back row by row: the dry run of a preemption.
 
 The problem: a preemptor may look at hundreds of nodes with dozens of pods each, and a copy of every node with its pods
-costs milliseconds. The idea: only the columns that pods move are copied; the pods that are away are marks in a flat
-array over all rows' pods, and a node as an object is made when somebody asks for it. Limits: a row's pods come back in
-the order of their importance or another, but at most one at a time per row.
+costs milliseconds. The idea: only the columns that depend on pods are copied; removed pods are marked in a flat array
+over all rows' pods, and a NodeInfo is built only when it is needed. Limits: pods come back in any order, but at most
+one per row in each call.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,12 +22,12 @@ from kscheduler.framework.nodes.occupants import Items, Removable
 from kscheduler.framework.pods.pod_info import PodInfo
 
 SELDOM_READ: Final = ("generation", "pods_version")
-"""Columns that tell of changes: no filter of ours reads them, so a fork makes its own when somebody does."""
+"""Columns that record changes: no in-tree filter reads them, so a fork makes its own on first use."""
 
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What rows showed before a pod came back to each of them."""
+    """The state of rows before a pod was put back on each of them."""
 
     items: Items
     rows: Rows
@@ -35,7 +35,7 @@ class Before:
 
 
 class TrialTable(NodeTable):
-    """A fork of a table without the removable pods. The table it is made of stays as it is."""
+    """A fork of a table without the removable pods. The original table does not change."""
 
     def __init__(self, nodes: NodeTable, pods: Removable) -> None:
         self.__dict__.update(vars(nodes))
@@ -47,9 +47,9 @@ class TrialTable(NodeTable):
         self.requested, self.nonzero_requested = self._sums[:-2], self._sums[-2:]
         self._pods = pods
         self.is_out: Mask = np.ones(len(pods), dtype=np.bool_)
-        """Per removable pod whether it is away."""
+        """Per removable pod whether it is removed."""
         self._shown: frozenset[int] = frozenset()
-        """Rows whose infos lack those pods already."""
+        """Rows whose infos already lack the removed pods."""
         if pods.with_ports:
             self.ports = nodes.ports.fork(port for item in pods.with_ports for port in pods.pod(item).host_ports)
         if len(pods.rows):
@@ -58,22 +58,22 @@ class TrialTable(NodeTable):
     # --- reading ------------------------------------------------------------------------------------------------------
 
     def __getattr__(self, name: str) -> NDArray[np.int64]:
-        """A column that has not been read so far: all rows that lack pods, or did, have changed."""
+        """Make the columns of changes on first use: all rows that lack pods, or did, count as changed."""
         if name not in SELDOM_READ:
             raise AttributeError(name)
-        self.__dict__.update({one: getattr(self._beneath, one).copy() for one in SELDOM_READ})
+        self.__dict__.update({column: getattr(self._beneath, column).copy() for column in SELDOM_READ})
         self._changed(self._pods.rows)
-        column: NDArray[np.int64] = self.__dict__[name]
-        return column
+        values: NDArray[np.int64] = self.__dict__[name]
+        return values
 
     def info(self, row: int) -> NodeInfo:
-        """The node with the pods that are there now: a copy, made anew at each call where a pod of it is away."""
+        """The node without the pods that are removed now; if there are any, a new copy at each call."""
         info = super().info(row)
-        out = self._out_of(row)
-        if not out:
+        removed = self._removed_from(row)
+        if not removed:
             return info
         info = info.fork()
-        for pod in out:
+        for pod in removed:
             info.remove_pod(pod)
         return info
 
@@ -93,7 +93,7 @@ class TrialTable(NodeTable):
     # --- changing -----------------------------------------------------------------------------------------------------
 
     def put_back(self, items: Items) -> Before:
-        """Bring pods back, one for each of some rows. Returns what `undo` needs."""
+        """Put pods back, at most one per row. Returns what `undo` needs."""
         pods, rows = self._pods, self._pods.row_of[items]
         before = Before(items, rows, self._sums.take(rows, axis=1))
         self._sums[:, rows] = saturating(before.sums + pods.sums.take(items, axis=1))
@@ -105,7 +105,7 @@ class TrialTable(NodeTable):
         return before
 
     def undo(self, before: Before, where: Mask) -> None:
-        """Take some of those pods away again; nothing else may have come back meanwhile."""
+        """Remove the pods selected by `where` (bool, per item) again; no other pod may have been put back since."""
         items, rows = before.items[where], before.rows[where]
         self._sums[:, rows] = before.sums[:, where]
         self.pod_count[rows] -= 1
@@ -119,22 +119,22 @@ class TrialTable(NodeTable):
         sums = self._sums.take(rows, axis=1)
         self._sums[:, rows] = sums - np.add.reduceat(pods.sums, pods.starts, axis=1)
         self.pod_count[rows] -= pods.counts
-        if sums.max(initial=0) == MAX_INT64:  # saturated sums have wrapped
+        if sums.max(initial=0) == MAX_INT64:  # nothing can be subtracted from a saturated sum
             for row in rows[(sums == MAX_INT64).any(axis=0)].tolist():
-                self._work_out(row)
+                self._recompute(row)
         for item in pods.with_ports:
             self.ports.discard(int(pods.row_of[item]), pods.pod(item).host_ports)
         self._changed(rows)
 
-    def _work_out(self, row: int) -> None:
-        """A row's sums from the node's exact ones: where a column is saturated, nothing can be taken off it."""
+    def _recompute(self, row: int) -> None:
+        """Set a row's sums from the node's exact sums."""
         info = self.info(row)
         self.requested[:, row] = 0
         for name, amount in info.requested.items():
             self.requested[self.resources[name], row] = clamped(amount)
         self.nonzero_requested[:, row] = clamped(info.nonzero_cpu), clamped(info.nonzero_memory)
 
-    def _out_of(self, row: int) -> list[PodInfo]:
+    def _removed_from(self, row: int) -> list[PodInfo]:
         pods = self._pods
         at = int(np.searchsorted(pods.rows, row))
         if row in self._shown or at == len(pods.rows) or pods.rows[at] != row:
@@ -157,5 +157,5 @@ class TrialTable(NodeTable):
 
 
 def saturating(sums: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sums of two amounts, each in 0..2^63 - 1: those that wrapped become the most there can be."""
+    """Sums of two amounts in 0..2^63 - 1, same shape: sums that overflowed (negative) become 2^63 - 1."""
     return np.where(sums < 0, MAX_INT64, sums) if (sums < 0).any() else sums

@@ -1,3 +1,3 @@
-"""A pod as plugins read it, worked out once: its terms, its spread constraints, what it requests; and its place in the
-queue.
+"""A pod as plugins read it, with derived values computed once: its terms, spread constraints and requests; and its
+record in the queue.
 """

@@ -1,6 +1,6 @@
-"""A pod's affinity and anti-affinity terms, parsed once: what its own filters ask, and what it holds towards others.
+"""A pod's affinity and anti-affinity terms, parsed once: they apply to the pod itself and, once it runs, to newcomers.
 
-The API server has merged `matchLabelKeys` and `mismatchLabelKeys` into the label selector already.
+The API server has already merged `matchLabelKeys` and `mismatchLabelKeys` into the label selector.
 """
 
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ _NO_AFFINITY = PodAffinity()
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerm:
-    """Pods that are to be near, or far."""
+    """A set of pods to be near to, or away from."""
 
     topology_key: str
     match: PodMatch
@@ -27,17 +27,17 @@ class AffinityTerm:
 
 @dataclass(frozen=True, slots=True)
 class AffinityTerms:
-    """The four lists of a pod."""
+    """The four lists of a pod's terms, and combinations of them."""
 
     required_affinity: tuple[AffinityTerm, ...] = ()
     required_anti_affinity: tuple[AffinityTerm, ...] = ()
     preferred_affinity: tuple[AffinityTerm, ...] = ()
     preferred_anti_affinity: tuple[AffinityTerm, ...] = ()
-    """With the weights as written: positive."""
+    """The weights are positive, as in the spec."""
     preferred_by_both: tuple[AffinityTerm, ...] = ()
-    """Both preferred lists in one, the weights of anti-affinity negative: what the pod holds towards others."""
+    """Both preferred lists in one, with negative weights for anti-affinity: the terms that apply to newcomers."""
     all_required_affinity: PodMatch | None = None
-    """The pods that satisfy every required affinity term at once: only they count for any of them."""
+    """The pods that satisfy all required affinity terms: no others count for any of the terms."""
 
 
 NO_TERMS = AffinityTerms()
@@ -46,20 +46,20 @@ NO_TERMS = AffinityTerms()
 _MOST_KNOWN: Final = 1024
 """Two kilobytes each."""
 _known: RecentlyUsed[tuple[int, str], tuple[Affinity, AffinityTerms]] = RecentlyUsed(_MOST_KNOWN)
-"""By identity of the affinity and by namespace: informers make equal affinities one value, which a Deployment's pods
-share. It can never be stale: an affinity never changes, and while it is held here nothing else has its identity.
+"""By identity of the affinity and by namespace: informers share equal values, so a Deployment's pods have the same
+affinity object. Entries cannot be stale: an affinity is immutable, and while it is held here its id is not reused.
 """
 
 
 def affinity_terms(pod: Pod) -> AffinityTerms:
-    """What `spec.affinity` says of other pods; one value for pods that share it."""
+    """The terms of `spec.affinity` about other pods; pods with the same affinity share the value."""
     affinity = pod.spec.affinity
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    which = id(affinity), pod.metadata.namespace
-    known = _known.get(which)
+    key = id(affinity), pod.metadata.namespace
+    known = _known.get(key)
     if known is None:
-        known = _known[which] = affinity, _terms(affinity, pod.metadata.namespace)
+        known = _known[key] = affinity, _terms(affinity, pod.metadata.namespace)
     return known[1]
 
 
@@ -72,7 +72,7 @@ def _terms(affinity: Affinity, namespace: str) -> AffinityTerms:
         required_anti_affinity=_required(far, namespace),
         preferred_affinity=liked,
         preferred_anti_affinity=disliked,
-        preferred_by_both=(*liked, *(replace(one, weight=-one.weight) for one in disliked)),
+        preferred_by_both=(*liked, *(replace(term, weight=-term.weight) for term in disliked)),
         all_required_affinity=_all_of([term.match for term in required]) if required else None,
     )
 
@@ -83,7 +83,7 @@ def _required(affinity: PodAffinity, namespace: str) -> tuple[AffinityTerm, ...]
 
 def _preferred(affinity: PodAffinity, namespace: str) -> tuple[AffinityTerm, ...]:
     weighted = affinity.preferred_during_scheduling_ignored_during_execution
-    return _parsed(((one.pod_affinity_term, one.weight) for one in weighted), namespace)
+    return _parsed(((term.pod_affinity_term, term.weight) for term in weighted), namespace)
 
 
 def _parsed(terms: Iterable[tuple[PodAffinityTerm, int]], namespace: str) -> tuple[AffinityTerm, ...]:
@@ -91,7 +91,7 @@ def _parsed(terms: Iterable[tuple[PodAffinityTerm, int]], namespace: str) -> tup
 
 
 def _match(term: PodAffinityTerm, namespace: str) -> PodMatch:
-    """The set of pods that a term means; without namespaces of its own, those of the pod's namespace."""
+    """The set of pods that a term selects; a term without namespaces means the pod's own namespace."""
     selectors = (parse_label_selector(term.label_selector),)
     if term.namespace_selector is None:
         return PodMatch(frozenset(term.namespaces or (namespace,)), None, selectors)
@@ -99,12 +99,12 @@ def _match(term: PodAffinityTerm, namespace: str) -> PodMatch:
 
 
 def _all_of(matches: Sequence[PodMatch]) -> PodMatch:
-    """The pods that are in each of the sets. Sets that differ in their selectors only become one."""
+    """The intersection of the sets. Sets that differ in their selectors only are merged into a single one."""
     selectors: dict[tuple[frozenset[str], Selector | None], tuple[Selector, ...]] = {}
-    for one in matches:
-        where = one.namespaces, one.namespace_selector
-        selectors[where] = tuple(dict.fromkeys((*selectors.get(where, ()), *one.selectors)))
+    for match in matches:
+        where = match.namespaces, match.namespace_selector
+        selectors[where] = tuple(dict.fromkeys((*selectors.get(where, ()), *match.selectors)))
     merged: PodMatch | None = None
-    for (namespaces, namespace_selector), its in selectors.items():
-        merged = PodMatch(namespaces, namespace_selector, its, also=merged)
+    for (namespaces, namespace_selector), pod_selectors in selectors.items():
+        merged = PodMatch(namespaces, namespace_selector, pod_selectors, also=merged)
     return merged or matches[0]

@@ -1,7 +1,7 @@
-"""A pod with what the plugins read of it, worked out once.
+"""A pod with the derived values that plugins read.
 
-Everything derived is computed on first use and kept: a pod that waits costs its object and nothing else, and a cycle
-that runs twice does not parse twice.
+Derived values are computed on first use and kept: a waiting pod costs no more than its object, and a repeated cycle
+does not parse again.
 """
 
 from collections.abc import Hashable
@@ -18,11 +18,11 @@ from kscheduler.framework.pods.requests import Requests
 from kscheduler.framework.pods.spread_constraint import SpreadConstraint, parse_spread_constraint
 
 HostPort = tuple[str, int, str]
-"""Protocol, port, host IP (`0.0.0.0` stands for all)."""
+"""Protocol, port, host IP (`0.0.0.0` means all addresses)."""
 
 ALL_INTERFACES = "0.0.0.0"
 _NO_PORTS: Final[frozenset[HostPort]] = frozenset()
-"""Python makes a new empty set each time, and most pods have one."""
+"""Shared, because most pods have no host ports and Python would create a new empty set for each."""
 
 _OF_SPEC = (
     "requests",
@@ -35,54 +35,54 @@ _OF_SPEC = (
     "affinity_terms",
     "images",
 )
-"""What follows from a pod's spec and namespace, as long as its status says nothing of resources."""
+"""Values that depend only on a pod's spec and namespace, as long as its status has no resources."""
 
 
 class PodInfo:
-    """A pod and its derived values. Never changed: a new version of the object is a new PodInfo."""
+    """A pod and its derived values. Never modified: a new version of the object is a new PodInfo."""
 
     def __init__(self, pod: Pod) -> None:
         self.pod = pod
         self.uid = pod.metadata.uid or pod.key
         self.priority = pod.spec.priority or 0
         self.signature: Hashable | None = None
-        """What tells it from pods that plugins judge otherwise; `None` until it is worked out (`signatures`)."""
+        """Equal for pods that all plugins treat alike; `None` until it is computed (`signatures`)."""
         self.is_like_another = False
-        """Whether it has taken over what was worked out of another pod: there may be more of them."""
+        """Whether it has taken over derived values of another pod: then more such pods are likely."""
 
     def __repr__(self) -> str:
         return f"PodInfo({self.key})"
 
     def bare(self) -> "PodInfo":
-        """The same pod without what was worked out of it, except for its signature: for one that waits long."""
+        """The same pod without derived values, except the signature: for pods that wait long."""
         bare = PodInfo(self.pod)
         bare.signature = self.signature
         return bare
 
     def take(self, other: "PodInfo") -> None:
-        """Take over what was worked out of another pod's spec, which equals this one's, in the same namespace."""
-        mine, its = self.__dict__, other.__dict__
+        """Take over the derived values of another pod with an equal spec in the same namespace."""
+        values, others = self.__dict__, other.__dict__
         for name in _OF_SPEC:
-            if name in its:
-                mine[name] = its[name]
+            if name in others:
+                values[name] = others[name]
         constraints = self.pod.spec.topology_spread_constraints
-        keys = [key for one in constraints for key in one.match_label_keys] if constraints else ()
+        keys = [key for constraint in constraints for key in constraint.match_label_keys] if constraints else ()
         if not keys or all(self.labels.get(key) == other.labels.get(key) for key in keys):
             for name in ("spread_constraints", "spread_by_action"):
-                if name in its:
-                    mine[name] = its[name]
+                if name in others:
+                    values[name] = others[name]
         self.is_like_another = True
 
     def take_sums(self, other: "PodInfo") -> bool:
-        """Take over what another version of the pod takes of its node; whether nothing that it hangs on has changed.
+        """Take over the sums of another version of the pod; False if anything that they depend on has changed.
 
-        The other's must be readable.
+        The sums of the other version must be computable.
         """
-        mine, its = self.pod.spec, other.pod.spec
-        if not _tell_the_same(self.pod.status, other.pod.status):
+        spec, others = self.pod.spec, other.pod.spec
+        if not _have_equal_resources(self.pod.status, other.pod.status):
             return False
-        same = mine.containers == its.containers and mine.init_containers == its.init_containers
-        if not (same and mine.overhead == its.overhead and mine.resources == its.resources):
+        same = spec.containers == others.containers and spec.init_containers == others.init_containers
+        if not (same and spec.overhead == others.overhead and spec.resources == others.resources):
             return False
         self.accounted, self.nonzero_accounted = other.accounted, other.nonzero_accounted
         self.host_ports = other.host_ports
@@ -115,37 +115,37 @@ class PodInfo:
 
     @property
     def node_name(self) -> str:
-        """The node it is on, or empty."""
+        """The node that the pod is on, or empty."""
         return self.pod.spec.node_name
 
     @property
     def is_terminating(self) -> bool:
-        """Whether it has been asked to go."""
+        """Whether its deletion has been requested."""
         return self.pod.metadata.deletion_timestamp is not None
 
     @property
     def tolerations(self) -> tuple[Toleration, ...]:
-        """What taints it bears."""
+        """`spec.tolerations`."""
         return self.pod.spec.tolerations
 
     @cached_property
     def requests(self) -> Requests:
-        """What it asks of a node that it is to be placed on."""
+        """The amounts that a node must have free for the pod."""
         return requests.incoming_requests(self.pod)
 
     @cached_property
     def accounted(self) -> Requests:
-        """What it takes from the node that it is on."""
+        """The amounts that the pod uses on its node."""
         return requests.accounted_requests(self.pod)
 
     @cached_property
     def nonzero_accounted(self) -> tuple[int, int]:
-        """(cpu in thousandths, memory in bytes) that scoring presumes it takes from its node."""
+        """(cpu in thousandths, memory in bytes) that scoring presumes the pod uses on its node."""
         return requests.nonzero_accounted(self.pod)
 
     @cached_property
     def nonzero_requests(self) -> Requests:
-        """What NodeResourcesFit's score presumes it asks for; pod-level requests are left out, as upstream (Q4)."""
+        """The requests that NodeResourcesFit's score presumes; without pod-level requests, as upstream (Q4)."""
         return requests.nonzero_requests(self.pod, use_status=False, pod_level=False)
 
     @cached_property
@@ -172,7 +172,7 @@ class PodInfo:
 
     @cached_property
     def required_node_terms(self) -> tuple[selectors.NodeTerm, ...] | None:
-        """Required node affinity, one of which must match; `None` when the pod requires nothing."""
+        """Required node affinity terms, one of which must match; `None` if the pod has none."""
         affinity = self.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
         if not required:
@@ -181,21 +181,21 @@ class PodInfo:
 
     @cached_property
     def affinity_terms(self) -> AffinityTerms:
-        """What it asks of other pods nearby."""
+        """The affinity and anti-affinity terms about other pods."""
         return affinity_terms(self.pod)
 
     @cached_property
     def spread_constraints(self) -> tuple[SpreadConstraint, ...]:
         """`spec.topologySpreadConstraints`, parsed, in that order."""
         constraints = self.pod.spec.topology_spread_constraints
-        return tuple(parse_spread_constraint(one, self.namespace, self.labels) for one in constraints)
+        return tuple(parse_spread_constraint(constraint, self.namespace, self.labels) for constraint in constraints)
 
     @cached_property
     def spread_by_action(self) -> dict[str, tuple[SpreadConstraint, ...]]:
-        """The same by `whenUnsatisfiable`."""
-        constraints = self.spread_constraints
-        actions = dict.fromkeys(one.action for one in constraints)
-        return {action: tuple(one for one in constraints if one.action == action) for action in actions}
+        """The constraints by `whenUnsatisfiable`."""
+        found = self.spread_constraints
+        actions = dict.fromkeys(constraint.action for constraint in found)
+        return {action: tuple(constraint for constraint in found if constraint.action == action) for action in actions}
 
     @cached_property
     def images(self) -> tuple[str, ...]:
@@ -206,20 +206,20 @@ class PodInfo:
         return tuple(normalized_image_name(name) for name in names)
 
 
-def _tell_the_same(one: PodStatus, other: PodStatus) -> bool:
-    """Whether the kubelet has said the same of what containers have got, and nothing of a resize that it puts off."""
-    says_something = one.container_statuses or one.init_container_statuses or one.resources is not None
-    if says_something and (_is_resize_put_off(one) or _is_resize_put_off(other)):
+def _have_equal_resources(status: PodStatus, other: PodStatus) -> bool:
+    """Whether both statuses report the same container resources, and no pending resize."""
+    has_reports = status.container_statuses or status.init_container_statuses or status.resources is not None
+    if has_reports and (_is_resize_pending(status) or _is_resize_pending(other)):
         return False
     return (
-        one.container_statuses == other.container_statuses
-        and one.init_container_statuses == other.init_container_statuses
-        and one.resources == other.resources
-        and one.allocated_resources == other.allocated_resources
+        status.container_statuses == other.container_statuses
+        and status.init_container_statuses == other.init_container_statuses
+        and status.resources == other.resources
+        and status.allocated_resources == other.allocated_resources
     )
 
 
-def _is_resize_put_off(status: PodStatus) -> bool:
+def _is_resize_pending(status: PodStatus) -> bool:
     return "PodResizePending" in [condition.type for condition in status.conditions]
 
 
@@ -232,12 +232,12 @@ def _host_ports(container: Container) -> list[HostPort]:
 
 
 def placed(pod: Pod, node_name: str) -> Pod:
-    """The pod as it is on the node that was chosen for it: hints must see it there before the watch shows it so."""
+    """The pod with `spec.nodeName` set to its chosen node: hints must see it there before the watch shows it."""
     if pod.spec.node_name == node_name:
         return pod
     return msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
 
 
 def normalized_image_name(name: str) -> str:
-    """With `:latest` where neither tag nor digest is given."""
+    """The image name, with `:latest` if it has neither tag nor digest."""
     return f"{name}:latest" if name.rfind(":") <= name.rfind("/") else name

@@ -11,9 +11,9 @@ class PodMatch:
     """A set of pods: in certain namespaces, matching all selectors."""
 
     namespaces: frozenset[str]
-    """Named ones."""
+    """Namespaces by name."""
     namespace_selector: Selector | None = None
-    """Besides those, every namespace with such labels (as they are now); `Selector()` is all of them."""
+    """Also every namespace that it matches, by its current labels; `Selector()` matches all."""
     selectors: tuple[Selector, ...] = ()
     """Each must match the pod's labels."""
     counts_terminating: bool = True
@@ -22,7 +22,7 @@ class PodMatch:
     """The pod must be in this set as well: for several terms whose namespaces differ."""
 
     _hash: int = field(init=False, repr=False, compare=False)
-    """Worked out once: columns of counts are looked up by it for each pod that comes or goes."""
+    """Computed once: columns of counts are looked up by it whenever a pod is added or removed."""
 
     def __post_init__(self) -> None:
         parts = self.namespaces, self.namespace_selector, self.selectors, self.counts_terminating, self.also
@@ -33,12 +33,12 @@ class PodMatch:
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether every namespace is meant, one that nobody knows included."""
+        """Whether the set covers every namespace, unknown ones included."""
         selector = self.namespace_selector
         return selector is not None and selector.is_empty and not selector.nothing
 
     def names(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
-        """Whether a namespace with these labels (`None`: nobody knows it) is one of them, for `also` too."""
+        """Whether the set covers a namespace with these labels (`None`: unknown), with `also` taken into account."""
         return self._names(namespace, labels) and (self.also is None or self.also.names(namespace, labels))
 
     def _names(self, namespace: str, labels: Mapping[str, str] | None) -> bool:
@@ -49,7 +49,7 @@ class PodMatch:
 
     def selects(self, labels: Mapping[str, str]) -> bool:
         """Whether a pod's labels satisfy all selectors, those of `also` too."""
-        for one in self.selectors:  # no `all`: its generator costs as much again as the one or two there are
-            if not one.matches(labels):
+        for selector in self.selectors:  # no `all`: a generator would cost as much as the one or two selectors
+            if not selector.matches(labels):
                 return False
         return self.also is None or self.also.selects(labels)

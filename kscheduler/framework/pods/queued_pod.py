@@ -12,31 +12,31 @@ class QueuedPodInfo:
 
     pod: PodInfo
     timestamp: float = 0.0
-    """When it was last (re-)added to the queue; equal priorities go by this."""
+    """When it was last (re-)added to the queue; orders pods of equal priority."""
     attempts: int = 0
     unschedulable_count: int = 0
-    """Attempts that ended in a rejection; backs off with it."""
+    """Attempts that ended in a rejection; lengthens the back-off."""
     consecutive_errors_count: int = 0
-    """Attempts in a row that ended in an error; backs off with it, when not 0."""
+    """Attempts in a row that ended in an error; if not 0, it determines the back-off."""
     refusals: int = 0
-    """Attempts in a row that ended with the API server's certain no; backs off longer with it."""
+    """Attempts in a row that the API server has definitely refused; leads to a longer back-off."""
     bugs: int = 0
     """Attempts in a row that ended in an exception of a plugin or of the scheduler."""
     last_error: str = ""
-    """What the last attempt failed with, if it was an error: the same one is logged once."""
+    """The error of the last attempt, if it was one; the same error is logged only once."""
     initial_attempt_timestamp: float | None = None
     """When it first entered the active queue; latency is measured from here."""
     backoff_expiration: float = 0.0
     unschedulable_plugins: frozenset[str] = frozenset()
-    """Who turned it down in its last attempt."""
+    """The plugins that rejected it in its last attempt."""
     pending_plugins: frozenset[str] = frozenset()
-    """Those among them that wait for something outside the cluster."""
+    """The rejecting plugins that wait for something outside the cluster."""
     gating_plugin: str = ""
-    """Who keeps it out of the queue altogether (PreEnqueue)."""
+    """The PreEnqueue plugin that keeps it out of the queue."""
     gate_failed: bool = False
-    """It is kept out because a PreEnqueue plugin failed: no event need come, so the plugin is asked at each flush."""
+    """It is kept out because a PreEnqueue plugin failed. No event may follow, so the plugin is called at each flush."""
     was_flushed: bool = False
-    """Moved by the safety net, not by an event: a hint was missing."""
+    """It was moved by the safety net and not by an event: a hint is missing."""
 
     @property
     def key(self) -> str:
@@ -44,7 +44,7 @@ class QueuedPodInfo:
         return self.pod.key
 
     def forgive(self, old: Pod, new: Pod) -> bool:
-        """Count refusals and bugs from zero if its owner has changed the pod; whether that shortens its wait."""
+        """Reset refusals and bugs if its owner has changed the pod; whether that shortens its wait."""
         if not (self.refusals or self.bugs) or not _is_edited(old, new):
             return False
         self.refusals = self.bugs = 0
@@ -57,6 +57,6 @@ def priority_order(queued: QueuedPodInfo) -> tuple[int, float]:
 
 
 def _is_edited(old: Pod, new: Pod) -> bool:
-    """Whether anything differs that an admission webhook or a plugin would look at; a status is not."""
+    """Whether anything differs that an admission webhook or a plugin reads; the status does not count."""
     before, after = old.metadata, new.metadata
     return before.labels != after.labels or before.annotations != after.annotations or old.spec != new.spec

@@ -1,9 +1,9 @@
-"""How much a pod asks for (kube-scheduler 1.36, component-helpers/resource).
+"""The requests of a pod (kube-scheduler 1.36, component-helpers/resource).
 
-Regular containers add up; an ordinary init container needs its own request beside the sidecars started before it, and
-the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead comes on
-top. A pod that already runs (`use_status`) counts the most of what its spec wants, what its status says and what the
-kubelet has allocated, so that a resize in flight is never overbooked.
+Regular containers add up; an ordinary init container needs its own request plus those of the sidecars started before
+it, and the pod needs the larger of both. Pod-level requests replace the sum for cpu, memory and hugepages; overhead is
+added. A running pod (`use_status`) counts the maximum of the spec, the status and the kubelet's allocation, so that a
+resize in progress never overcommits the node.
 
 Sums are exact in billionths and rounded up once at the end, as Go's Quantity does; then they saturate.
 """
@@ -25,30 +25,30 @@ Nanos = dict[str, int]
 CPU, MEMORY, EPHEMERAL_STORAGE, PODS = "cpu", "memory", "ephemeral-storage", "pods"
 
 NONZERO_DEFAULTS: Mapping[str, int] = MappingProxyType({CPU: 100 * 10**6, MEMORY: 200 * 1024 * 1024 * 10**9})
-"""What scoring presumes of a container that requests nothing (100m, 200Mi), in billionths."""
+"""The amounts that scoring presumes for a container without requests (100m, 200Mi), in billionths."""
 
 
 def incoming_requests(pod: Pod) -> Requests:
-    """What Fit's filter asks of a node for a pod that is to be placed."""
+    """The amounts that Fit's filter requires of a node for a pod to be scheduled."""
     return _rounded(_pod_nanos(pod))
 
 
 def accounted_requests(pod: Pod) -> Requests:
-    """What a pod takes from the node it is on, resizes in flight included. Shared by like pods: do not change."""
+    """The amounts that a pod uses on its node, resizes in progress included. Shared by like pods: do not modify."""
     sums = _sums_of_like(pod)
     return sums.accounted if sums is not None else _rounded(_pod_nanos(pod, use_status=True))
 
 
 def nonzero_accounted(pod: Pod) -> tuple[int, int]:
-    """(cpu in thousandths, memory in bytes) that scoring presumes a pod takes from its node."""
+    """(cpu in thousandths, memory in bytes) that scoring presumes a pod uses on its node."""
     sums = _sums_of_like(pod)
     return sums.nonzero if sums is not None else _nonzero(pod)
 
 
 def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests:
-    """The same for scoring, with `NONZERO_DEFAULTS` for containers that request no cpu or memory.
+    """The requests for scoring, with `NONZERO_DEFAULTS` for containers that request no cpu or memory.
 
-    With pod-level requests set (and honoured) a default is presumed only for what the whole pod leaves open.
+    With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
     defaults = NONZERO_DEFAULTS
     if pod_level and pod.spec.resources is not None and _supported(pod.spec.resources.requests):
@@ -67,7 +67,7 @@ def _nonzero(pod: Pod) -> tuple[int, int]:
 
 @dataclass(frozen=True, slots=True)
 class _Sums:
-    """What pods with these very containers and statuses take. Holding them keeps their identities from being reused."""
+    """The sums of pods with these container and status objects. Holding them keeps their ids from being reused."""
 
     containers: tuple[Container, ...]
     statuses: tuple[ContainerStatus, ...]
@@ -76,13 +76,13 @@ class _Sums:
 
 
 _KEPT_SUMS: Final = 2048
-"""Half a kilobyte each, and the containers that it holds."""
+"""Half a kilobyte each, plus the containers that an entry holds."""
 _sums: RecentlyUsed[tuple[int, int], _Sums] = RecentlyUsed(_KEPT_SUMS)
-"""By the identity of both: informers make the containers of like pods one value."""
+"""By the identity of both: informers share the containers of like pods."""
 
 
 def _sums_of_like(pod: Pod) -> _Sums | None:
-    """The sums, worked out for the first of the pods that are like this one; `None` for pods that have more to say."""
+    """The sums of pods with the same containers and statuses; `None` if the pod's sums depend on anything else."""
     spec, status = pod.spec, pod.status
     if spec.init_containers or spec.resources is not None or spec.overhead or status.init_container_statuses:
         return None
@@ -99,7 +99,7 @@ def _sums_of_like(pod: Pod) -> _Sums | None:
 
 @lru_cache(maxsize=4096)
 def is_scalar(name: str) -> bool:
-    """Whether a resource is counted besides cpu, memory and ephemeral-storage: extended, hugepages, attachable volumes.
+    """Whether a resource other than cpu, memory and ephemeral-storage is counted: extended, hugepages, volumes.
 
     Other native names (`storage`, `example`) are ignored on pods and nodes alike.
     """
@@ -108,7 +108,7 @@ def is_scalar(name: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
-    """Whether it is an extended resource: with a domain of its own and not a quota name."""
+    """Whether it is an extended resource: it has its own domain and is not a quota name."""
     prefix, slash, local = name.partition("/")
     if not slash or "kubernetes.io/" in name or name.startswith("requests."):
         return False
@@ -116,7 +116,7 @@ def is_extended(name: str) -> bool:
 
 
 def is_counted(name: str) -> bool:
-    """Whether the scheduler keeps count of the resource at all (pods are counted apart)."""
+    """Whether the scheduler counts the resource (`pods` are counted separately)."""
     return name in (CPU, MEMORY, EPHEMERAL_STORAGE) or is_scalar(name)
 
 
@@ -136,26 +136,28 @@ def _container_nanos(pod: Pod, *, use_status: bool, defaults: Mapping[str, int])
     statuses = _statuses(pod) if use_status else {}
     total: Nanos = {}
     for container in spec.containers:
-        _add(total, _one(container, statuses, pod, defaults))
+        _add(total, _container_request(container, statuses, pod, defaults))
     if not spec.init_containers:
         return total
     sidecars: Nanos = {}
     most: Nanos = {}
     for container in spec.init_containers:
         if container.restart_policy == "Always":
-            request = _one(container, statuses, pod, defaults)
+            request = _container_request(container, statuses, pod, defaults)
             _add(total, request)
             _add(sidecars, request)
             level = sidecars
         else:
-            level = _one(container, {}, pod, defaults)
+            level = _container_request(container, {}, pod, defaults)
             _add(level, sidecars)
         _raise_to(most, level)
     _raise_to(total, most)
     return total
 
 
-def _one(container: Container, statuses: Mapping[str, ContainerStatus], pod: Pod, defaults: Mapping[str, int]) -> Nanos:
+def _container_request(
+    container: Container, statuses: Mapping[str, ContainerStatus], pod: Pod, defaults: Mapping[str, int]
+) -> Nanos:
     request = _nanos(container.resources.requests)
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
@@ -184,8 +186,10 @@ def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, *, use_status: b
 
 
 def _supported(resources: ResourceList) -> ResourceList:
-    """The resources that may be set for a pod as a whole; others are ignored there."""
-    return {name: q for name, q in resources.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")}
+    """The resources that pod-level requests support; others are ignored there."""
+    return {
+        name: amount for name, amount in resources.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")
+    }
 
 
 def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
@@ -194,7 +198,7 @@ def _statuses(pod: Pod) -> dict[str, ContainerStatus]:
 
 
 def _resize_is_infeasible(pod: Pod) -> bool:
-    """The kubelet refused the resize for good: the spec no longer counts. The first such condition decides."""
+    """Whether the kubelet refused the resize for good: then the spec does not count. The first condition decides."""
     for condition in pod.status.conditions:
         if condition.type == "PodResizePending":
             return condition.reason == "Infeasible"

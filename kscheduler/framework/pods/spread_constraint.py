@@ -1,4 +1,4 @@
-"""A topology spread constraint, parsed: which pods it counts, on which nodes, and how uneven they may be."""
+"""A parsed topology spread constraint: which pods it counts, on which nodes, and how uneven they may be spread."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -16,30 +16,30 @@ IGNORE: Final = "Ignore"
 
 @dataclass(frozen=True, slots=True)
 class SpreadConstraint:
-    """One constraint of one pod."""
+    """A constraint of a pod."""
 
     max_skew: int
     topology_key: str
     action: str
-    """`DoNotSchedule` forbids nodes, `ScheduleAnyway` costs them points."""
+    """`DoNotSchedule` rejects nodes, `ScheduleAnyway` lowers their score."""
     selector: Selector
-    """What the pod itself is matched against: an empty selector matches it although it counts nobody (Q23)."""
+    """The selector for the pod itself: an empty selector matches it although it counts no pods (Q23)."""
     counted: PodMatch | None
-    """The pods that count; `None` is nobody."""
+    """The pods that count; `None` if no pods do."""
     min_domains: int = 1
-    """With fewer domains than this the least filled one counts as empty."""
+    """With fewer domains than this, the domain with the fewest pods counts as empty."""
     honors_affinity: bool = True
     """Leave out nodes that the pod's nodeSelector and required node affinity do not match."""
     honors_taints: bool = False
     """Leave out nodes with a taint that the pod does not tolerate."""
     is_readable: bool = True
-    """Whether the label selector could be parsed; the API server refuses those that cannot."""
+    """Whether the label selector could be parsed; the API server refuses selectors that cannot."""
 
 
 def parse_spread_constraint(
     constraint: TopologySpreadConstraint, namespace: str, labels: Mapping[str, str]
 ) -> SpreadConstraint:
-    """A constraint of a pod in this namespace with these labels."""
+    """Parse a constraint of a pod with this namespace and these labels."""
     parsed = parse_label_selector(constraint.label_selector)
     selector = _narrowed(parsed, constraint.match_label_keys, labels)
     return SpreadConstraint(
@@ -63,11 +63,11 @@ def counted_by(selector: Selector, namespace: str) -> PodMatch | None:
 
 
 def merged(selector: Selector, more: Iterable[Requirement]) -> Selector:
-    """The selector with more requirements, each once."""
+    """The selector with more requirements, without duplicates."""
     return Selector(tuple(dict.fromkeys((*selector.requirements, *more))))
 
 
 def _narrowed(selector: Selector, match_label_keys: Iterable[str], labels: Mapping[str, str]) -> Selector:
-    """With the pod's own values of these labels; the API server may have done it before, and twice does no harm."""
+    """The selector narrowed to the pod's own values of these labels. Harmless if the API server has done so already."""
     own = [Requirement(key, Operator.IN, frozenset((labels[key],))) for key in match_label_keys if key in labels]
     return selector if selector.nothing or not own else merged(selector, own)

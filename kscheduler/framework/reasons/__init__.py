@@ -1,1 +1,1 @@
-"""Why nodes were turned down: the codes of a cycle and their text, facts beyond the text, and how both are worded."""
+"""Why nodes were rejected: the codes of a cycle and their text, further details, and the wording of both."""

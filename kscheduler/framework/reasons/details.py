@@ -1,12 +1,12 @@
-"""What exactly is wrong with a node, beyond the reason in the Event: which taint, which term, how much is short.
+"""Details of a rejection beyond the reason in the Event: which taint, which term, which amount is missing.
 
-The problem: "Insufficient cpu" and "node(s) had untolerated taint(s)" are upstream's words and stay as they are, but
-they name neither amount nor taint. The idea: a plugin that turns nodes down may also have a method `details`, which
-lives beside the rule, reads the same columns as the filter and gives facts. It is called only when somebody asks for an
-explanation, after the decision, so it may cost milliseconds.
+The problem: "Insufficient cpu" and "node(s) had untolerated taint(s)" are upstream's texts and must stay, but they
+name neither amount nor taint. The idea: a plugin that rejects nodes may also have a method `details`, which stands
+beside the filter, reads the same columns and returns facts. It is called only for explanations, after the decision, so
+it may take milliseconds.
 
 A `Detail` holds for a group of rows. Its `text` completes the sentence "these nodes were turned down because ..."; its
-`facts` say the same to a program: plain dicts, lists, strings and numbers, with the keys that `explanation.schema.json`
+`facts` say the same for programs: plain dicts, lists, strings and numbers, with the keys that `explanation.schema.json`
 lists for the detail's kind.
 """
 
@@ -25,32 +25,32 @@ K = TypeVar("K", bound=Hashable)
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Detail:
-    """One fact about a group of nodes."""
+    """A fact about a group of nodes."""
 
     kind: str
-    """`untoleratedTaint`, `insufficientResource`: what the facts are about. The schema has the list."""
+    """The kind of fact, such as `untoleratedTaint` or `insufficientResource`. The schema has the list."""
     text: str
-    """One line without the nodes' names."""
+    """A line without the nodes' names."""
     rows: Rows
-    """The nodes it holds for; none where the pod was turned down for all nodes at once."""
+    """The nodes it holds for; empty if the pod was rejected for all nodes at once."""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
 
 class DetailsPlugin(Protocol):
-    """A plugin that can say more about the rows it has turned down."""
+    """A plugin that can explain its rejections in detail."""
 
     name: str
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """More about `rows`, which this plugin's filter turned down with the same state and table.
+        """Details about `rows`, which this plugin's filter has rejected with the same state and table.
 
-        Where the plugin's PreFilter turned the pod down for all nodes, `rows` is empty. The most important first.
+        If the plugin's PreFilter rejected the pod for all nodes, `rows` is empty. The most important detail is first.
         """
         ...
 
 
 def grouped(rows: Rows, key_of: Callable[[int], K]) -> dict[K, Rows]:
-    """The rows by what is equal about them; the largest group first, then in the order of the rows."""
+    """The rows grouped by `key_of(row)`, each group ascending (intp); the largest first, then in the order of rows."""
     groups: dict[K, list[int]] = {}
     for row in rows.tolist():
         groups.setdefault(key_of(row), []).append(row)

@@ -1,7 +1,7 @@
-"""Why a pod fits nowhere, kept as codes and told as text only when somebody asks.
+"""Why a pod fits on no node, kept as codes and turned into text only when it is needed.
 
-A cycle over 5,000 nodes must not build 5,000 sentences. A `Rejection` keeps the rows a plugin turned down and a small
-number for each; the plugin tells what a number means. Counting reasons then costs as much as there are distinct codes.
+A cycle over 5,000 nodes must not build 5,000 sentences. A `Rejection` keeps the rows that a plugin rejected and a small
+number for each; the plugin translates the numbers. Counting reasons then costs as much as there are distinct codes.
 """
 
 from collections import Counter
@@ -18,21 +18,21 @@ NO_NODES_AVAILABLE = "no nodes available to schedule pods"
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """The rows that one plugin turned down."""
+    """The rows that a plugin has rejected."""
 
     plugin: str
     """Empty for nodes outside the names that PreFilter plugins narrowed the search to."""
     rows: Rows
     codes: Codes
-    """One per row, never 0."""
+    """A code per row, never 0."""
     status_of: Callable[[int], Status]
-    """What a code means."""
+    """The status that a code stands for."""
 
     def counted(self) -> Iterator[tuple[Status, int]]:
-        """Each distinct status with the number of rows it was given to."""
+        """Each distinct status with its number of rows."""
         first = self.codes[:1]
         if np.count_nonzero(self.codes == first) == len(self.codes):
-            codes = first.tolist()  # nearly always: sorting five thousand equal numbers takes longer than judging
+            codes = first.tolist()  # nearly always: `unique` sorts, which takes longer than the filter itself
             yield from ((self.status_of(code), len(self.codes)) for code in codes)
             return
         for code, count in zip(*np.unique(self.codes, return_counts=True), strict=True):
@@ -41,7 +41,7 @@ class Rejection:
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The verdicts of one cycle that found no node (or that found some and turned down others)."""
+    """The rejections of a cycle, whether it found a node or not."""
 
     names: tuple[str, ...] = ()
     """Node names by row, frozen: rows are reused later."""
@@ -53,7 +53,7 @@ class Diagnosis:
 
     @property
     def plugins(self) -> frozenset[str]:
-        """The plugins that turned a node (or the pod) down, or narrowed the search: their events may change it."""
+        """The plugins that rejected a node (or the pod) or narrowed the search: their events may change the outcome."""
         by_node = {rejection.plugin for rejection in self.rejections if rejection.plugin}
         return self.narrowed_by | by_node | ({self.pre_filter.plugin} if self.pre_filter.plugin else set())
 
@@ -67,7 +67,7 @@ class Diagnosis:
 
 @dataclass(frozen=True, slots=True)
 class FitError:
-    """No node fits: how kube-scheduler words it (condition, Event, `kubectl describe`)."""
+    """No node fits: kube-scheduler's message (in the condition, the Event, `kubectl describe`)."""
 
     num_all_nodes: int
     diagnosis: Diagnosis

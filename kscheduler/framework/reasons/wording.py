@@ -1,4 +1,4 @@
-"""Selectors, taints and amounts as a person writes them, for explanations."""
+"""Selectors, taints and amounts as text, for explanations."""
 
 from collections.abc import Iterable
 from typing import Any, Final
@@ -13,7 +13,7 @@ _BINARY_UNITS: Final = (("Ei", 60), ("Pi", 50), ("Ti", 40), ("Gi", 30), ("Mi", 2
 
 
 def amount_text(resource: str, amount: int) -> str:
-    """An amount as the scheduler counts it (cpu in thousandths), as `kubectl` would show it: `1500m`, `2`, `1.5Gi`."""
+    """An amount in the scheduler's units (cpu in thousandths) as `kubectl` would show it: `1500m`, `2`, `1.5Gi`."""
     if resource == CPU:
         return f"{amount}m" if amount % 1000 else str(amount // 1000)
     if resource in _BYTES or resource.startswith("hugepages-"):
@@ -22,12 +22,12 @@ def amount_text(resource: str, amount: int) -> str:
 
 
 def bytes_text(amount: int) -> str:
-    """Bytes in the largest binary unit that shows them in few digits: exact where two places are enough, else `~`."""
+    """Bytes in the largest binary unit below the amount, with two decimals; `~` in front if that is not exact."""
     for unit, shift in _BINARY_UNITS:
         if abs(amount) >= 1 << shift:
             hundredths = amount * 100
-            about = "" if hundredths % (1 << shift) == 0 else "~"
-            return f"{about}{round(amount / (1 << shift), 2):g}{unit}"
+            prefix = "" if hundredths % (1 << shift) == 0 else "~"
+            return f"{prefix}{round(amount / (1 << shift), 2):g}{unit}"
     return str(amount)
 
 
@@ -36,33 +36,34 @@ def taint_text(taint: Taint) -> str:
     return f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
 
 
-def requirement_text(one: Requirement) -> str:
-    """`disk=ssd`, `zone in (a, b)`, `!gpu`: as `kubectl get -l` takes it."""
-    values = sorted(one.values)
-    match one.operator:
+def requirement_text(requirement: Requirement) -> str:
+    """`disk=ssd`, `zone in (a, b)`, `!gpu`: the syntax of `kubectl get -l`, except for Exists and Never."""
+    values = sorted(requirement.values)
+    # A case per operator. In and NotIn have a short form for a single value.
+    match requirement.operator:
         case Operator.IN if len(values) == 1:
-            return f"{one.key}={values[0]}"
+            return f"{requirement.key}={values[0]}"
         case Operator.IN:
-            return f"{one.key} in ({', '.join(values)})"
+            return f"{requirement.key} in ({', '.join(values)})"
         case Operator.NOT_IN if len(values) == 1:
-            return f"{one.key}!={values[0]}"
+            return f"{requirement.key}!={values[0]}"
         case Operator.NOT_IN:
-            return f"{one.key} notin ({', '.join(values)})"
+            return f"{requirement.key} notin ({', '.join(values)})"
         case Operator.EXISTS:
-            return f"{one.key} (any value)"
+            return f"{requirement.key} (any value)"
         case Operator.DOES_NOT_EXIST:
-            return f"!{one.key}"
+            return f"!{requirement.key}"
         case Operator.GT:
-            return f"{one.key}>{one.bound}"
+            return f"{requirement.key}>{requirement.bound}"
         case Operator.LT:
-            return f"{one.key}<{one.bound}"
+            return f"{requirement.key}<{requirement.bound}"
         case Operator.NEVER:
-            return f"{one.key} ({', '.join(values)}: cannot be parsed, matches nothing)"
+            return f"{requirement.key} ({', '.join(values)}: cannot be parsed, matches nothing)"
 
 
 def requirements_text(requirements: Iterable[Requirement]) -> str:
-    """All of them."""
-    return ",".join(requirement_text(one) for one in requirements)
+    """Several requirements, separated by commas."""
+    return ",".join(requirement_text(requirement) for requirement in requirements)
 
 
 def term_text(term: NodeTerm) -> str:
@@ -78,8 +79,8 @@ def selector_text(selector: Selector) -> str:
 
 
 def match_text(match: PodMatch, own_namespace: str) -> str:
-    """A set of pods: labels, and namespaces where they are not the pod's own."""
-    text = ",".join(selector_text(one) for one in match.selectors) or "any labels"
+    """A set of pods: labels, and namespaces if they are not just the pod's own."""
+    text = ",".join(selector_text(selector) for selector in match.selectors) or "any labels"
     places = sorted(match.namespaces - {own_namespace}) if match.namespaces != {own_namespace} else []
     if match.namespace_selector is not None:
         chosen = match.namespace_selector
@@ -91,12 +92,14 @@ def match_text(match: PodMatch, own_namespace: str) -> str:
     return f"{text} in {', '.join(places)}"
 
 
-def requirement_facts(one: Requirement) -> dict[str, Any]:
-    """A requirement for a program."""
-    values = [str(one.bound)] if one.operator in (Operator.GT, Operator.LT) else sorted(one.values)
-    return {"key": one.key, "operator": one.operator.value, "values": values}
+def requirement_facts(requirement: Requirement) -> dict[str, Any]:
+    """A requirement in JSON form, for programs."""
+    values = (
+        [str(requirement.bound)] if requirement.operator in (Operator.GT, Operator.LT) else sorted(requirement.values)
+    )
+    return {"key": requirement.key, "operator": requirement.operator.value, "values": values}
 
 
 def taint_facts(taint: Taint) -> dict[str, str]:
-    """A taint for a program."""
+    """A taint in JSON form, for programs."""
     return {"key": taint.key, "value": taint.value, "effect": taint.effect}

@@ -1,1 +1,1 @@
-"""Rules that several plugins share: tolerations, volumes that CSI has taken over, the arithmetic of points, ties."""
+"""Rules that several plugins share: tolerations, CSI migration, the arithmetic of scores, ties."""

@@ -1,6 +1,6 @@
-"""Volumes of in-tree plugins that CSI drivers have taken over (Kubernetes' csi-translation-lib).
+"""Volumes of in-tree plugins that have been migrated to CSI drivers (Kubernetes' csi-translation-lib).
 
-Where a node's CSINode says that a plugin is migrated, its volumes count as the driver's there: they take from the
+If a node's CSINode says that a plugin is migrated, its volumes count as the driver's there: they count against the
 driver's limit, and the zone of their labels becomes a requirement on the driver's own topology label.
 
 Limits: only the five plugins whose migration is always on. File shares and vSphere are neither attached by count nor
@@ -30,7 +30,7 @@ DRIVERS = {
 }
 """In-tree plugin to CSI driver."""
 NOT_COUNTED = frozenset(("kubernetes.io/azure-file", "kubernetes.io/vsphere-volume"))
-"""Plugins with a translation whose volumes no limit counts: not as in-tree ones, and not as migrated ones."""
+"""Plugins with a translation whose volumes count against no limit, migrated or not."""
 
 ZONE_DELIMITER = "__"
 
@@ -51,12 +51,12 @@ class Migratable:
 
     @property
     def driver(self) -> str:
-        """The driver that has taken over."""
+        """The CSI driver of the plugin's volumes."""
         return DRIVERS[self.plugin]
 
 
 def of_volume(volume: PersistentVolume) -> Migratable | None:
-    """The in-tree source of a volume; `None` where it has none. Raises `ValueError` where it has no translation."""
+    """The in-tree source of a volume; `None` if it has none. Raises `ValueError` if it cannot be translated."""
     spec = volume.spec
     if spec.gce_persistent_disk is not None:
         return Migratable(GCE_PD, _gce_handle(volume))
@@ -71,7 +71,7 @@ def of_inline(volume: Volume) -> Migratable | None:
 
 
 def plugin_of(source: PersistentVolumeSpec | Volume) -> str:
-    """The in-tree plugin of a volume (its spec, or one of a pod), or empty."""
+    """The in-tree plugin of a volume (a PersistentVolume's spec or a pod's volume), or empty."""
     if source.gce_persistent_disk is not None:
         return GCE_PD
     if source.aws_elastic_block_store is not None:
@@ -84,7 +84,7 @@ def plugin_of(source: PersistentVolumeSpec | Volume) -> str:
 
 
 def translated_affinity(volume: PersistentVolume) -> VolumeNodeAffinity | None:
-    """The node affinity of an in-tree volume where its plugin is migrated. Raises `ValueError` as `of_volume`."""
+    """The node affinity of an in-tree volume if its plugin is migrated. Raises `ValueError` like `of_volume`."""
     source = of_volume(volume)
     key = _TOPOLOGY_KEYS.get(source.plugin) if source is not None else None
     if key is None:
@@ -134,7 +134,7 @@ def _zonal(zone: str, disk: str) -> str:
 
 def _gce_handle(volume: PersistentVolume) -> str:
     disk = volume.spec.gce_persistent_disk
-    assert disk is not None  # noqa: S101  asked by `of_volume`
+    assert disk is not None  # noqa: S101  checked by `of_volume`
     labels = volume.metadata.labels
     zones = (labels.get(BETA_ZONE) or labels.get(ZONE, "")).split(ZONE_DELIMITER)
     if len(zones) > 1:
@@ -169,8 +169,8 @@ def _values(volume: PersistentVolume, key: str) -> Iterable[str]:
 
 
 def _labels_in_use(volume: PersistentVolume) -> tuple[str, str]:
-    """The zone and region labels that the volume speaks of: its affinity first, then its own labels."""
-    keys = {one.key for term in _terms(volume.spec.node_affinity) for one in term.match_expressions}
+    """The zone and region labels that the volume uses: in its affinity, else in its own labels."""
+    keys = {expression.key for term in _terms(volume.spec.node_affinity) for expression in term.match_expressions}
     for found in (keys, volume.metadata.labels):
         if ZONE in found:
             return ZONE, REGION
@@ -188,14 +188,14 @@ def _affinity(terms: Iterable[NodeSelectorTerm]) -> VolumeNodeAffinity:
 
 
 def _renamed(affinity: VolumeNodeAffinity | None, old: str, new: str) -> VolumeNodeAffinity:
-    def renamed(one: NodeSelectorRequirement) -> NodeSelectorRequirement:
-        return msgspec.structs.replace(one, key=new) if one.key == old else one
+    def renamed(requirement: NodeSelectorRequirement) -> NodeSelectorRequirement:
+        return msgspec.structs.replace(requirement, key=new) if requirement.key == old else requirement
 
     return _affinity(_with_expressions(term, map(renamed, term.match_expressions)) for term in _terms(affinity))
 
 
 def _with_zones(affinity: VolumeNodeAffinity | None, key: str, label: str | None) -> VolumeNodeAffinity | None:
-    """Each term with the zones of the volume's label besides; without a term, a new one."""
+    """The affinity with the zones of the volume's label added to each term, or to a new term if there is none."""
     zones = sorted({zone.strip() for zone in (label or "").split(ZONE_DELIMITER)} - {""})
     if not zones:
         return affinity

@@ -7,9 +7,9 @@ from kscheduler.framework.nodes.node_table import Scores
 
 
 def default_normalize(scores: Scores, *, reverse: bool = False) -> Scores:
-    """Scale to 0..100 by the largest, in int64 division; `reverse` makes the smallest the best.
+    """Scale scores to 0..100 by the largest score, in int64 division; `reverse` makes the smallest the best.
 
-    With a largest of 0 all rows get 0, or 100 in reverse.
+    Returns int64 in the shape of `scores`. If the largest score is 0, all rows get 0, or 100 in reverse.
     """
     largest = int(scores.max(initial=0))
     if largest == 0:

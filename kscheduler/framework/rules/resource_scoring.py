@@ -1,12 +1,12 @@
-"""Points for how full a node would be: the arithmetic that the resource plugins share.
+"""Scores for the utilization of a node: the arithmetic that the resource plugins share.
 
-A strategy turns each resource's use into points and takes their weighted mean (noderesources/least_allocated.go,
-most_allocated.go and requested_to_capacity_ratio.go upstream).
+A strategy turns each resource's utilization into points and takes their weighted mean (least_allocated.go,
+most_allocated.go and requested_to_capacity_ratio.go in noderesources upstream).
 
-Upstream computes in int64 and overflows where a node claims exabytes; here no input overflows. Three ways lead to the
-same integers, the fastest that is exact is taken: float64 while `100 * amount` is below 2^53 (the quotient of two such
-integers never rounds up to the next integer, so cutting off its fraction is integer division), int64 below 2^63, and
-Python's integers beyond.
+Upstream computes in int64 and overflows if a node claims exabytes; here no input overflows. There are three ways to the
+same integers, and the fastest exact one is used: float64 while `100 * amount` is below 2^53 (the quotient of two such
+integers never rounds up to the next integer, so truncation is integer division), int64 below 2^63, and Python's
+integers beyond.
 """
 
 from collections.abc import Sequence
@@ -34,13 +34,13 @@ _EXACT_AS_INT64: Final = 2**56
 
 @dataclass(slots=True)  # freezing would cost as much as an array operation
 class Usage:
-    """Some resources over the rows, for one pod. Not to be changed."""
+    """Some resources over the rows, for one pod. Do not modify."""
 
     allocatable: Amounts
     requested: Amounts
-    """By the pods that are there."""
+    """[resource, row]: requested by the pods on the row."""
     requests: Amounts
-    """By the pod that is to be placed: [resource, 1]."""
+    """[resource, 1]: requested by the pod to be scheduled."""
     weights: tuple[int, ...]
 
     def __len__(self) -> int:
@@ -48,24 +48,24 @@ class Usage:
 
     @property
     def size(self) -> int:
-        """How many rows."""
+        """The number of rows."""
         return int(self.allocatable.shape[-1])
 
     @property
     def is_everywhere(self) -> bool:
-        """Whether each row has some of each resource; where a row has none, the resource is left out of its mean."""
+        """Whether each row has some of each resource; if a row has none, the resource is left out of the row's mean."""
         return bool(np.count_nonzero(self.allocatable) == self.allocatable.size)
 
     @property
     def left(self) -> Amounts:
-        """What would be left with the pod there; 0 where it does not fit."""
+        """[resource, row]: what would be left with the pod there; 0 if it does not fit."""
         free = self.allocatable - self.requested
-        left: Amounts = np.maximum(free, self.requests) - self.requests  # the other way round could wrap
+        left: Amounts = np.maximum(free, self.requests) - self.requests  # `free - requests` could overflow
         return left
 
     @property
     def taken(self) -> Amounts:
-        """What would be taken with the pod there, at most all."""
+        """[resource, row]: what would be used with the pod there, at most all."""
         return self.allocatable - self.left
 
     @property
@@ -78,12 +78,14 @@ class Usage:
 
 
 def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: bool) -> Usage:
-    """The resources' columns at the rows, without those that do not count for this pod.
+    """The resources' columns at the rows, without the resources that do not count for this pod.
 
-    An extended resource that the pod does not ask for says nothing about it. With `nonzero`, cpu and memory count what
-    scoring presumes of pods that request nothing.
+    Extended resources that the pod does not request do not count. With `nonzero`, cpu and memory include the defaults
+    that scoring presumes for pods without requests.
     """
-    counted = [one for one in demands if one[0] in nodes.resources and (one[1] > 0 or not is_scalar(one[0]))]
+    counted = [
+        demand for demand in demands if demand[0] in nodes.resources and (demand[1] > 0 or not is_scalar(demand[0]))
+    ]
     requests = np.array([max(request, 0) for _, request, _ in counted], dtype=np.int64).reshape(-1, 1)
     where, weights = compact(rows), tuple([weight for _, _, weight in counted])
     at = [nodes.resources[name] for name, _, _ in counted]
@@ -92,14 +94,14 @@ def usage(nodes: NodeTable, rows: Rows, demands: Sequence[Demand], *, nonzero: b
         return Usage(allocatable, side_by_side(nodes.nonzero_requested, at, where), requests, weights)
     requested = side_by_side(nodes.requested, at, where)
     if nonzero:
-        presumed = [place for place, one in enumerate(at) if one in (CPU_INDEX, MEMORY_INDEX)]  # perhaps named twice
-        requested = requested.copy()  # it may be a view
+        presumed = [place for place, index in enumerate(at) if index in (CPU_INDEX, MEMORY_INDEX)]  # may repeat
+        requested = requested.copy()  # it may be a view of the table's column
         requested[presumed] = nodes.nonzero_requested[[at[place] for place in presumed]][:, where]
     return Usage(allocatable, requested, requests, weights)
 
 
 def percent(part: Amounts, whole: Amounts) -> Amounts:
-    """`part * 100 / whole` as Go's int64 division, for 0 <= part <= whole; 0 where `whole` is 0."""
+    """`part * 100 / whole` like Go's int64 division, for 0 <= part <= whole; 0 where `whole` is 0. Shape of `part`."""
     divisor = np.maximum(whole, 1)
     largest = int(divisor.max()) if divisor.size else 1
     if largest < _EXACT_AS_FLOAT:
@@ -114,19 +116,19 @@ def percent(part: Amounts, whole: Amounts) -> Amounts:
 
 
 def least_allocated(used: Usage) -> Scores:
-    """The emptier the node would be, the more points: mean of `left * 100 / allocatable`. One score per row."""
+    """The emptier the node would be, the more points: mean of `left * 100 / allocatable`. A score per row, 0..100."""
     return _mean(used, percent(used.left, used.allocatable))
 
 
 def most_allocated(used: Usage) -> Scores:
-    """The fuller the node would be, the more points: mean of `taken * 100 / allocatable`. One score per row."""
+    """The fuller the node would be, the more points: mean of `taken * 100 / allocatable`. A score per row, 0..100."""
     return _mean(used, percent(used.taken, used.allocatable))
 
 
 def by_shape(used: Usage, points_at: Scores) -> Scores:
-    """RequestedToCapacityRatio: `points_at[utilization]`, 101 entries from `points_by_utilization`. One score per row.
+    """RequestedToCapacityRatio: `points_at[utilization]`, 101 entries from `points_by_utilization`. A score per row.
 
-    A resource that earns nothing leaves its weight out of the mean as well (Q11), and the mean is rounded, halves up.
+    A resource with 0 points is left out of the mean, with its weight (Q11); the mean is rounded, halves up.
     """
     points = np.where(used.allocatable > 0, points_at[percent(used.taken, used.allocatable)], 0)
     weights = np.array(used.weights, dtype=np.int64).reshape(-1, 1)
@@ -137,10 +139,10 @@ def by_shape(used: Usage, points_at: Scores) -> Scores:
 
 
 def points_by_utilization(shape: Sequence[tuple[int, int]]) -> Scores:
-    """A shape's points (0..100) at each whole utilization from 0 to 100.
+    """A shape's points (0..100) at each integer utilization from 0 to 100: int64, 101 entries.
 
-    `shape` is (utilization, score 0..10) in rising order: straight lines between the corners, flat outside, and every
-    division cut towards zero as in Go, falling lines included.
+    `shape` is (utilization, score 0..10) in ascending order: linear between the corners, constant outside, and every
+    division truncates towards zero as in Go, also on descending lines.
     """
     corners = [(utilization, score * 10) for utilization, score in shape]
     return np.array([_on_line(corners, utilization) for utilization in range(MAX_NODE_SCORE + 1)], dtype=np.int64)
@@ -157,12 +159,12 @@ def _on_line(corners: Sequence[tuple[int, int]], utilization: int) -> int:
 
 
 def truncated(dividend: int, divisor: int) -> int:
-    """Integer division that cuts towards zero, as Go's, where Python's `//` rounds down. `divisor` is positive."""
+    """Integer division that truncates towards zero like Go's; Python's `//` rounds down. `divisor` is positive."""
     return dividend // divisor if dividend >= 0 else -(-dividend // divisor)
 
 
 def _mean(used: Usage, points: Scores) -> Scores:
-    """The weighted mean over the resources that a row has; 0 where it has none of them. `points`: [resource, row]."""
+    """The weighted mean over the resources that a row has; 0 if it has none of them. `points`: [resource, row]."""
     if not len(used):
         return np.zeros(used.size, dtype=np.int64)
     total: Scores

@@ -1,4 +1,4 @@
-"""Among equals: a choice that looks like chance and can be made again."""
+"""Tie-breaking: a choice among equal nodes that looks random and is reproducible."""
 
 from typing import Final
 
@@ -6,14 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 TIE_RULE: Final = "highest mix of pod UID and node name"
-"""How an explanation names the rule by which one of equal nodes wins."""
+"""The rule by which one of equal nodes is chosen, as explanations name it."""
 
 _30, _27, _31 = np.uint64(30), np.uint64(27), np.uint64(31)
 _FIRST, _SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 
 
 def mix(hashes: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
-    """Spread 64-bit hashes under a seed (the finaliser of splitmix64): equal inputs mix equally everywhere."""
+    """Mix 64-bit hashes with a seed (the finaliser of splitmix64): uint64, shape of `hashes`, the same everywhere."""
     mixed = hashes ^ np.uint64(seed)
     shifted = mixed >> _30
     mixed ^= shifted

@@ -1,7 +1,7 @@
-"""Which taints a pod bears: the rule that several plugins share (core/v1 Toleration.ToleratesTaint).
+"""Which taints a pod tolerates: the rule that several plugins share (core/v1 Toleration.ToleratesTaint).
 
-`Lt` and `Gt` compare numbers: the taint's value must be less, or greater, than the toleration's. They do so only where
-the feature gate TaintTolerationComparisonOperators is on (`compares`); otherwise they cover nothing.
+`Lt` and `Gt` compare numbers: the taint's value must be less, or greater, than the toleration's. They do so only if
+the feature gate TaintTolerationComparisonOperators is on (`compares`); otherwise they tolerate nothing.
 """
 
 import re
@@ -24,7 +24,7 @@ _MOST_DIGITS: Final = 20
 
 
 def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -> bool:
-    """Whether one toleration covers the taint. An empty effect or key covers all, and no operator means Equal."""
+    """Whether a toleration matches the taint. An empty effect or key matches all, and no operator means Equal."""
     if toleration.effect and toleration.effect != taint.effect:
         return False
     if toleration.key and toleration.key != taint.key:
@@ -37,12 +37,12 @@ def tolerates(toleration: Toleration, taint: Taint, *, compares: bool = False) -
 
 
 def any_tolerates(tolerations: Iterable[Toleration], taint: Taint, *, compares: bool = False) -> bool:
-    """Whether one of the tolerations covers the taint."""
+    """Whether at least one of the tolerations matches the taint."""
     return any(tolerates(toleration, taint, compares=compares) for toleration in tolerations)
 
 
 def has_untolerated(taints: Iterable[Taint], tolerations: tuple[Toleration, ...], *, compares: bool = False) -> bool:
-    """Whether a taint that keeps pods off (NoSchedule, NoExecute) is covered by none of the tolerations."""
+    """Whether there is a taint with NoSchedule or NoExecute that none of the tolerations matches."""
     return any(
         taint.effect in (NO_SCHEDULE, NO_EXECUTE) and not any_tolerates(tolerations, taint, compares=compares)
         for taint in taints
@@ -57,7 +57,7 @@ def _compares(taint_value: str, operator: str, bound: str) -> bool:
 
 
 def canonical_integer(text: str) -> int | None:
-    """An int64 as the API server wants it in such values: no sign but a minus, no leading zeros, no spaces."""
+    """An int64 in the form that the API server requires: no plus sign, no leading zeros, no spaces; else `None`."""
     if len(text) > _MOST_DIGITS or not _CANONICAL_INTEGER.fullmatch(text):
         return None
     number = int(text)

@@ -180,10 +180,10 @@ class FailureHandler:
 
     def _report_others(self, bundle: Bundle, condition: Condition, queued: QueuedPodInfo, failure: Failure) -> None:
         """Report the condition for the other parked pods of the class too, unless that was done before."""
-        if len(bundle) > 1 and bundle.told != condition:
+        if len(bundle) > 1 and bundle.reported != condition:
             self._sink.report_class(bundle.key, bundle.keys(), condition)
             self.log.class_turned_down(bundle.key, bundle.keys(), failure, queued.key)
-        bundle.told = condition
+        bundle.reported = condition
 
     def _renew(self, queued: QueuedPodInfo, current: Pod) -> None:
         tried = queued.pod.pod

@@ -1,24 +1,24 @@
-"""Pods whose PreBind is running or done and whose Binding has not been sent: they can still be called back.
+"""Pods whose PreBind is running or done and whose Binding has not been sent: they can still be cancelled.
 
-PreBind may take minutes (volumes, devices), and preemption need not delete a pod that has not even arrived. So each of
-them can be cancelled with a cause, until the one moment when its Binding goes out:
+PreBind may take minutes (volumes, devices), and preemption need not delete a pod that is not bound yet. So each of
+these pods can be cancelled with a cause, until the moment when its Binding is sent:
 
-    add --> running --mark_pre_bound--> sent       cancel() says no: the API server has the word
+    add --> running --mark_pre_bound--> sent       cancel() returns False: the API server decides now
                |
-               +------- cancel -------> cancelled  mark_pre_bound() says no: the Binding must not be sent
+               +------- cancel -------> cancelled  mark_pre_bound() returns False: the Binding must not be sent
 """
 
 from collections.abc import Callable
 
 
 class PodInPreBind:
-    """One of them. Whoever runs its PreBind listens; whoever preempts it cancels."""
+    """A pod in PreBind. The task that runs PreBind listens; a preemption cancels."""
 
     __slots__ = ("_listener", "_sent", "cause")
 
     def __init__(self) -> None:
         self.cause = ""
-        """Why it was cancelled; empty while it was not."""
+        """Why it was cancelled; empty if it was not."""
         self._sent = False
         self._listener: Callable[[], object] | None = None
 
@@ -28,11 +28,11 @@ class PodInPreBind:
         return bool(self.cause)
 
     def on_cancel(self, listener: Callable[[], object] | None) -> None:
-        """Be told of a cancellation while PreBind runs; `None` when it runs no longer."""
+        """Set the listener for a cancellation while PreBind runs; `None` removes it."""
         self._listener = listener
 
     def cancel(self, cause: str) -> bool:
-        """Call it back; whether that was still possible. The first cause counts."""
+        """Cancel it; returns whether that was still possible. The first cause counts."""
         if self._sent:
             return False
         if not self.cause:
@@ -42,7 +42,7 @@ class PodInPreBind:
         return True
 
     def mark_pre_bound(self) -> bool:
-        """From here on it cannot be cancelled: the Binding goes out. False if it was cancelled before."""
+        """Rule out cancellation, because the Binding is sent now. False if it was cancelled before."""
         if self.cause:
             return False
         self._sent = True
@@ -50,7 +50,7 @@ class PodInPreBind:
 
 
 class PodsInPreBind:
-    """All of them, by UID."""
+    """All pods in PreBind, by UID."""
 
     def __init__(self) -> None:
         self._pods: dict[str, PodInPreBind] = {}
@@ -59,14 +59,14 @@ class PodsInPreBind:
         return len(self._pods)
 
     def add(self, uid: str) -> PodInPreBind:
-        """A pod's PreBind begins."""
-        self._pods[uid] = one = PodInPreBind()
-        return one
+        """Record that a pod's PreBind begins."""
+        self._pods[uid] = pod = PodInPreBind()
+        return pod
 
     def remove(self, uid: str) -> None:
-        """It is bound, or has failed."""
+        """Remove a pod that is bound or has failed."""
         self._pods.pop(uid, None)
 
     def get(self, uid: str) -> PodInPreBind | None:
-        """One of them."""
+        """The pod with this UID, if it is in PreBind."""
         return self._pods.get(uid)

@@ -1,7 +1,7 @@
-"""Pods that Permit plugins hold back, each with a verdict to come.
+"""Pods that Permit plugins hold back until there is a verdict.
 
-A waiting pod holds no worker: its node is reserved, and a task of its own awaits the verdict. The first rejection wins;
-otherwise the last plugin's permission lets it go.
+A waiting pod occupies no worker: its node is reserved, and its own task awaits the verdict. The first rejection wins;
+otherwise the pod goes on when the last plugin allows it.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,14 +14,14 @@ from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 
 @dataclass(slots=True)
 class HeldPod:
-    """One pod that waits. Implements `framework.handle.WaitingPod`."""
+    """A waiting pod. Implements `framework.handle.WaitingPod`."""
 
     pod: PodInfo
     node_name: str
     deadlines: dict[str, float]
-    """By plugin, in the clock's monotonic seconds: when it is turned down for want of an answer."""
+    """By plugin, in the clock's monotonic seconds: when the pod is rejected if the plugin has not answered."""
     timeouts: Mapping[str, float]
-    """By plugin: how long it was willing to wait."""
+    """By plugin: the timeout in seconds."""
     verdict: Status | None = None
     _listeners: list[Callable[[], None]] = field(default_factory=list)
 
@@ -31,21 +31,21 @@ class HeldPod:
         return frozenset(self.deadlines)
 
     def allow(self, plugin: str) -> None:
-        """One plugin lets it through; with the last one it goes."""
+        """Record that a plugin lets the pod through; after the last plugin the pod goes on."""
         self.deadlines.pop(plugin, None)
         if not self.deadlines:
             self._decide(SUCCESS)
 
     def reject(self, plugin: str, message: str) -> bool:
-        """It fails, with this message, and waits for an event. Whether that came before any other verdict."""
+        """Fail the pod with this message; it then waits for an event. False if the pod already has a verdict."""
         return self._decide(unschedulable(str(message), plugin=plugin))
 
     def preempt(self, plugin: str, message: str) -> bool:
-        """It gives its place to another pod and is tried again after its back-off. Whether there was no verdict yet."""
+        """Fail the pod; it is tried again after its back-off. False if the pod already has a verdict."""
         return self._decide(error(str(message), plugin=plugin))
 
     def expire(self, now: float) -> None:
-        """Turn it down if a plugin's time is over."""
+        """Reject the pod if a plugin's deadline has passed."""
         for plugin, deadline in self.deadlines.items():
             if deadline <= now:
                 after = format_duration(seconds(self.timeouts[plugin]))
@@ -57,7 +57,7 @@ class HeldPod:
         return min(self.deadlines.values())
 
     def on_verdict(self, listener: Callable[[], None]) -> None:
-        """Be told when the verdict is known (at once, if it is)."""
+        """Call the listener when the verdict is known (at once, if it already is)."""
         self._listeners.append(listener)
         if self.verdict is not None:
             listener()
@@ -72,7 +72,7 @@ class HeldPod:
 
 
 class WaitingPodTable:
-    """All pods that wait. Implements `framework.handle.WaitingPods`."""
+    """All waiting pods. Implements `framework.handle.WaitingPods`."""
 
     def __init__(self) -> None:
         self._pods: dict[str, HeldPod] = {}
@@ -81,26 +81,26 @@ class WaitingPodTable:
         return len(self._pods)
 
     def hold(self, held: HeldPod) -> None:
-        """A pod begins to wait."""
+        """Add a pod that begins to wait."""
         self._pods[held.pod.uid] = held
 
     def release(self, uid: str) -> None:
-        """A pod no longer waits."""
+        """Remove a pod that no longer waits."""
         self._pods.pop(uid, None)
 
     def get(self, uid: str) -> HeldPod | None:
-        """One of them."""
+        """The waiting pod with this UID, if there is one."""
         return self._pods.get(uid)
 
     def find(self, key: str) -> HeldPod | None:
-        """The one of this `namespace/name`."""
+        """The waiting pod with this `namespace/name`, if there is one."""
         return next((held for held in self._pods.values() if held.pod.key == key), None)
 
     def reject(self, uid: str) -> bool:
-        """One of them is removed: it fails with the message `removed`. Whether it waited for a verdict."""
+        """Fail a deleted pod with the message `removed`. Returns whether it was waiting for a verdict."""
         held = self._pods.get(uid)
         return held is not None and held.reject("", "removed")
 
     def all(self) -> tuple[HeldPod, ...]:
-        """Every one, in the order they began to wait."""
+        """All waiting pods, in the order in which they began to wait."""
         return tuple(self._pods.values())

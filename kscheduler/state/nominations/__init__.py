@@ -1,1 +1,1 @@
-"""Pods that are expected on a node before they are bound to it, one by one and in columns."""
+"""Pods that are expected on a node before they are bound to it: by pod, and in columns by row."""

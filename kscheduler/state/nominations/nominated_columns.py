@@ -1,8 +1,8 @@
-"""The nominated pods in columns: whom a pod must leave room for, told without a walk over all nominations.
+"""The nominated pods in columns: finds the pods to leave room for without a walk over all nominations.
 
-The problem: while a thousand preemptors wait for their victims to go, each further cycle must think of all of them on
-their rows. The idea: what each takes is worked out when it is nominated; a cycle picks those of equal or higher
-priority and sums them by row. Between two cycles a few nominations change, and only those are looked at.
+The problem: while a thousand preemptors wait for their victims to go, each further cycle must count all of them on
+their rows. The idea: the requests of a pod are computed when it is nominated; a cycle selects the pods of equal or
+higher priority and sums them by row. Between two cycles a few nominations change, and only those are updated.
 """
 
 from typing import Final
@@ -19,11 +19,11 @@ from kscheduler.state.nominations.nominator import NominatedPods
 
 _FIRST_LENGTH: Final = 64
 _LARGEST: Final = 2**44
-"""An amount beyond is not summed up here, so that no sum of half a million pods overflows."""
+"""Larger amounts are not summed here, so that no sum of half a million pods overflows."""
 
 
 class Expected:
-    """The nominated pods that a pod must leave room for, sorted and summed when it is known where they matter."""
+    """The nominated pods that a pod must leave room for, sorted and summed when the relevant rows are known."""
 
     def __init__(self, columns: "NominatedColumns", slots: NDArray[np.intp]) -> None:
         self._columns = columns
@@ -31,17 +31,17 @@ class Expected:
         self._everywhere: Arrivals | None = None
 
     def among(self, rows: Rows) -> Arrivals | None:
-        """Those that come to one of the rows (ascending); `None` where there are none."""
-        if len(rows) == 1 and self._everywhere is None:  # the node that the pod is nominated to itself
-            there = self._columns.on_row(self._slots, int(rows[0]))
-            return self._columns.arrivals(there) if len(there) else None
+        """The pods expected on the rows (ascending), by row; `None` if there are none."""
+        if len(rows) == 1 and self._everywhere is None:  # as for the node that the pod itself is nominated to
+            slots = self._columns.on_row(self._slots, int(rows[0]))
+            return self._columns.arrivals(slots) if len(slots) else None
         if self._everywhere is None:
             self._everywhere = self._columns.arrivals(self._slots)
         return self._everywhere.among(rows)
 
 
 class NominatedColumns:
-    """One slot per nominated pod; a slot that becomes free is filled by the last one."""
+    """A slot per nominated pod. Slots have no gaps: the last one moves to a slot that becomes free."""
 
     def __init__(self, nodes: NodeTable, nominator: NominatedPods) -> None:
         self._nodes = nodes
@@ -50,9 +50,9 @@ class NominatedColumns:
         self._begin()
 
     def before(self, pod: PodInfo) -> "Expected | None":
-        """Whom the pod must leave room for: nominated pods of equal or higher priority, never itself.
+        """The pods to leave room for: nominated pods of equal or higher priority, without the pod itself.
 
-        Nodes that are not there have none. `None` where there is nobody. It holds until a nomination is made or ends.
+        `None` if there are none. Pods nominated to unknown nodes do not count. Valid until a nomination changes.
         """
         if not len(self._nominator) and not self._uids:
             return None
@@ -67,7 +67,7 @@ class NominatedColumns:
         return Expected(self, slots) if len(slots) else None
 
     def on_row(self, slots: NDArray[np.intp], row: int) -> NDArray[np.intp]:
-        """Those of the slots whose pods are nominated to the row."""
+        """The slots whose pods are nominated to the row (intp, a subset of `slots`)."""
         return slots.take(np.flatnonzero(self._row.take(slots) == row))
 
     def arrivals(self, slots: NDArray[np.intp]) -> Arrivals:
@@ -77,7 +77,7 @@ class NominatedColumns:
         rows, sums = self._row.take(slots), self._sums.take(slots, axis=1)
         starts = np.arange(len(slots) + 1)
         is_next = rows[1:] != rows[:-1]
-        if np.count_nonzero(is_next) < len(is_next):  # several on one row
+        if np.count_nonzero(is_next) < len(is_next):  # several pods on a row
             starts = np.concatenate(([0], np.flatnonzero(is_next) + 1, [len(slots)]))
             rows, sums = rows.take(starts[:-1]), np.add.reduceat(sums, starts[:-1], axis=1)
         return Arrivals(
@@ -97,9 +97,9 @@ class NominatedColumns:
 
     def _begin(self) -> None:
         self.row_changes = ChangeLog()
-        """Rows where a nomination has been made or has ended, as of the last `before`; another log where any may have.
+        """Rows where a nomination has begun or ended, as of the last `before`; a new log if any row may have changed.
 
-        Which row a node has is a matter of the table's own log."""
+        Changes of the rows of nodes are in the table's own log."""
         self._resources_version = self._nodes.resources_version
         self._slot_of: dict[str, int] = {}
         self._uids: list[str] = []
@@ -112,7 +112,7 @@ class NominatedColumns:
         self._priority: NDArray[np.int64] = np.zeros(_FIRST_LENGTH, dtype=np.int64)
         self._row: NDArray[np.intp] = np.zeros(_FIRST_LENGTH, dtype=np.intp)
         self._number: NDArray[np.int64] = np.zeros(_FIRST_LENGTH, dtype=np.int64)
-        """Tells who was nominated before whom."""
+        """Ascending in the order of nominations."""
         self._kind: NDArray[np.intp] = np.zeros(_FIRST_LENGTH, dtype=np.intp)
         self._is_exact: NDArray[np.bool_] = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
         self._has_ports: NDArray[np.bool_] = np.zeros(_FIRST_LENGTH, dtype=np.bool_)
@@ -121,15 +121,15 @@ class NominatedColumns:
     def _follow(self) -> None:
         is_outgrown = self._resources_version != self._nodes.resources_version
         if is_outgrown or self._changes != self._nominator.changes:
-            self._take_over(anew=is_outgrown or self._changes < 0)
+            self._take_over(rebuild=is_outgrown or self._changes < 0)
         if self._rows is not self._nodes.rows():
             self._rows = self._nodes.rows()
             self._row[: len(self._uids)] = [self._nodes.row_of(name) for name in self._node_names]
 
-    def _take_over(self, *, anew: bool) -> None:
+    def _take_over(self, *, rebuild: bool) -> None:
         touched = self._nominator.take_touched()
-        self._changes = -1  # until all of them are here: if one raises, the others must not be forgotten
-        if anew or touched is None or len(self._all_kinds) > 2 * len(self._uids) + 1024:
+        self._changes = -1  # if `_set` raises for one pod, the next call rebuilds: no other change may get lost
+        if rebuild or touched is None or len(self._all_kinds) > 2 * len(self._uids) + 1024:
             self._learn_all()
         else:
             for uid in touched:
@@ -145,7 +145,7 @@ class NominatedColumns:
         nomination = self._nominator.nomination(uid)
         slot = self._slot_of.get(uid)
         if slot is not None:
-            self._tell(int(self._row[slot]))
+            self._log_row(int(self._row[slot]))
         if nomination is None:
             if slot is not None:
                 self._free(slot)
@@ -163,7 +163,7 @@ class NominatedColumns:
         self._pods[slot], self._node_names[slot] = pod, node_name
         self._priority[slot] = pod.priority
         self._row[slot] = row = self._nodes.row_of(node_name)
-        self._tell(row)
+        self._log_row(row)
         self._number[slot] = self._next_number
         self._next_number += 1
         self._kind[slot] = self._kind_number(pod)
@@ -178,7 +178,7 @@ class NominatedColumns:
                 self._sums[place, slot] = amount
         self._is_exact[slot] = is_exact
 
-    def _tell(self, row: int) -> None:
+    def _log_row(self, row: int) -> None:
         if row >= 0:
             self.row_changes.append(row)
 
@@ -191,7 +191,7 @@ class NominatedColumns:
         return number
 
     def _free(self, slot: int) -> None:
-        """The last one moves to where somebody has gone."""
+        """Free a slot by moving the last slot's pod into it."""
         last = len(self._uids) - 1
         del self._slot_of[self._uids[slot]]
         uid, pod, node_name = self._uids.pop(), self._pods.pop(), self._node_names.pop()

@@ -1,17 +1,17 @@
 """How long a pod waits after a failed attempt (kube-scheduler 4.7).
 
     duration = initial * 2^(count - 1), at most the maximum
-    count    = errors in a row if there are any, else rejections; 0 waits not at all
-    expiry   = last attempt + duration, down to the whole wall-clock second
+    count    = errors in a row if there are any, else rejections; no wait for 0
+    expiry   = last attempt + duration, rounded down to the wall-clock second
 
-Whole seconds make pods that failed together come back together, in one order, instead of trickling.
+With whole seconds, pods that failed together come back together and in order, instead of one by one.
 
-On purpose longer than kube-scheduler's, for what a second does not heal:
+Deliberately longer than in kube-scheduler, for failures that a second does not cure:
 
-    the API server refused the Binding for certain     10, 20, 40 ... 300 s    by refusals in a row
-    an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not eat the loop
+    the API server has definitely refused the Binding  10, 20, 40 ... 300 s    by refusals in a row
+    an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not block others
 
-Both start anew when somebody changes the pod's spec, labels or annotations, and end with any other outcome.
+Both start from the beginning when the pod's spec, labels or annotations change, and end with any other outcome.
 """
 
 import math
@@ -23,7 +23,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 STRIKE_INITIAL_SECONDS: Final = 10.0
 STRIKE_MAX_SECONDS: Final = 300.0
 BUGS_UNTIL_QUARANTINE: Final = 5
-"""Exceptions in a row before a pod is kept away longer: a few may have been something else's fault."""
+"""Exceptions in a row before a pod is kept away longer: a few may have had another cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,19 +47,19 @@ class BackoffPolicy:
 
 
 def _doubled(initial: float, count: int, most: float) -> float:
-    """`initial` for the first time, twice as much for each later one, never above `most`."""
+    """`initial` for the first time, doubled each further time, at most `most`."""
     return float(min(initial * 2 ** min(count - 1, 62), most)) if count else 0.0
 
 
 class BacksOff(Protocol):
-    """A pod that waits for its next attempt, or a bundle of them."""
+    """A pod that waits for its next attempt, or a bundle."""
 
     @property
     def backoff_expiration(self) -> float:
-        """The whole second at which the wait ends; 0 is none."""
+        """The whole second at which the wait ends; 0 means no wait."""
         ...
 
 
 def is_backing_off(queued: BacksOff, now: float) -> bool:
-    """Whether the wait is not over; the second of its end still counts as waiting."""
+    """Whether the wait is not over; the second in which it ends still counts as waiting."""
     return bool(queued.backoff_expiration) and queued.backoff_expiration >= math.floor(now)

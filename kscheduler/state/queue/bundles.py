@@ -1,14 +1,14 @@
-"""Pods that are alike, kept and moved as one.
+"""Bundles: like pods that are kept and moved as one element.
 
-The problem: a hundred thousand pods that fit nowhere would be asked one by one about every event, moved one by one and
-judged one by one. The idea: a *class* (see `scheduling.classes.signatures`) is a set of pods that every plugin judges
-alike, so what one of them learns holds for all. Its pods that were turned down by a whole cycle are a bundle: an event
-asks the hints of one of them, the bundle moves as one element of its queue, and when one member is tried and turned
-down, the others are turned down with it. A class has one bundle at most, wherever it is.
+The problem: for a hundred thousand pods that fit on no node, hints, moves and cycles would run pod by pod. The idea: a
+*class* (see `scheduling.classes.signatures`) is a set of pods that every plugin treats alike, so a verdict for one of
+them holds for all. The pods of a class that a whole cycle has rejected form a bundle: an event calls the hints for a
+single pod, the bundle moves as one element of its queue, and when a member is tried and rejected, the others are
+rejected with it. A class has at most one bundle, wherever it is.
 
-What the members have in common (who turned them down, since when, until when they back off) stands on the bundle; a
-member gets its copy when it is looked at or leaves. Limits: attempts are a member's own, and so is the time by which it
-is ordered among the others: who was tried goes to the end.
+The common state of the members (rejecting plugins, time of the verdict, end of the back-off) is kept on the bundle; a
+member gets a copy when it is read or leaves. Limits: each member has its own number of attempts, and its own time for
+the order within the bundle: a member that was tried goes to the end.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator
@@ -20,7 +20,7 @@ from kscheduler.state.queue.heap import KeyedHeap
 
 
 class Bundle:
-    """The waiting pods of one class; never empty while somebody knows it."""
+    """The waiting pods of a class; never empty while it is in a queue."""
 
     __slots__ = (
         "_members",
@@ -28,8 +28,8 @@ class Bundle:
         "key",
         "pending_plugins",
         "place",
+        "reported",
         "timestamp",
-        "told",
         "unschedulable_plugins",
         "was_flushed",
     )
@@ -43,14 +43,14 @@ class Bundle:
         """The class."""
         self.place = ""
         self.timestamp = 0.0
-        """When the class was judged last."""
+        """When the class was last rejected."""
         self.backoff_expiration = 0.0
-        """That of the member that was judged last."""
+        """That of the member that was tried last."""
         self.unschedulable_plugins: frozenset[str] = frozenset()
         self.pending_plugins: frozenset[str] = frozenset()
         self.was_flushed = False
-        self.told: object = None
-        """What the outside was last told of the class; for whoever tells it."""
+        self.reported: object = None
+        """What was last reported about the class; kept here for the reporter."""
 
     def __len__(self) -> int:
         return len(self._members)
@@ -64,23 +64,23 @@ class Bundle:
 
     @property
     def best(self) -> QueuedPodInfo:
-        """The member whose turn it is. It stands for all of them."""
+        """The member to be tried next. It represents all members."""
         best = self._members.peek()
-        assert best is not None  # noqa: S101  a bundle without members is forgotten
+        assert best is not None  # noqa: S101  a bundle without members is dropped
         return best
 
     @property
     def pod(self) -> PodInfo:
-        """The pod that hints and PreEnqueue plugins are asked about."""
+        """The pod for which hints and PreEnqueue plugins are called."""
         return self.best.pod
 
     @property
     def rejectors(self) -> frozenset[str]:
-        """Everybody who turned the class down."""
+        """All plugins that rejected the class."""
         return self.unschedulable_plugins | self.pending_plugins
 
     def judged(self, member: QueuedPodInfo) -> None:
-        """A pod of the class was just turned down: so are all of them."""
+        """Take over the verdict of a member that was just rejected: it holds for all."""
         self.timestamp = member.timestamp
         self.backoff_expiration = member.backoff_expiration
         self.unschedulable_plugins = member.unschedulable_plugins
@@ -88,17 +88,17 @@ class Bundle:
         self.was_flushed = False
 
     def push(self, member: QueuedPodInfo) -> None:
-        """One more, or one whose object is new."""
+        """Add a member, or replace it."""
         self._members.push(member.key, member)
 
     def take(self, key: Hashable) -> QueuedPodInfo:
-        """Take a member out, with its copy of what they have in common."""
+        """Remove a member; it gets a copy of the common state."""
         member = self._members.remove(key)
         assert member is not None  # noqa: S101  the caller found it here
         return self._informed(member)
 
     def get(self, key: Hashable) -> QueuedPodInfo:
-        """A member, with its copy of what they have in common."""
+        """A member, with a copy of the common state."""
         member = self._members.get(key)
         assert member is not None  # noqa: S101  the caller found it here
         return self._informed(member)
@@ -112,7 +112,7 @@ class Bundle:
 
 
 Element = QueuedPodInfo | Bundle
-"""What a queue holds: a pod by itself, or a bundle."""
+"""An element of a queue: a single pod, or a bundle."""
 
 
 class Bundles:
@@ -132,23 +132,23 @@ class Bundles:
         return self._of_class.get(name)
 
     def surplus(self, place: str) -> int:
-        """How many more pods than elements the bundles there are."""
+        """By how much the number of pods exceeds the number of bundles at a place."""
         return sum(len(bundle) - 1 for bundle in self._of_class.values() if bundle.place == place)
 
     def join(self, name: Hashable, member: QueuedPodInfo) -> Bundle:
-        """Put a pod that was just turned down into the bundle of its class; its verdict is everybody's."""
+        """Put a pod that was just rejected into the bundle of its class; its verdict holds for all members."""
         bundle = self._of_class.get(name)
         if bundle is None:
             bundle = self._of_class[name] = Bundle(name, self._order)
         else:
-            member.pod = member.pod.bare()  # hints ask one pod of the class; what the others worked out only weighs
+            member.pod = member.pod.bare()  # hints read a single pod of the class: other derived values waste memory
         bundle.judged(member)
         bundle.push(member)
         self._of_pod[member.key] = bundle
         return bundle
 
     def leave(self, bundle: Bundle, key: str) -> QueuedPodInfo:
-        """Take a pod out. An empty bundle is forgotten; the caller takes it out of its queue."""
+        """Remove a pod. An empty bundle is dropped here; the caller removes it from its queue."""
         member = bundle.take(key)
         del self._of_pod[member.key]
         if not bundle:
@@ -156,7 +156,7 @@ class Bundles:
         return member
 
     def dissolve(self, bundle: Bundle) -> list[QueuedPodInfo]:
-        """Each for himself again."""
+        """Drop a bundle; returns its members, which are single elements again."""
         del self._of_class[bundle.key]
         members = list(bundle)
         for member in members:

@@ -1,9 +1,9 @@
-"""Gated pods, by who gates them.
+"""Gated pods, by the plugin that gates them.
 
-Only an event that the gating plugin registered can let a gated pod in, so an event that it did not costs nothing,
-however many pods wait behind the gate. A *standing* gate (`framework.standing_gate`) tells whom it may let in
-now; all others stay where they are, whatever the event, and are kept in groups whose pods answer an event alike: it
-costs as much as there are groups.
+Only an event that the gating plugin registered can let a gated pod in, so other events cost nothing, however many pods
+wait behind the gate. A *standing* gate (`framework.standing_gate`) lists the pods that it may let in now; all others
+stay where they are, whatever the event. They are kept in groups whose pods give the same answer to an event, so an
+event costs as much as there are groups.
 """
 
 from collections import Counter
@@ -15,21 +15,21 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 Gate = tuple[str, str]
 """Profile and plugin."""
 MayLetIn = Callable[[], Collection[str] | None]
-"""Keys of the pods that a standing gate has turned away and may let in now; `None` where it does not know for once."""
+"""Keys of the pods that a standing gate has rejected and may let in now; `None` if it does not know this time."""
 HintsAlike = Callable[[PodInfo, frozenset[str]], Hashable | None]
-"""Equal for pods, of one priority, of which the hints of these plugins say the same; `None` for one like no other."""
+"""Equal for pods of equal priority for which these plugins' hints give the same answers; `None` for a unique pod."""
 KeptOut = tuple[QueuedPodInfo, int]
-"""One of several pods whose hints answer alike, and how many they are."""
+"""A pod that represents several whose hints answer alike, and their number."""
 _Group = dict[str, QueuedPodInfo]
 
 
 def no_hints_alike(_pod: PodInfo, _plugins: frozenset[str]) -> Hashable | None:
-    """Every pod is asked by itself."""
+    """Treat every pod as unique."""
     return None
 
 
 class GatedPods:
-    """Pods that PreEnqueue turned down."""
+    """Pods that PreEnqueue has rejected."""
 
     def __init__(
         self,
@@ -39,9 +39,9 @@ class GatedPods:
         self._standing = standing or {}
         self._hints_alike = hints_alike
         self._behind: dict[Gate, dict[str, QueuedPodInfo]] = {}
-        """By key."""
+        """By gate and key."""
         self._groups: dict[Gate, dict[Hashable, _Group]] = {}
-        """Those behind standing gates."""
+        """The pods behind standing gates, by gate and group."""
         self._group_of: dict[str, Hashable] = {}
 
     def __len__(self) -> int:
@@ -61,7 +61,7 @@ class GatedPods:
         return next((pods[key] for pods in self._behind.values() if key in pods), None)
 
     def put(self, queued: QueuedPodInfo) -> None:
-        """A pod is gated by `queued.gating_plugin`; it must not be here already."""
+        """Add a pod that `queued.gating_plugin` gates; it must not be here already."""
         gate = _gate_of(queued)
         self._behind.setdefault(gate, {})[queued.key] = queued
         if gate in self._standing:
@@ -79,7 +79,7 @@ class GatedPods:
         return None
 
     def renew(self, queued: QueuedPodInfo) -> None:
-        """A pod that is here has changed; its place among the others stays."""
+        """Regroup a pod that has changed; its position stays."""
         gate = _gate_of(queued)
         if queued.key in self._group_of:
             self._leave(gate, queued.key)
@@ -102,13 +102,13 @@ class GatedPods:
             del groups[name]
 
     def behind(self, is_asked: Callable[[str, str], bool]) -> list[QueuedPodInfo]:
-        """The pods whose gate (profile, plugin) is asked."""
+        """The pods behind the gates (profile, plugin) for which `is_asked` is true."""
         return [queued for gate, pods in self._behind.items() if is_asked(*gate) for queued in pods.values()]
 
     def hearing(self, is_asked: Callable[[str, str], bool], spared: str) -> tuple[list[QueuedPodInfo], list[KeptOut]]:
-        """The same in two parts: those whom the gate may let in, and by group those whom it would turn away again.
+        """The same in two parts: the pods that the gate may let in, and by group the pods that it would reject again.
 
-        The pod with UID `spared` is not counted among the latter.
+        The pod with UID `spared` is not counted in the second part.
         """
         found: list[QueuedPodInfo] = []
         kept_out: list[KeptOut] = []
@@ -122,7 +122,7 @@ class GatedPods:
         return found, kept_out
 
     def _may_let_in(self, gate: Gate, pods: _Group) -> dict[str, None] | None:
-        """The pods behind a gate that have to be asked about; `None` where all have."""
+        """The keys of the pods behind a gate for which it must be called; `None` if it must be called for all."""
         known = self._standing[gate]() if gate in self._standing else None
         return None if known is None else dict.fromkeys(key for key in known if key in pods)
 

@@ -1,10 +1,10 @@
-"""A priority queue whose entries can be taken out by key.
+"""A priority queue whose entries can be removed by key.
 
-Most items come in the order in which they go: pods of one priority, by time. Such an item is appended to a line, which
-costs the same however many wait; only those that go before somebody who came earlier are kept in a heap.
+Most items arrive in the order in which they leave: pods of equal priority, by time. Such an item is appended to a line
+in constant time; only items that must overtake an earlier one are kept in a heap.
 
-An order that raises, when it is worked out or when two are compared, changes nothing: whatever was here before the call
-is here after it, and can be found, iterated and removed. (Keys of pods never raise: `runtime.sort_order`.)
+If the order function or a comparison raises, nothing changes: all items from before the call can still be found,
+iterated and removed. (Keys of pods never raise: `runtime.sort_order`.)
 """
 
 import heapq
@@ -16,11 +16,11 @@ from typing import Any, Generic, TypeVar
 T = TypeVar("T")
 
 _Entry = tuple[Any, int, Hashable]
-"""An item's order, its serial number (of equals the older goes first), and its key."""
+"""An item's order, its serial number (among equals the older goes first), and its key."""
 
 
 class KeyedHeap(Generic[T]):
-    """Smallest first, by `order(item)`; one item per key. Removal is lazy: dead entries sink out when they surface."""
+    """Smallest first, by `order(item)`; an item per key. Removal is lazy: dead entries are dropped at the front."""
 
     __slots__ = ("_heap", "_line", "_live", "_order", "_serial")
 
@@ -42,7 +42,7 @@ class KeyedHeap(Generic[T]):
         return (item for _, item in self._live.values())
 
     def keys(self) -> Collection[Hashable]:
-        """The keys, live: what is pushed and taken out later shows."""
+        """The keys, as a live view that follows later changes."""
         return self._live.keys()
 
     def get(self, key: Hashable) -> T | None:
@@ -51,7 +51,7 @@ class KeyedHeap(Generic[T]):
         return entry[1] if entry is not None else None
 
     def push(self, key: Hashable, item: T) -> None:
-        """Add an item, or replace the one with the same key; its order is worked out anew."""
+        """Add an item, or replace the item with the same key; its order is computed again."""
         if len(self._line) + len(self._heap) > 2 * len(self._live) + 64:
             self._compact()
         entry = self._order(item), next(self._serial), key
@@ -59,7 +59,7 @@ class KeyedHeap(Generic[T]):
             self._line.append(entry)
         else:
             heapq.heappush(self._heap, entry)
-        # Last, as all before may raise: until it is in here an entry is dead, wherever a heap has left it.
+        # Last, because everything above may raise: an entry that is not in `_live` is dead, wherever the heap left it.
         self._live[key] = entry[1], item
 
     def peek(self) -> T | None:
@@ -84,7 +84,7 @@ class KeyedHeap(Generic[T]):
         return entry[1] if entry is not None else None
 
     def _smallest(self) -> _Entry | None:
-        """The entry that goes next; the dead before it are dropped."""
+        """The next live entry; dead entries in front of it are dropped."""
         line, heap = self._line, self._heap
         while line and not self._is_live(line[0]):
             line.popleft()
@@ -95,11 +95,11 @@ class KeyedHeap(Generic[T]):
         return line[0] if line else heap[0] if heap else None
 
     def _pop_heap(self, entry: _Entry) -> None:
-        """Take the heap's first entry, this one, out."""
+        """Remove `entry`, which is the heap's first."""
         try:
             heapq.heappop(self._heap)
         except BaseException:
-            self._heap.append(entry)  # heapq has dropped it before it compared the others
+            self._heap.append(entry)  # heapq has removed it before a comparison raised
             raise
 
     def _is_live(self, entry: _Entry) -> bool:

@@ -1,8 +1,8 @@
 """Which events may let a parked pod through.
 
-Each profile's plugins have registered events, some with a hint that looks at the objects. A pod is asked about an event
-only through the plugins that turned it down; a plugin it never met cannot help it. What an event means to a profile is
-looked up once per kind of event, so an event that none of a pod's rejectors registered costs one comparison of sets.
+Each profile's plugins have registered events, some with a hint that looks at the objects. For a pod only the hints of
+the plugins that rejected it are called; the others cannot help it. The hints of a profile are looked up once per kind
+of event, so an event that none of a pod's rejecting plugins registered costs a single comparison of sets.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -16,14 +16,14 @@ from kscheduler.framework.pods.pod_info import PodInfo
 Registrations = Mapping[str, Sequence[ClusterEventWithHint]]
 """Plugin name to the events that may change its verdict."""
 _Hints = Mapping[str, Sequence[HintFunction | None]]
-"""Plugin name to what it asks about one event; `None` asks nothing and always says Queue."""
+"""Plugin name to its hints for an event; `None` is no hint, which always means Queue."""
 AskHint = Callable[[str, str, HintFunction | None, PodInfo, KubeObject | None, KubeObject | None], bool]
 """Whether an event may help a pod: plugin, event label, what the plugin registered (`None`: it always may), the pod,
 the object as it was and as it is. Never raises; `scheduling.runtime` has the one that times and guards hints."""
 
 _HEARS_NOTHING: Final[_Hints] = {}
 _MOST_REGISTERED: Final = 1000
-"""Sets of plugins whose events are remembered: those of pods that were turned down."""
+"""The number of sets of rejecting plugins whose events are cached."""
 
 
 class QueueingStrategy(Enum):
@@ -35,7 +35,7 @@ class QueueingStrategy(Enum):
 
 
 class Waiting(Protocol):
-    """A pod that was turned down, or one that stands for its class."""
+    """A rejected pod, or a bundle."""
 
     @property
     def pod(self) -> PodInfo:
@@ -44,19 +44,19 @@ class Waiting(Protocol):
 
     @property
     def unschedulable_plugins(self) -> frozenset[str]:
-        """Who turned it down."""
+        """The plugins that rejected it."""
         ...
 
     @property
     def pending_plugins(self) -> frozenset[str]:
-        """Those that wait for something outside the cluster."""
+        """The plugins that wait for something outside the cluster."""
         ...
 
 
 def ask_bare(
     plugin: str, event: str, hint: HintFunction | None, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
 ) -> bool:
-    """Unguarded and unmeasured: for hints that are known not to fail."""
+    """Call a hint without guard and timing: for hints that are known not to fail."""
     del plugin, event
     return hint is None or hint(pod, old, new) is QueueingHint.QUEUE
 
@@ -85,30 +85,30 @@ class HintTable:
         return known
 
     def hears(self, profile: str, plugin: str, event: ClusterEvent) -> bool:
-        """Whether the plugin registered the event; the wildcard is an event of everybody who registered any."""
+        """Whether the plugin registered the event; the wildcard matches every plugin that registered any."""
         return plugin in self._hints_for(profile, event)
 
     def concerns(self, profile: str, rejectors: frozenset[str], event: ClusterEvent) -> bool:
-        """Whether the event may mean anything to pods that these plugins turned down; if not, `strategy` says SKIP."""
+        """Whether the event may help pods that these plugins rejected; if not, `strategy` returns SKIP."""
         if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
             return True
         return not rejectors.isdisjoint(self._hints_for(profile, event))
 
     def registered(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
-        """Labels of the events that these plugins registered, in order; worked out once per set of plugins."""
+        """Labels, sorted, of the events that these plugins registered; cached per set of plugins."""
         known = self._registered.get((profile, plugins))
         if known is None:
             if len(self._registered) >= _MOST_REGISTERED:
                 self._registered.clear()
             of_profile = self._registrations.get(profile, {})
-            labels = {one.event.label for plugin in plugins for one in of_profile.get(plugin, ())}
+            labels = {entry.event.label for plugin in plugins for entry in of_profile.get(plugin, ())}
             known = self._registered[profile, plugins] = tuple(sorted(labels))
         return known
 
     def strategy(
         self, waiting: Waiting, event: ClusterEvent, old: KubeObject | None, new: KubeObject | None
     ) -> QueueingStrategy:
-        """What the event means for the pod: the hints of the plugins that turned it down."""
+        """Where the event sends the pod, by the hints of the plugins that rejected it."""
         rejectors = waiting.unschedulable_plugins | waiting.pending_plugins
         profile = waiting.pod.pod.spec.scheduler_name
         if not rejectors or event.resource is Resource.WILDCARD or profile not in self._registrations:
@@ -117,8 +117,8 @@ class HintTable:
         if rejectors.isdisjoint(hints):
             return QueueingStrategy.SKIP
         for plugin in _pending_first(rejectors, waiting.pending_plugins):
-            asked = hints.get(plugin, ())
-            if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in asked):
+            registered = hints.get(plugin, ())
+            if any(self._ask(plugin, event.label, hint, waiting.pod, old, new) for hint in registered):
                 if plugin in waiting.pending_plugins:
                     return QueueingStrategy.IMMEDIATELY
                 return QueueingStrategy.AFTER_BACKOFF
@@ -135,12 +135,12 @@ class HintTable:
 def _matching(registered: Registrations, event: ClusterEvent) -> _Hints:
     found: dict[str, Sequence[HintFunction | None]] = {}
     for plugin, extensions in registered.items():
-        asks = [one.hint for one in extensions if one.event.matches(event)]
-        if asks:
-            found[plugin] = asks
+        hints = [extension.hint for extension in extensions if extension.event.matches(event)]
+        if hints:
+            found[plugin] = hints
     return found or _HEARS_NOTHING
 
 
 def _pending_first(rejectors: Collection[str], pending: frozenset[str]) -> Collection[str]:
-    """A pending plugin's Queue outdoes the others', so it is asked first."""
+    """The plugins, pending ones first, because their Queue takes precedence over the others'."""
     return rejectors if not pending else (*pending, *(plugin for plugin in rejectors if plugin not in pending))

@@ -1,8 +1,8 @@
-"""What happened while a pod was being tried, so that nothing is missed.
+"""The events during attempts, so that no pod misses one.
 
-A pod that is being tried is in no queue, and an event that would let it through could pass it by. So events are kept,
-in order, from the moment the oldest pod in flight was popped; a pod that fails is judged by the events after its own
-marker before it is parked.
+A pod that is being tried is in no queue, so it could miss an event that would let it through. So events are kept, in
+order, from the moment when the oldest pod in flight was popped; when a pod fails, the events after its own marker are
+evaluated before it is parked.
 """
 
 from collections import Counter, OrderedDict
@@ -31,7 +31,7 @@ class InFlight:
         self._key_of: dict[str, str] = {}
         self._serial = 0
         self.events: Counter[str] = Counter()
-        """How many events are being kept, by label."""
+        """The number of kept events, by label."""
 
     def __len__(self) -> int:
         return len(self._marker)
@@ -44,18 +44,18 @@ class InFlight:
         return next((uid for uid in reversed(self._key_of) if self._key_of[uid] == key), "")
 
     def begin(self, uid: str, key: str = "") -> None:
-        """A pod has been popped."""
+        """Record that a pod has been popped."""
         self._marker[uid] = self._append(uid)
         self._key_of[uid] = key
 
     def record(self, seen: SeenEvent) -> None:
-        """Something happened; kept only while some pod is in flight."""
+        """Keep an event, if any pod is in flight."""
         if self._marker:
             self._append(seen)
             self.events[seen.event.label] += 1
 
     def since(self, uid: str) -> list[SeenEvent]:
-        """What happened since the pod was popped, that may concern it."""
+        """The events since the pod was popped that may concern it, in order."""
         start = self._marker.get(uid)
         if start is None:
             return []
@@ -70,7 +70,7 @@ class InFlight:
         return events
 
     def done(self, uid: str) -> None:
-        """The attempt is over; events that no other pod needs are dropped."""
+        """End an attempt; events that no other pod needs are dropped."""
         serial = self._marker.pop(uid, None)
         if serial is None:
             return

@@ -1,8 +1,8 @@
-"""Parked elements, by who turned them down.
+"""Parked elements, grouped by the plugins that rejected them.
 
-An event is asked only of those whose rejectors registered it. Most events (a pod that was bound) are registered by none
-of them, and of the sets of rejectors there are a handful however many elements wait: so the others are passed over
-without a look at each.
+An event concerns only elements whose rejecting plugins registered it. Most events (such as a bound pod) are registered
+by none of them, and there are only a few distinct sets of plugins, however many elements wait. So all other elements
+are skipped as a group.
 """
 
 from collections.abc import Callable, Hashable, Iterator
@@ -10,11 +10,11 @@ from collections.abc import Callable, Hashable, Iterator
 from kscheduler.state.queue.bundles import Element
 
 _Kind = tuple[str, frozenset[str], frozenset[str]]
-"""Profile, plugins that turned it down, and plugins that wait for something outside the cluster."""
+"""Profile, plugins that rejected it, and plugins that wait for something outside the cluster."""
 
 
 class Parked:
-    """The unschedulable ones, in the order in which they were parked; filed by who had turned them down then."""
+    """The unschedulable elements in the order in which they were parked, grouped by their plugins at that time."""
 
     def __init__(self) -> None:
         self._kind_of: dict[Hashable, _Kind] = {}
@@ -35,7 +35,7 @@ class Parked:
         return self._of_kind[kind][key] if kind is not None else None
 
     def put(self, element: Element) -> None:
-        """Park an element; it must not be here."""
+        """Park an element; it must not be parked already."""
         kind = element.pod.pod.spec.scheduler_name, element.unschedulable_plugins, element.pending_plugins
         self._kind_of[element.key] = kind
         self._of_kind.setdefault(kind, {})[element.key] = element
@@ -52,8 +52,8 @@ class Parked:
         return element
 
     def concerned(self, is_asked: Callable[[str, frozenset[str]], bool]) -> list[Element]:
-        """Those whose rejectors are asked: by profile, and all plugins that turned them down."""
+        """The elements for which `is_asked` is true; it gets the profile and all plugins that rejected them."""
         kinds = {kind for kind in self._of_kind if is_asked(kind[0], kind[1] | kind[2])}
         if len(kinds) < 2:
-            return [one for kind in kinds for one in self._of_kind[kind].values()]
+            return [element for kind in kinds for element in self._of_kind[kind].values()]
         return [self._of_kind[kind][key] for key, kind in self._kind_of.items() if kind in kinds]

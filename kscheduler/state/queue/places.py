@@ -1,7 +1,7 @@
-"""Where the waiting pods are: in three heaps, in the pool, behind a gate; alone or in a bundle.
+"""The places of waiting pods: three heaps, the pool, or behind a gate; alone or in a bundle.
 
-This is the queue's memory without its rules: elements are put somewhere, found, and taken out, and it is counted who
-turned down how many of them. A pod is in one place only.
+This is the queue's data without its rules: elements are put into places, found and removed, and the rejections by each
+plugin are counted. A pod is in exactly one place.
 """
 
 from collections import Counter
@@ -19,7 +19,7 @@ ACTIVE: Final = "active"
 BACKOFF: Final = "backoff"
 UNSCHEDULABLE: Final = "unschedulable"
 GATED: Final = "gated"
-"""Queue names, as metrics have them."""
+"""Names of the places, as in metrics."""
 
 
 class SortKey(Protocol):
@@ -36,15 +36,17 @@ class Places:
     def __init__(self, sort_key: SortKey, gated: GatedPods | None = None) -> None:
         self._sort_key = sort_key
         self._active: KeyedHeap[Element] = KeyedHeap(self._order)
-        self._backoff: KeyedHeap[Element] = KeyedHeap(lambda one: (one.backoff_expiration, self._order(one)))
-        self._error_backoff: KeyedHeap[Element] = KeyedHeap(lambda one: one.backoff_expiration)
+        self._backoff: KeyedHeap[Element] = KeyedHeap(
+            lambda element: (element.backoff_expiration, self._order(element))
+        )
+        self._error_backoff: KeyedHeap[Element] = KeyedHeap(lambda element: element.backoff_expiration)
         self._heaps = tuple((heap, heap.keys()) for heap in (self._active, self._backoff, self._error_backoff))
-        """With their keys: to see that a pod waits nowhere must be cheap, it is asked twice about each."""
+        """The heaps with their keys: checking that a pod is in none must be cheap, and is done twice per pod."""
         self.parked = Parked()
         self.gated = gated if gated is not None else GatedPods()
         self.bundles = Bundles(sort_key)
         self.rejections: Counter[tuple[str, str]] = Counter()
-        """How many of them were turned down by each (plugin, profile)."""
+        """The number of waiting pods rejected by each (plugin, profile)."""
 
     def _order(self, element: Element) -> Any:
         return self._sort_key(element.best if isinstance(element, Bundle) else element)
@@ -62,24 +64,24 @@ class Places:
         return {**sizes, GATED: len(self.gated)}
 
     def has_ready(self) -> bool:
-        """Whether `pop` has something to give."""
+        """Whether `pop` would return a pod."""
         return bool(len(self._active) or len(self._backoff))
 
     def has_parked(self) -> bool:
-        """Whether anybody waits for an event, gated ones included."""
+        """Whether any pod waits for an event, gated pods included."""
         return bool(len(self.parked) or self.gated)
 
     def parked_pods(self) -> Iterator[QueuedPodInfo]:
-        """Pods that wait for an event, gated ones included."""
-        elements = (one if isinstance(one, Bundle) else (one,) for one in self.parked)
+        """Pods that wait for an event, gated pods included."""
+        elements = (element if isinstance(element, Bundle) else (element,) for element in self.parked)
         return chain(chain.from_iterable(elements), self.gated)
 
     def is_parked(self, key: str) -> bool:
-        """Whether a pod that is alone waits for an event."""
+        """Whether a pod outside of bundles waits for an event."""
         return key in self.parked or key in self.gated
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
-        """Where a pod is, and its history."""
+        """The place of a pod and its record; `None` if it is in no place."""
         bundle = self.bundles.of_pod(key)
         if bundle is not None:
             return bundle.place, bundle.get(key)
@@ -95,7 +97,7 @@ class Places:
     # --- putting in -----------------------------------------------------------------------------------------------
 
     def put(self, element: Element, place: str) -> None:
-        """Into that place; a pod that was parked is so no longer. A bundle must have been taken out."""
+        """Put an element into a place. A parked pod is unparked first; a bundle must be in no place."""
         key: Any = element.key
         if isinstance(element, Bundle):
             element.place = place
@@ -116,7 +118,7 @@ class Places:
     # --- taking out -----------------------------------------------------------------------------------------------
 
     def pop(self) -> tuple[str, QueuedPodInfo] | None:
-        """Who is active, or, if nobody is, who backs off (unless it was an error); of a bundle the next member."""
+        """The next active pod, else the next pod in back-off (but not after an error); of a bundle the next member."""
         for place, heap in ((ACTIVE, self._active), (BACKOFF, self._backoff)):
             element = heap.pop()
             if isinstance(element, Bundle):
@@ -134,7 +136,7 @@ class Places:
         return (head for head in heads if head is not None)
 
     def take_out(self, element: Element) -> None:
-        """Take an element out of its place, a bundle as a whole."""
+        """Remove an element from its place; a bundle as a whole."""
         if not isinstance(element, Bundle):
             self.remove(element.key)
         elif element.place == UNSCHEDULABLE:
@@ -143,7 +145,7 @@ class Places:
             self._heap(element, element.place).remove(element.key)
 
     def remove(self, key: str) -> QueuedPodInfo | None:
-        """Take a pod out, wherever it is."""
+        """Remove a pod from its place, wherever it is."""
         bundle = self.bundles.of_pod(key)
         if bundle is not None:
             return self._leave(bundle, key)
@@ -155,14 +157,14 @@ class Places:
         return self.unpark(key)
 
     def unpark(self, key: str) -> QueuedPodInfo | None:
-        """Take a pod that is alone out of the pool, or from behind its gate."""
+        """Remove a pod outside of bundles from the pool, or from behind its gate."""
         if not self.has_parked():
             return None
         queued = self.parked.pop(key)
         return queued if isinstance(queued, QueuedPodInfo) else self.gated.remove(key)
 
     def go_alone(self, queued: QueuedPodInfo) -> None:
-        """Take a pod out of its bundle, if it is in one; it stays in its place."""
+        """Remove a pod from its bundle, if it is in one; it stays in the same place."""
         bundle = self.bundles.of_pod(queued.key)
         if bundle is not None:
             place = bundle.place
@@ -170,7 +172,7 @@ class Places:
             self.put(queued, place)
 
     def join_class(self, name: Hashable, queued: QueuedPodInfo) -> Bundle:
-        """Park a pod that was just turned down with all the others of its class, wherever they are."""
+        """Park a pod that was just rejected together with all waiting pods of its class, wherever they are."""
         profile = queued.pod.pod.spec.scheduler_name
         before = self.bundles.of_class(name)
         if before is not None:
@@ -191,13 +193,13 @@ class Places:
     # --- counting -------------------------------------------------------------------------------------------------
 
     def count_rejections(self, queued: QueuedPodInfo, change: int) -> None:
-        """Count a pod in or out with those who turned it down."""
+        """Add a pod (1) to the counts of its rejecting plugins, or remove it (-1)."""
         plugins = queued.unschedulable_plugins | queued.pending_plugins
         if plugins:
             self.count(plugins, queued.pod.pod.spec.scheduler_name, change)
 
     def count(self, plugins: Collection[str], profile: str, change: int) -> None:
-        """So many pods more or fewer were turned down by these plugins."""
+        """Change the number of pods rejected by these plugins."""
         for plugin in plugins:
             self.rejections[plugin, profile] += change
             if self.rejections[plugin, profile] <= 0:

@@ -1,4 +1,4 @@
-"""What changed between two versions of a pod that waits, as cluster events: one per changed property."""
+"""The differences between two versions of a waiting pod as cluster events: an event per changed property."""
 
 from functools import lru_cache
 
@@ -11,17 +11,17 @@ from kscheduler.framework.pods.requests import accounted_requests
 
 
 def pod_update_events(old: Pod, new: Pod, resource: Resource = Resource.UNSCHEDULABLE_POD) -> list[ClusterEvent]:
-    """One event per property that changed; a plain update where none of them did."""
+    """An event per changed property; a plain update if none of them changed."""
     changed = [action for action, differs in _EXTRACTORS if differs(old, new)]
     return [_event(resource, action) for action in changed or [ActionType.UPDATE_OTHER]]
 
 
 _event = lru_cache(ClusterEvent)
-"""They are values, and there are a dozen."""
+"""Cached: events are values, and there are only a dozen."""
 
 
 def looks_alike(old: Pod, new: Pod) -> bool:
-    """Whether no plugin can tell two versions of a pod apart: all that differs is what the scheduler itself wrote."""
+    """Whether no plugin can tell two versions of a pod apart: they differ only in the scheduler's own condition."""
     before, after = old.metadata, new.metadata
     return (
         before.labels == after.labels
@@ -33,8 +33,8 @@ def looks_alike(old: Pod, new: Pod) -> bool:
     )
 
 
-def is_our_own_word(old: Pod, new: Pod) -> bool:
-    """Whether nothing but the scheduler's own condition and nomination differs: that must wake nobody."""
+def is_own_write(old: Pod, new: Pod) -> bool:
+    """Whether only the scheduler's own condition and nomination differ: such an update must not wake any pod."""
     node = new.status.nominated_node_name
     if old.status.nominated_node_name != node:
         status = msgspec.structs.replace(old.status, nominated_node_name=node)
@@ -43,7 +43,7 @@ def is_our_own_word(old: Pod, new: Pod) -> bool:
 
 
 def _without_our_condition(status: PodStatus) -> PodStatus:
-    others = tuple(one for one in status.conditions if one.type != "PodScheduled")
+    others = tuple(condition for condition in status.conditions if condition.type != "PodScheduled")
     return msgspec.structs.replace(status, conditions=others)
 
 
@@ -56,7 +56,7 @@ def _is_scaled_down(old: Pod, new: Pod) -> bool:
         return False
     try:
         before, after = accounted_requests(old), accounted_requests(new)
-    except QuantityError:  # the cycle says so; the pod is tried again anyway when its owner mends it
+    except QuantityError:  # the cycle reports it; the pod is tried again when its owner corrects it
         return False
     return before is not after and any(after.get(name, 0) < amount for name, amount in before.items())
 

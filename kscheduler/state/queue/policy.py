@@ -1,4 +1,4 @@
-"""What the queue asks of its surroundings: in which order pods go, who may come in, which event may help whom."""
+"""The queue's dependencies: the order of pods, the admission of pods, and which event may help which pod."""
 
 from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
@@ -13,20 +13,20 @@ from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_al
 from kscheduler.state.queue.hints import HintTable
 
 ClassOf = Callable[[PodInfo], Hashable | None]
-"""Equal for pods that every plugin judges alike; `None` for a pod that is like no other."""
+"""Equal for pods that every plugin treats alike; `None` for a unique pod."""
 
 
 OnMoved = Callable[[Element, str, str, float], None]
 
 
 def no_class(_pod: PodInfo) -> Hashable | None:
-    """Every pod is judged by itself."""
+    """Treat every pod as unique."""
     return None
 
 
 @dataclass(frozen=True, slots=True)
 class QueuePolicy:
-    """What the queue asks of its surroundings."""
+    """The functions and tables that the queue depends on."""
 
     sort_key: Callable[[QueuedPodInfo], Any]
     """The QueueSort plugin."""
@@ -35,10 +35,10 @@ class QueuePolicy:
     hints: HintTable
     backoff: BackoffPolicy
     on_incoming: Callable[[str, str, int], None]
-    """Told of arrivals: queue, event label, number of pods."""
+    """Called on arrivals: queue, event label, number of pods."""
     class_of: ClassOf = no_class
     standing_gates: Mapping[Gate, MayLetIn] = field(default_factory=dict)
-    """The PreEnqueue plugins that know whom they would turn away again."""
+    """The PreEnqueue plugins that know which pods they would reject again."""
     hints_alike: HintsAlike = no_hints_alike
     on_moved: OnMoved | None = None
-    """Told of each element that moves: the element, the queue, the event's label, now. Costs nothing where `None`."""
+    """Called for each element that moves: the element, the queue, the event's label, now. `None` costs nothing."""

@@ -1,22 +1,22 @@
-"""The scheduling queue: who is tried next, who waits for what.
+"""The scheduling queue: which pod is tried next, and what the others wait for.
 
     add ------> active ----pop_nowait----> in flight ----done----> (bound)
                  ^  ^                       |     |
-                 |  |               failed  |     |  turned down, and no event since helps
+                 |  |               failed  |     |  rejected, and no event since helps
                  |  |                       v     v
                  |  +--back-off over-- backoff   unschedulable
                  |                        ^           |
-                 +---- not backing off ---+-----------+  an event that a plugin which turned it down asked for
+                 +---- not backing off ---+-----------+  an event that a rejecting plugin has registered
 
-    A pod that PreEnqueue turns down is *gated*: parked beside the unschedulable until its plugin lets it in.
+    A pod that PreEnqueue rejects is *gated*: parked beside the unschedulable pods until its plugin lets it in.
 
-The words and rules are kube-scheduler's. Events that come while a pod is in flight are kept and
-judged when it returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never those
-that failed with an error. Every 30 s whoever has been parked for 5 minutes is tried again: a safety net, which no
-correct hint ever needs.
+The words and rules are kube-scheduler's. Events that arrive while a pod is in flight are kept and evaluated when it
+returns, so that no wake-up is lost. An idle scheduler takes pods out of back-off early, but never pods that failed with
+an error. Every 30 s, pods that have been parked for 5 minutes are tried again: a safety net, which is never needed if
+all hints are correct.
 
-Pods that all plugins judge alike wait and move as one element (see `bundles`). With `QueuePolicy.class_of` saying that
-no pod is like another, every element is a pod, and the queue does what kube-scheduler's does.
+Pods that all plugins treat alike wait and move as one element (see `bundles`). If `QueuePolicy.class_of` says that no
+pod is like another, every element is a pod, and the queue behaves as kube-scheduler's.
 """
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -35,7 +35,7 @@ from kscheduler.state.queue.gated import GatedPods
 from kscheduler.state.queue.hints import QueueingStrategy
 from kscheduler.state.queue.in_flight import InFlight, SeenEvent
 from kscheduler.state.queue.places import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE, Places
-from kscheduler.state.queue.pod_changes import is_our_own_word, looks_alike, pod_update_events
+from kscheduler.state.queue.pod_changes import is_own_write, looks_alike, pod_update_events
 from kscheduler.state.queue.policy import ClassOf, QueuePolicy, no_class
 
 __all__ = [
@@ -56,7 +56,7 @@ FLUSH_UNSCHEDULABLE_SECONDS = 30.0
 
 @dataclass(frozen=True, slots=True)
 class QueueStatistics:
-    """How many pods are where."""
+    """The number of pods per place."""
 
     active: int
     backoff: int
@@ -68,7 +68,7 @@ class QueueStatistics:
 
 
 class SchedulingQueue:
-    """Pods that want a node. Keys are `namespace/name`; `now` is wall-clock seconds throughout."""
+    """Pods that need a node. Keys are `namespace/name`; `now` is always in wall-clock seconds."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
@@ -89,7 +89,7 @@ class SchedulingQueue:
         )
 
     def rejections(self) -> dict[tuple[str, str], int]:
-        """How many pods that wait were turned down by each (plugin, profile): `scheduler_unschedulable_pods`."""
+        """The number of waiting pods rejected by each (plugin, profile): `scheduler_unschedulable_pods`."""
         return dict(self._places.rejections)
 
     def parked(self) -> Iterator[QueuedPodInfo]:
@@ -97,25 +97,25 @@ class SchedulingQueue:
         return self._places.parked_pods()
 
     def awaited_events(self, profile: str, plugins: frozenset[str]) -> tuple[str, ...]:
-        """Labels of the events that may change these plugins' minds, in order: what a parked pod waits for."""
+        """Labels, sorted, of the events that may change these plugins' verdicts: what a parked pod waits for."""
         return self._policy.hints.registered(profile, plugins)
 
     def find(self, key: str) -> tuple[str, QueuedPodInfo] | None:
-        """Where a pod is, and its history."""
+        """The place of a pod and its record; `None` if it does not wait here."""
         return self._places.find(key)
 
-    # --- what the watch says ------------------------------------------------------------------------------------------
+    # --- watch events -------------------------------------------------------------------------------------------------
 
     def add(self, pod: PodInfo, now: float) -> None:
-        """A pod without a node has appeared."""
+        """Add a new pod without a node."""
         self.delete(pod.key)
         self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_ADD.label, now)
 
     def update(self, old: Pod, pod: PodInfo, now: float) -> None:
-        """A pod that wants a node has changed; one of the same version (a relist) has not."""
+        """Update a pod that needs a node; an equal resource version (after a relist) is no change."""
         version = pod.pod.metadata.resource_version
         has_changed = not version or version != old.metadata.resource_version
-        changes = pod_update_events(old, pod.pod) if has_changed and not is_our_own_word(old, pod.pod) else []
+        changes = pod_update_events(old, pod.pod) if has_changed and not is_own_write(old, pod.pod) else []
         if pod.uid in self._in_flight:
             for event in changes:
                 self._in_flight.record(SeenEvent(event, old, pod.pod, only=pod.uid))
@@ -128,7 +128,7 @@ class SchedulingQueue:
             self._to_active(QueuedPodInfo(pod, timestamp=now), events.UNSCHEDULABLE_POD_UPDATE.label, now)
 
     def delete(self, key: str) -> None:
-        """A pod is gone, or has got a node from elsewhere."""
+        """Remove a pod that is gone or has been given a node by another scheduler."""
         queued = self._places.remove(key)
         if queued is not None:
             self._places.count_rejections(queued, -1)
@@ -142,9 +142,9 @@ class SchedulingQueue:
         spared: str = "",
         pre_check: Callable[[PodInfo], bool] | None = None,
     ) -> None:
-        """Something happened in the cluster: whoever it may help is tried again, except the pod with UID `spared`.
+        """Move the pods that a cluster event may help, except the pod with UID `spared`.
 
-        `pre_check` may pass over parked pods besides; of a pod it may look at what all pods of its class share.
+        `pre_check` may exclude more parked pods; it may read only what all pods of a class have in common.
         """
         if not self._places.has_parked() and not len(self._in_flight):
             return
@@ -161,7 +161,7 @@ class SchedulingQueue:
             self._in_flight.record(SeenEvent(event, old, new))
 
     def activate(self, keys: Collection[str], now: float) -> None:
-        """Try these at once, whatever they wait for; one that is being tried comes back as soon as it may."""
+        """Move these pods to the active queue, whatever they wait for; a pod in flight returns as soon as it may."""
         for key in keys:
             found = self.find(key)
             uid = self._in_flight.uid_of(key)
@@ -170,7 +170,7 @@ class SchedulingQueue:
             elif found is not None and found[0] != ACTIVE:
                 self._activate(*found, now)
 
-    # --- what a worker does -------------------------------------------------------------------------------------------
+    # --- for workers --------------------------------------------------------------------------------------------------
 
     def pop_nowait(self, now: float) -> QueuedPodInfo | None:
         """The next pod to try, or `None`. The pod is in flight until `done` or `requeue`."""
@@ -188,11 +188,11 @@ class SchedulingQueue:
         return None
 
     def has_ready(self) -> bool:
-        """Whether `pop_nowait` has something to give."""
+        """Whether `pop_nowait` would return a pod."""
         return self._places.has_ready()
 
     def done(self, uid: str) -> None:
-        """The attempt led to a node, or the pod is no longer ours to schedule."""
+        """End an attempt that found a node, or whose pod need not be scheduled any more."""
         self._in_flight.done(uid)
 
     def is_in_flight(self, uid: str) -> bool:
@@ -200,10 +200,10 @@ class SchedulingQueue:
         return uid in self._in_flight
 
     def requeue(self, queued: QueuedPodInfo, now: float, *, holds_for: Hashable | None = None) -> Bundle | None:
-        """The attempt failed. `queued` names the plugins that turned the pod down; none means an error.
+        """End a failed attempt. `queued` has the plugins that rejected the pod; without any it was an error.
 
-        `holds_for`: the verdict is every pod's of this class, as the cluster is now. Unless the pod has another class
-        by now, all of them are parked with it, and the bundle that they are in is returned.
+        `holds_for`: the verdict holds for all pods of this class in the current state of the cluster. Unless the pod
+        has changed its class meanwhile, all of them are parked with it, and their bundle is returned.
         """
         try:
             return self._requeue(queued, now, holds_for) if self.find(queued.key) is None else None
@@ -211,27 +211,27 @@ class SchedulingQueue:
             self._in_flight.done(queued.pod.uid)
 
     def flush_backoff(self, now: float) -> None:
-        """Let go whose back-off is over. PreEnqueue let them in when they came here."""
+        """Move the pods whose back-off is over to the active queue. PreEnqueue has admitted them before."""
         while ripe := [head for head in self._places.heads_of_backoff() if not is_backing_off(head, now)]:
             for element in ripe:
                 self._places.take_out(element)
                 self._enter(ACTIVE, element, events.BACKOFF_COMPLETE, now)
 
     def flush_unschedulable(self, now: float) -> None:
-        """The safety net: whoever has been parked for 5 minutes is tried again."""
+        """The safety net: pods that have been parked for 5 minutes are tried again."""
         event = events.UNSCHEDULABLE_TIMEOUT
         self._ask_failed_gates_again(event.label, now)
         waiting = (*self._places.parked, *self._gated_that_hear(event))
         for element in waiting:
             if now - element.timestamp > MAX_IN_UNSCHEDULABLE_SECONDS:
                 self._move(element, event, None, None, now)
-                element.was_flushed = not element.gating_plugin  # one that is still gated was not rescued
+                element.was_flushed = not element.gating_plugin  # a pod that is still gated was not rescued
 
     def _ask_failed_gates_again(self, label: str, now: float) -> None:
         if not self._has_failed_gates:
             return
-        self._has_failed_gates = False  # whoever is kept out again says so
-        for queued in [one for one in self._places.gated if one.gate_failed]:
+        self._has_failed_gates = False  # set again by the next failure
+        for queued in [gated for gated in self._places.gated if gated.gate_failed]:
             self._place(queued, QueueingStrategy.AFTER_BACKOFF, label, now)
 
     # --- an attempt has failed ----------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ class SchedulingQueue:
         return None
 
     def _strategy_of_missed_events(self, queued: QueuedPodInfo) -> QueueingStrategy:
-        if queued.pod.uid not in self._in_flight:  # nobody kept the events for it, so it may have missed any
+        if queued.pod.uid not in self._in_flight:  # its events were not kept, so it may have missed any
             return QueueingStrategy.AFTER_BACKOFF
         answer = QueueingStrategy.SKIP
         for seen in self._in_flight.since(queued.pod.uid):
@@ -269,24 +269,24 @@ class SchedulingQueue:
                     return answer
         return answer
 
-    # --- something has happened ---------------------------------------------------------------------------------------
+    # --- an event has arrived -----------------------------------------------------------------------------------------
 
     def _parked_that_hear(self, event: ClusterEvent) -> list[Element]:
-        """Parked elements that one of their rejectors registered the event for."""
+        """Parked elements of which at least one rejecting plugin registered the event."""
         concerns = self._policy.hints.concerns
         return self._places.parked.concerned(lambda profile, rejectors: concerns(profile, rejectors, event))
 
     def _gated_that_hear(self, event: ClusterEvent) -> list[QueuedPodInfo]:
-        """Gated pods whose gating plugin registered the event; the others are passed over without a look."""
+        """Gated pods whose gating plugin registered the event; the others cost nothing."""
         hears = self._policy.hints.hears
         return self._that_may_be_asked(self._places.gated.behind(lambda profile, plugin: hears(profile, plugin, event)))
 
     def _that_may_be_asked(self, gated: list[QueuedPodInfo]) -> list[QueuedPodInfo]:
-        """Those whose PreEnqueue did answer: where it fails, it is left in peace until `flush_unschedulable`.
+        """The pods whose PreEnqueue has not failed; the failed ones wait until `flush_unschedulable`.
 
-        Nobody knows what such a pod waits for, and in a busy cluster events come by the second. Its own update counts.
+        It is unknown what such a pod waits for, and in a busy cluster events come every second. Its own update counts.
         """
-        return [one for one in gated if not one.gate_failed] if self._has_failed_gates else gated
+        return [queued for queued in gated if not queued.gate_failed] if self._has_failed_gates else gated
 
     def _gated_that_may_come_in(
         self,
@@ -296,17 +296,17 @@ class SchedulingQueue:
         spared: str,
         pre_check: Callable[[PodInfo], bool] | None,
     ) -> list[QueuedPodInfo]:
-        """The same, without those that a standing gate would turn away again once hints have let them go.
+        """The gated pods that hear the event, without those that a standing gate would reject again.
 
-        They have left the pool and come back, and nothing but the number of arrivals tells: they are not touched. One
-        of a group answers the hints for all.
+        If hints let such pods go, they would leave the pool and come back. So they are not touched, and only counted
+        as arrivals. The hints are called for a single pod of each group.
         """
         hears = self._policy.hints.hears
         found, kept_out = self._places.gated.hearing(lambda profile, plugin: hears(profile, plugin, event), spared)
-        for one, pods in kept_out:
-            if pre_check is not None and not pre_check(one.pod):
+        for representative, pods in kept_out:
+            if pre_check is not None and not pre_check(representative.pod):
                 continue
-            if self._policy.hints.strategy(one, event, old, new) is not QueueingStrategy.SKIP:
+            if self._policy.hints.strategy(representative, event, old, new) is not QueueingStrategy.SKIP:
                 self._policy.on_incoming(UNSCHEDULABLE, event.label, pods)
         return self._that_may_be_asked(found)
 
@@ -319,7 +319,7 @@ class SchedulingQueue:
             self._place(element, strategy, event.label, now)
 
     def _renew(self, place: str, queued: QueuedPodInfo, pod: PodInfo) -> None:
-        """Take over the newest version of a pod; one that is of another class now goes its own way."""
+        """Take over the newest version of a pod; a pod whose class has changed leaves its bundle."""
         before = queued.pod.pod
         if looks_alike(before, pod.pod):
             pod.signature = queued.pod.signature
@@ -328,14 +328,14 @@ class SchedulingQueue:
         if bundle is not None and self._policy.class_of(pod) != bundle.key:
             self._places.go_alone(queued)
         elif bundle is None and place in (ACTIVE, BACKOFF):
-            self._places.put(queued, place)  # its order may be another now
-        elif place == GATED and not is_our_own_word(before, pod.pod):
+            self._places.put(queued, place)  # its order may have changed
+        elif place == GATED and not is_own_write(before, pod.pod):
             self._places.gated.renew(queued)
 
     def _react(
         self, place: str, queued: QueuedPodInfo, changes: Collection[ClusterEvent], old: Pod, now: float
     ) -> None:
-        """A pod's own update may wake it, or shorten its back-off."""
+        """Wake a pod, or shorten its back-off, after its own update."""
         new = queued.pod.pod
         if place == BACKOFF and queued.forgive(old, new):
             self._places.remove(queued.key)
@@ -359,10 +359,10 @@ class SchedulingQueue:
         else:
             self._to_active(queued, events.FORCE_ACTIVATE.label, now)
 
-    # --- where to -----------------------------------------------------------------------------------------------------
+    # --- putting elements into places ---------------------------------------------------------------------------------
 
     def _place(self, element: Element, strategy: QueueingStrategy, label: str, now: float) -> None:
-        """Put an element where it belongs; nothing but the pool may hold it."""
+        """Put an element where it belongs; it must be in no place yet, except that a pod may be parked."""
         if isinstance(element, Bundle):
             if not self._policy.pre_enqueue(element.pod, "").is_success:
                 for member in self._places.bundles.dissolve(element):
@@ -396,7 +396,7 @@ class SchedulingQueue:
             self._policy.on_moved(element, place, label, now)
 
     def _park(self, queued: QueuedPodInfo, label: str) -> None:
-        """Into the pool, or behind its gate; counted as incoming unless it was there."""
+        """Park a pod in the pool or behind its gate; counted as incoming unless it was parked before."""
         was_here = self._places.unpark(queued.key) is not None
         place = GATED if queued.gating_plugin else UNSCHEDULABLE
         self._places.put(queued, place)
@@ -406,7 +406,7 @@ class SchedulingQueue:
                 self._policy.on_moved(queued, place, label, queued.timestamp)
 
     def _is_let_in(self, element: Element, label: str) -> bool:
-        """Ask PreEnqueue; a pod that is turned down is parked as gated. For a bundle it was asked already."""
+        """Call PreEnqueue; a rejected pod is parked as gated. For a bundle it was called before."""
         if isinstance(element, Bundle):
             return True
         status = self._policy.pre_enqueue(element.pod, element.gating_plugin)

@@ -1,11 +1,11 @@
-"""Objects that can be assumed: seen as they were decided, until the API server shows something newer.
+"""Objects that can be assumed: readers see the decided version until the API server shows a newer one.
 
     put v1 ---> assume v1' ---> readers see v1'
                    |  put v2:   v2 wins, v1' is forgotten
                    |  restore:  v1 again
 
-An assumed object carries the resource version of the object it was made from, so one glance tells whether it still
-holds. Nothing is compared by size: versions are equal or they are not.
+An assumed object has the resource version of the object it was made from, which shows whether it is still valid.
+Versions are compared for equality only, never by order.
 """
 
 from typing import Generic, TypeVar
@@ -16,7 +16,7 @@ T = TypeVar("T", bound=KubeObject)
 
 
 class AssumeCache(Generic[T]):
-    """The objects of one kind by key, as confirmed and as assumed."""
+    """The objects of a kind by key, as confirmed and as assumed."""
 
     def __init__(self) -> None:
         self._confirmed: dict[str, T] = {}
@@ -26,7 +26,7 @@ class AssumeCache(Generic[T]):
         return len(self._confirmed)
 
     def put(self, obj: T) -> None:
-        """The API server shows this. The same version as before (a relist) leaves an assumption as it is."""
+        """Store the API server's version. An unchanged version (after a relist) keeps the assumption."""
         key = obj.key
         self._confirmed[key] = obj
         assumed = self._assumed.get(key)
@@ -34,12 +34,12 @@ class AssumeCache(Generic[T]):
             del self._assumed[key]
 
     def remove(self, key: str) -> None:
-        """The object is gone, and with it what was assumed of it."""
+        """Remove the object together with its assumption."""
         self._confirmed.pop(key, None)
         self._assumed.pop(key, None)
 
     def get(self, key: str) -> T | None:
-        """The object as assumed, or as confirmed."""
+        """The assumed version of the object, else the confirmed one."""
         return self._assumed.get(key) or self._confirmed.get(key)
 
     def confirmed(self, key: str) -> T | None:
@@ -47,7 +47,7 @@ class AssumeCache(Generic[T]):
         return self._confirmed.get(key)
 
     def assume(self, obj: T) -> None:
-        """Let readers see this instead. Raises `ValueError` where it was made from another version."""
+        """Let readers see this version. Raises `ValueError` if it was not made from the confirmed version."""
         key = obj.key
         confirmed = self._confirmed.get(key)
         if confirmed is None:
@@ -58,11 +58,11 @@ class AssumeCache(Generic[T]):
         self._assumed[key] = obj
 
     def restore(self, obj: T) -> None:
-        """Forget the assumption that `obj` is, or was made from; a newer one stays."""
+        """Undo the assumption of `obj`'s version; an assumption made from a newer version stays."""
         assumed = self._assumed.get(obj.key)
         if assumed is not None and _same_version(assumed, obj):
             del self._assumed[obj.key]
 
 
-def _same_version(one: KubeObject, other: KubeObject) -> bool:
-    return one.metadata.resource_version == other.metadata.resource_version
+def _same_version(obj: KubeObject, other: KubeObject) -> bool:
+    return obj.metadata.resource_version == other.metadata.resource_version

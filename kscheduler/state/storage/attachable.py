@@ -1,7 +1,7 @@
 """Which CSI volumes a pod needs attached to its node.
 
-Behind a claim stands the volume it is bound to; a claim without one counts against the driver that will make its
-volume, under a name that no real volume has. In-tree volumes count as their driver's where their plugin is migrated.
+A claim stands for the volume it is bound to; an unbound claim counts against the driver that will provision its volume,
+under a name that no real volume has. In-tree volumes count as their driver's where their plugin is migrated.
 """
 
 from typing import Protocol
@@ -20,11 +20,11 @@ from kscheduler.framework.rules import csi_migration
 from kscheduler.framework.rules.csi_migration import DRIVERS
 
 _NOT_MADE_YET = "not-made-yet"
-"""In front of a claim's key: no driver gives a handle of that form."""
+"""Prefix of a claim's key: no driver creates handles of that form."""
 
 
 class StorageObjects(Protocol):
-    """What is looked up here, as confirmed."""
+    """The objects that this module looks up, in their confirmed versions."""
 
     def confirmed_claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
         """A claim."""
@@ -37,9 +37,9 @@ class StorageObjects(Protocol):
 
 
 def attachable_volumes(pod: Pod, objects: StorageObjects, *, is_new: bool) -> frozenset[AttachableVolume]:
-    """What the pod needs. Raises `ClaimNotFoundError` (only for a new pod) and `BrokenClaimError`."""
+    """The volumes that the pod needs. Raises `ClaimNotFoundError` (only for a new pod) and `BrokenClaimError`."""
     found = [_attachable(pod, volume, objects, is_new=is_new) for volume in pod.spec.volumes]
-    return frozenset(one for one in found if one is not None)
+    return frozenset(volume for volume in found if volume is not None)
 
 
 def _attachable(pod: Pod, volume: Volume, objects: StorageObjects, *, is_new: bool) -> AttachableVolume | None:
@@ -92,12 +92,12 @@ def _in_tree(volume: PersistentVolume) -> AttachableVolume | None:
     try:
         source = csi_migration.of_volume(volume)
     except ValueError:
-        return None  # as upstream: what has no translation is not counted
+        return None  # as upstream: a volume that cannot be translated is not counted
     return _migrated(source) if source is not None and source.handle else None
 
 
 def _to_be_made(claim: PersistentVolumeClaim, storage_class: StorageClass | None) -> AttachableVolume | None:
-    """Without a class the claim has to be bound before its pod comes here: nothing to count."""
+    """The volume to be provisioned; `None` without a class, because then the claim is bound before its pod comes."""
     provisioner = storage_class.provisioner if storage_class is not None else ""
     handle = f"{_NOT_MADE_YET}-{claim.key}"
     if provisioner in DRIVERS:

@@ -1,12 +1,12 @@
-"""How many CSI volumes each node has, in columns by driver.
+"""The number of attached CSI volumes per node, in columns by driver.
 
-A node has a volume attached when one of its pods uses it, or when a VolumeAttachment says so. What stands behind a
-pod's claim changes with claim, volume, class and the node's CSINode, so nothing is counted up and down: a node that any
-of these may touch is marked, and counted anew when somebody asks next.
+A volume counts as attached if a pod on the node uses it or a VolumeAttachment names it. The volume of a pod's claim
+depends on claim, volume, class and the node's CSINode, so there is no incremental counting: a node that any change may
+affect is marked, and recounted on the next query.
 
-Most changes are a pod that comes, or its claim that gets a volume, and most nodes are far from their limit. For those
-it is enough to know how many volumes more there may be at most: the node's room is lowered by so many, and it is
-counted anew only for somebody who needs to know it exactly.
+Most changes are a new pod, or a claim that is bound, and most nodes are far from their limit. For those an upper bound
+of the additional volumes is enough: the node's room is lowered by that bound, and the node is recounted only for a
+query that needs the exact number.
 
     mark           anything may have changed, the limit and whether it can be counted included
     may_have_more  the limit is as it was, and so is whether it can be counted
@@ -26,27 +26,27 @@ from kscheduler.state.storage.csi_nodes import NO_LIMITS
 
 NO_LIMIT: Final = -1
 _MOST_UNASKED: Final = 256
-"""Marks of nodes that are gone, beside one for each node that is there."""
+"""The number of pending marks, besides two per node, at which all marked nodes are recounted."""
 NO_VOLUMES: Final[Mapping[str, str]] = MappingProxyType({})
 
 
 class NodeAttachments(NamedTuple):
-    """What one node has attached. A tuple, because one is made with every change on a node."""
+    """The volumes attached to a node. A tuple for speed, because every change on a node creates one."""
 
     by_pods: Mapping[str, str] = NO_VOLUMES
     """Unique name to driver, of the volumes that pods use."""
-    besides: Mapping[str, str] = NO_VOLUMES
-    """The same, of volumes that are attached and that no pod uses."""
+    unused: Mapping[str, str] = NO_VOLUMES
+    """Unique name to driver, of attached volumes that no pod uses."""
     limits: Mapping[str, int] = NO_LIMITS
-    """By driver; a driver without one has no limit."""
+    """By driver; a driver without an entry has no limit."""
     problem: str = ""
-    """Why it cannot be counted."""
+    """Why the volumes cannot be counted."""
 
     def of(self, driver: str) -> int:
-        """How many volumes of a driver."""
-        if not self.by_pods and not self.besides:
+        """The number of a driver's volumes."""
+        if not self.by_pods and not self.unused:
             return 0
-        drivers = *self.by_pods.values(), *self.besides.values()
+        drivers = *self.by_pods.values(), *self.unused.values()
         return drivers.count(driver)
 
 
@@ -54,16 +54,16 @@ _NOTHING: Final = NodeAttachments()
 
 
 class _DriverColumns:
-    """One driver's numbers, by row."""
+    """A driver's numbers, by row."""
 
     def __init__(self, driver: str, capacity: int) -> None:
         self.driver = driver
         self.attached: NDArray[np.int64] = np.zeros(capacity, dtype=np.int64)
         self.limits: NDArray[np.int64] = np.full(capacity, NO_LIMIT, dtype=np.int64)
         self.room: NDArray[np.int64] = np.full(capacity, UNLIMITED_ROOM, dtype=np.int64)
-        """The limit less what may be attached at most."""
+        """The limit less the upper bound of attached volumes."""
         self.least_room = UNLIMITED_ROOM
-        """No row has less."""
+        """A lower bound of `room` over all rows."""
 
     def grow(self, capacity: int) -> None:
         """Make room for more rows."""
@@ -73,14 +73,14 @@ class _DriverColumns:
         self.room = np.pad(self.room, (0, more), constant_values=UNLIMITED_ROOM)
 
     def show(self, row: int, found: NodeAttachments) -> None:
-        """The row's node has this."""
+        """Set the row from the node's exact attachments."""
         attached, limit = found.of(self.driver), found.limits.get(self.driver, NO_LIMIT)
         self.attached[row] = attached
         self.limits[row] = limit
         self._set_room(row, limit - attached if limit >= 0 else UNLIMITED_ROOM)
 
     def lower(self, row: int, volumes: int) -> None:
-        """The row's node may have so many more."""
+        """Lower the row's room by volumes that may have been attached."""
         self._set_room(row, self.room.item(row) - volumes)
 
     def _set_room(self, row: int, room: int) -> None:
@@ -89,10 +89,10 @@ class _DriverColumns:
 
 
 class AttachedVolumes:
-    """The columns, and who uses which volume."""
+    """The columns, and the nodes where each volume is used."""
 
     def __init__(self, nodes: NodeTable, count: Callable[[str], NodeAttachments]) -> None:
-        """`count` works out what a node has attached now."""
+        """`count` computes a node's attachments."""
         self._nodes = nodes
         self._count = count
         self._found: dict[str, NodeAttachments] = {}
@@ -100,16 +100,16 @@ class AttachedVolumes:
         self._uncountable: dict[str, str] = {}
         self._marked: set[str] = set()
         self._estimated: set[str] = set()
-        """Nodes whose room may be more than is told."""
+        """Nodes whose real room may be larger than in the columns."""
         self._columns: dict[str, _DriverColumns] = {}
 
     def mark(self, node_name: str) -> None:
-        """Anything may have changed on the node."""
+        """Mark a node on which anything may have changed."""
         self._marked.add(node_name)
         self._make_room()
 
     def may_have_more(self, node_name: str, volumes: int) -> None:
-        """At most so many volumes more are attached to the node (or fewer than before)."""
+        """Record that at most this number of volumes has been added on the node (volumes may also have gone)."""
         row = self._nodes.row_of(node_name)
         if row < 0:
             self.mark(node_name)
@@ -118,37 +118,37 @@ class AttachedVolumes:
             self._make_room()
             self._estimated.add(node_name)
         for columns in self._columns.values():
-            if row < len(columns.room):  # a row beyond is a new one, and its node is marked
+            if row < len(columns.room):  # a row beyond is new, and its node is marked
                 columns.lower(row, volumes)
 
     def _make_room(self) -> None:
-        """Nodes come and go, each by a name of its own, and perhaps nobody ever asks about volumes."""
+        """Recount if there are too many marks: node names come and go, and there may never be a query."""
         if len(self._marked) + len(self._estimated) > 2 * len(self._nodes) + _MOST_UNASKED:
             self._refresh()
 
     def attached(self, driver: str) -> CountColumn:
-        """Attached volumes of a driver per row."""
+        """Attached volumes of a driver: int64, an entry per row of the table."""
         return self._of(driver).attached
 
     def limits(self, driver: str) -> CountColumn:
-        """The driver's limit per row, `NO_LIMIT` where there is none."""
+        """The driver's limit: int64, an entry per row of the table; `NO_LIMIT` where there is none."""
         return self._of(driver).limits
 
     def room(self, driver: str) -> CountColumn:
-        """How many more volumes of a driver each row takes, `UNLIMITED_ROOM` where it has no limit."""
+        """Further volumes of a driver that each row takes: int64; `UNLIMITED_ROOM` where there is no limit."""
         return self._of(driver).room
 
     def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
-        """Whether each of the rows has room for so many more volumes, without counting all that may have changed."""
+        """Whether each of the rows has room for this number of further volumes, without an exact recount."""
         columns = self._columns.get(driver)
-        if columns is None or len(self._estimated) > 2 * len(self._nodes):  # nodes that went are in it, too
+        if columns is None or len(self._estimated) > 2 * len(self._nodes):  # deleted nodes are in it, too
             columns = self._of(driver)
         self._refresh_marked()
         if columns.least_room >= volumes:
             return True
         least = int(values_at(self._grown(columns).room, compact(rows)).min(initial=UNLIMITED_ROOM))
         if rows is self._nodes.rows():
-            columns.least_room = least  # a row that is no node now is shown anew before it is one
+            columns.least_room = least  # free rows do not count: a row is set again before it gets a node
         return least >= volumes
 
     def is_countable(self) -> bool:

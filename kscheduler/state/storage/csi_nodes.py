@@ -1,4 +1,4 @@
-"""What kubelets say of their nodes' CSI drivers: how much they attach, and which in-tree plugins they stand for."""
+"""The CSI drivers on nodes, as reported by kubelets: their attach limits, and which in-tree plugins are migrated."""
 
 from collections.abc import Mapping
 from types import MappingProxyType
@@ -12,19 +12,19 @@ NO_LIMITS: Final[Mapping[str, int]] = MappingProxyType({})
 
 
 class CSINodes:
-    """The CSINodes, as the watch last showed them; named after their nodes."""
+    """The CSINodes that the watch last showed; each has the name of its node."""
 
     def __init__(self, nodes: NodeTable) -> None:
         self._nodes = nodes
         self._csi_nodes: dict[str, CSINode] = {}
         self._limits: dict[str, Mapping[str, int]] = {}
         self._migrated: Names = {}
-        """In-tree plugin to nodes where it is migrated."""
+        """In-tree plugin to the names of nodes where it is migrated."""
         self._migrated_rows: dict[str, tuple[Rows, Rows]] = {}
-        """The same as rows, and all rows as they were then."""
+        """By plugin all live rows at the time of the computation, and the rows where it is migrated."""
 
     def put(self, node: CSINode) -> None:
-        """One is there, or has changed."""
+        """Add or update a CSINode."""
         self.remove(node.key)
         self._csi_nodes[node.key] = node
         self._limits[node.key] = _limits(node)
@@ -33,7 +33,7 @@ class CSINodes:
             file(self._migrated, plugin, node.key)
 
     def remove(self, name: str) -> None:
-        """One is gone, if it was there."""
+        """Remove a CSINode, if it exists."""
         before = self._csi_nodes.pop(name, None)
         if before is not None:
             del self._limits[name]
@@ -42,11 +42,11 @@ class CSINodes:
                 unfile(self._migrated, plugin, name)
 
     def get(self, name: str) -> CSINode | None:
-        """One by name."""
+        """The CSINode with this name."""
         return self._csi_nodes.get(name)
 
     def limits(self, name: str) -> Mapping[str, int]:
-        """How many volumes each driver attaches to the node; one that tells no number has no limit."""
+        """The maximal number of volumes per driver; drivers without a number have no limit and are left out."""
         return self._limits.get(name, NO_LIMITS)
 
     def is_migrated(self, name: str, plugin: str) -> bool:
@@ -54,7 +54,7 @@ class CSINodes:
         return name in self._migrated.get(plugin, ())
 
     def migrated_rows(self, plugin: str) -> Rows:
-        """Rows of nodes where it is so; the table's own `rows()` where they are all of them."""
+        """Rows of nodes where the plugin is migrated (intp, ascending); the table's own `rows()` if on all nodes."""
         live, known = self._nodes.rows(), self._migrated_rows.get(plugin)
         if known is None or known[0] is not live:
             rows = self._nodes.rows_of(self._migrated.get(plugin, ()))
@@ -63,5 +63,5 @@ class CSINodes:
 
 
 def _limits(node: CSINode) -> Mapping[str, int]:
-    told = ((one.name, one.allocatable) for one in node.spec.drivers)
-    return {name: given.count for name, given in told if given is not None and given.count is not None}
+    drivers = ((driver.name, driver.allocatable) for driver in node.spec.drivers)
+    return {name: limit.count for name, limit in drivers if limit is not None and limit.count is not None}

@@ -1,4 +1,4 @@
-"""What the attach controller says is attached where, found by node and by volume."""
+"""The attachments reported by the attach controller, by node and by volume."""
 
 from collections.abc import Iterator
 
@@ -7,7 +7,7 @@ from kscheduler.state.storage.name_index import Names, file, unfile
 
 
 class VolumeAttachments:
-    """The VolumeAttachments, as the watch last showed them."""
+    """The VolumeAttachments that the watch last showed."""
 
     def __init__(self) -> None:
         self._attachments: dict[str, VolumeAttachment] = {}
@@ -15,7 +15,7 @@ class VolumeAttachments:
         self._by_volume: Names = {}
 
     def put(self, attachment: VolumeAttachment) -> VolumeAttachment | None:
-        """One is there, or has changed; returns what it was before."""
+        """Add or update an attachment; returns its previous version, if there was one."""
         before = self.remove(attachment.key)
         self._attachments[attachment.key] = attachment
         file(self._by_node, attachment.spec.node_name, attachment.key)
@@ -23,7 +23,7 @@ class VolumeAttachments:
         return before
 
     def remove(self, name: str) -> VolumeAttachment | None:
-        """One is gone; returns what it was."""
+        """Remove an attachment; returns it, if it was there."""
         before = self._attachments.pop(name, None)
         if before is not None:
             unfile(self._by_node, before.spec.node_name, name)
@@ -31,15 +31,15 @@ class VolumeAttachments:
         return before
 
     def is_any_on(self, node_name: str) -> bool:
-        """Whether something is attached to the node."""
+        """Whether any volume is attached to the node."""
         return node_name in self._by_node
 
     def on(self, node_name: str) -> Iterator[VolumeAttachment]:
-        """Those of a node."""
+        """The attachments of a node."""
         return (self._attachments[name] for name in self._by_node.get(node_name, ()))
 
     def nodes_of(self, volume_name: str) -> Iterator[str]:
-        """Where a volume is attached."""
+        """The names of the nodes to which a volume is attached."""
         return (self._attachments[name].spec.node_name for name in self._by_volume.get(volume_name, ()))
 
 

@@ -1,7 +1,7 @@
-"""Who wants to hear of which claims, volumes and pods.
+"""Listeners for changes of claims, volumes and pods.
 
-Thousands of pods may wait for their volumes at a time, and each event concerns one or two of them: to wake all would
-cost the square of their number. So listeners are filed under what they wait for.
+Thousands of pods may wait for their volumes at a time, and each event concerns one or two of them: waking all of them
+each time would have quadratic cost. So listeners are filed under the subjects that they wait for.
 """
 
 from collections.abc import Callable, Iterable
@@ -21,14 +21,14 @@ class VolumeListeners:
         return sum(map(len, self._listeners.values()))
 
     def add(self, subjects: Iterable[Subject], listener: Listener) -> Callable[[], None]:
-        """Call `listener` whenever one of the subjects is told of; returns how to end that."""
+        """Call `listener` after each change of the subjects; returns a function that ends the subscription."""
         filed = tuple(subjects)
         for subject in filed:
             self._listeners.setdefault(subject, []).append(listener)
         return lambda: self._remove(filed, listener)
 
-    def tell(self, subject: Subject) -> None:
-        """It has changed."""
+    def notify(self, subject: Subject) -> None:
+        """Call the listeners of a subject that has changed."""
         if self._listeners:
             for listener in tuple(self._listeners.get(subject, ())):
                 listener()

@@ -1,7 +1,7 @@
-"""What the pods on nodes use: claims and disks, by node.
+"""The claims and disks that the pods on nodes use, by node.
 
-Asked by name ("who has this disk?") and not by node, because a pod names one or two and there are thousands of nodes.
-Only pods with volumes are kept; ghost nodes count here and are left out by whoever asks for rows.
+Looked up by name ("which nodes use this disk?") and not by node, because a pod names one or two disks and there are
+thousands of nodes. Only pods with volumes are kept; ghost nodes count here and drop out when names become rows.
 """
 
 from collections import defaultdict
@@ -12,18 +12,18 @@ from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.volumes import claim_name, disks_of
 from kscheduler.framework.pods.pod_info import PodInfo
 
-_NOBODY: Mapping[str, int] = MappingProxyType({})
+_NO_USERS: Mapping[str, int] = MappingProxyType({})
 _NO_PODS: Mapping[str, PodInfo] = MappingProxyType({})
 
 
 class CountsByNode:
-    """For each thing the number of its users, node by node."""
+    """For each thing the number of its users per node."""
 
     def __init__(self) -> None:
         self._users: dict[object, dict[str, int]] = {}
 
     def add(self, thing: object, node_name: str, amount: int) -> None:
-        """Count users in, or out with a negative amount."""
+        """Add users, or remove them with a negative amount."""
         counts = self._users.get(thing)
         if counts is None:
             counts = self._users[thing] = {}
@@ -36,8 +36,8 @@ class CountsByNode:
                 del self._users[thing]
 
     def of(self, thing: object) -> Mapping[str, int]:
-        """Users by node name; nodes without are left out."""
-        return self._users.get(thing, _NOBODY)
+        """Users by node name; nodes without users are left out."""
+        return self._users.get(thing, _NO_USERS)
 
 
 class VolumeUse:
@@ -45,20 +45,20 @@ class VolumeUse:
 
     def __init__(self) -> None:
         self.claims = CountsByNode()
-        """By claim key: pods that name it in a volume of their own."""
+        """By claim key: volumes of pods that name the claim."""
         self.ephemeral = CountsByNode()
-        """By claim key: ephemeral volumes behind which it stands."""
+        """By claim key: ephemeral volumes of pods whose claim it is."""
         self.disks = CountsByNode()
         self.writers = CountsByNode()
         self._pods: defaultdict[str, dict[str, PodInfo]] = defaultdict(dict)
 
     def add(self, pod: PodInfo, node_name: str) -> None:
-        """Count a pod in."""
+        """Count a pod with volumes on a node."""
         self._pods[node_name][pod.uid] = pod
         self._count(pod.pod, node_name, 1)
 
     def remove(self, pod: PodInfo, node_name: str) -> None:
-        """Count a pod out."""
+        """Stop counting a pod with volumes on its node."""
         del self._pods[node_name][pod.uid]
         if not self._pods[node_name]:
             del self._pods[node_name]
@@ -69,7 +69,7 @@ class VolumeUse:
         return self._pods.get(node_name, _NO_PODS)
 
     def node_names(self) -> Iterator[str]:
-        """Nodes that have such pods."""
+        """The names of nodes with such pods."""
         return iter(self._pods)
 
     def _count(self, pod: Pod, node_name: str, sign: int) -> None:
@@ -86,6 +86,6 @@ class VolumeUse:
 
 
 def names_claims_only(pod: Pod) -> bool:
-    """Whether each volume names a claim: then each is one volume at most, and can be counted whoever else uses it."""
+    """Whether each volume names a claim: then each is at most a single volume, and always countable."""
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return all(source is not None and source.claim_name for source in sources)

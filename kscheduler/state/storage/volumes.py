@@ -1,7 +1,7 @@
-"""Storage as the next decision must see it: objects, assumptions, and what pods on nodes use.
+"""Storage as the next decision must see it: objects, assumptions, and the use by pods on nodes.
 
-Fed by the cache (pods and nodes) and by whoever watches volumes, claims, classes, drivers and attachments. Everything
-is synchronous; a change is one step. Implements `framework.cluster.volumes.Volumes`.
+Updated by the cache (pods and nodes) and by the handlers of volumes, claims, classes, drivers and attachments.
+Everything is synchronous, so each change is atomic. Implements `framework.cluster.volumes.Volumes`.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,7 @@ from kscheduler.state.storage.volume_listeners import VolumeListeners
 from kscheduler.state.storage.volume_use import VolumeUse, names_claims_only
 
 _NO_ROWS: Final[Rows] = np.zeros(0, dtype=np.intp)
-_NOBODY: Final[Collection[str]] = ()
+_NO_NAMES: Final[Collection[str]] = ()
 
 
 class VolumeTable:
@@ -59,7 +59,7 @@ class VolumeTable:
         self._capacities: dict[str, dict[str, CSIStorageCapacity]] = {}
         self._attachments = VolumeAttachments()
         self._free: Names = {}
-        """Storage class to volumes that belong to nobody."""
+        """Storage class to volumes without a claim reference."""
         self._owned: Names = {}
         """Claim key to volumes that name it."""
         self._claims_of: Names = {}
@@ -68,22 +68,22 @@ class VolumeTable:
         self._attached = AttachedVolumes(nodes, self._count_node)
         self._listeners = VolumeListeners()
         self.changes = 0
-        """Moves with every storage object that comes, changes, goes, or is assumed to."""
+        """The number of changes of storage objects, assumed ones included."""
 
-    # --- fed by the cache ---------------------------------------------------------------------------------------------
+    # --- updated by the cache -----------------------------------------------------------------------------------------
 
     def add_pod(self, pod: PodInfo, node_name: str) -> None:
-        """A pod counts on a node from now on."""
+        """Count a pod on a node."""
         if pod.pod.spec.volumes:
             self._use.add(pod, node_name)
             self._use_changed(pod.pod, node_name, more=len(pod.pod.spec.volumes))
 
     def remove_pod(self, pod: PodInfo, node_name: str) -> None:
-        """A pod counts on its node no longer."""
+        """Stop counting a pod on its node."""
         if pod.pod.spec.volumes:
             self._use.remove(pod, node_name)
             self._use_changed(pod.pod, node_name, more=0)
-            self._listeners.tell((POD, pod.uid))
+            self._listeners.notify((POD, pod.uid))
 
     def _use_changed(self, pod: Pod, node_name: str, *, more: int) -> None:
         if names_claims_only(pod):
@@ -92,14 +92,15 @@ class VolumeTable:
             self._attached.mark(node_name)
 
     def row_changed(self, node_name: str) -> None:
-        """A node has got a row."""
+        """Record that a node has been given a row."""
         self._attached.mark(node_name)
 
-    # --- fed by the watches -------------------------------------------------------------------------------------------
+    # --- updated by the watches ---------------------------------------------------------------------------------------
 
     def put(self, obj: KubeObject) -> None:
-        """An object of any storage kind is there, or has changed. Raises `TypeError` for another kind."""
+        """Add or update an object of any storage kind. Raises `TypeError` for another kind."""
         self.changes += 1
+        # A case per kind. A change that may affect attach limits or counts on a node must mark the node.
         match obj:
             case PersistentVolume():
                 self._put_volume(obj)
@@ -121,8 +122,9 @@ class VolumeTable:
                 raise TypeError(f"{type(obj).__name__} is no storage object")
 
     def remove(self, obj: KubeObject) -> None:
-        """An object of any storage kind is gone; `obj` may be stale. Raises `TypeError` for another kind."""
+        """Remove an object of any storage kind; `obj` may be stale. Raises `TypeError` for another kind."""
         self.changes += 1
+        # The counterpart of `put`, case by case. Only the key of `obj` is used, because its content may be stale.
         match obj:
             case PersistentVolume():
                 self._remove_volume(obj.key)
@@ -174,7 +176,7 @@ class VolumeTable:
             self._attached.may_have_more(node_name, 1)
         for key in self._claims_of.get(name, ()):
             self._claim_changed(key)
-        self._listeners.tell((VOLUME, name))
+        self._listeners.notify((VOLUME, name))
 
     def _put_claim(self, claim: PersistentVolumeClaim) -> None:
         key = claim.key
@@ -195,7 +197,7 @@ class VolumeTable:
             unfile(self._claims_of, before.spec.volume_name, key)
 
     def _put_capacity(self, capacity: CSIStorageCapacity) -> None:
-        """Its class never changes, but another one may have come under its name unseen, between two watches."""
+        """Removed first: its class is immutable, but between two watches it may have been replaced by a namesake."""
         self._remove_capacity(capacity.key)
         self._capacities.setdefault(capacity.storage_class_name, {})[capacity.key] = capacity
 
@@ -218,9 +220,9 @@ class VolumeTable:
     def _claim_changed(self, key: str) -> None:
         for node_name, mentions in self._use.claims.of(key).items():
             self._attached.may_have_more(node_name, mentions)
-        for node_name in self._use.ephemeral.of(key):  # the claim may be another pod's by now: then nobody can count
+        for node_name in self._use.ephemeral.of(key):  # the claim may belong to another pod now: then it is uncountable
             self._attached.mark(node_name)
-        self._listeners.tell((CLAIM, key))
+        self._listeners.notify((CLAIM, key))
 
     def _mark_all(self) -> None:
         for node_name in self._use.node_names():
@@ -229,11 +231,11 @@ class VolumeTable:
     # --- objects ------------------------------------------------------------------------------------------------------
 
     def volume(self, name: str) -> PersistentVolume | None:
-        """A volume, as assumed if it is."""
+        """The assumed version of a volume, else the confirmed one."""
         return self._volumes.get(name)
 
     def claim(self, namespace: str, name: str) -> PersistentVolumeClaim | None:
-        """A claim, as assumed if it is."""
+        """The assumed version of a claim, else the confirmed one."""
         return self._claims.get(f"{namespace}/{name}")
 
     def confirmed_volume(self, name: str) -> PersistentVolume | None:
@@ -245,20 +247,20 @@ class VolumeTable:
         return self._claims.confirmed(f"{namespace}/{name}")
 
     def volumes_for(self, claim: PersistentVolumeClaim) -> Sequence[PersistentVolume]:
-        """Volumes of the claim's class that belong to nobody or to this claim, as assumed, by name."""
-        wanted = claim.storage_class
-        free, owned = self._free.get(wanted, _NOBODY), self._owned.get(claim.key, _NOBODY)
+        """Volumes of the claim's class that are free or belong to this claim, as assumed, sorted by name."""
+        storage_class = claim.storage_class
+        free, owned = self._free.get(storage_class, _NO_NAMES), self._owned.get(claim.key, _NO_NAMES)
         if not free and not owned:
             return ()
         found = (self._volumes.get(name) for name in sorted({*free, *owned}))
-        return [volume for volume in found if volume is not None and _may_serve(volume, claim, wanted)]
+        return [volume for volume in found if volume is not None and _may_serve(volume, claim, storage_class)]
 
     def storage_class(self, name: str) -> StorageClass | None:
         """A storage class."""
         return self._classes.get(name)
 
     def csi_node(self, name: str) -> CSINode | None:
-        """What a node's kubelet says of its drivers."""
+        """A node's CSINode: the drivers that its kubelet reports."""
         return self._csi_nodes.get(name)
 
     def csi_driver(self, name: str) -> CSIDriver | None:
@@ -266,33 +268,33 @@ class VolumeTable:
         return self._drivers.get(name)
 
     def capacities(self, storage_class: str) -> Iterable[CSIStorageCapacity]:
-        """What drivers say of the room left for a class."""
+        """The remaining capacity that drivers report for a class."""
         return self._capacities.get(storage_class, {}).values()
 
     # --- deciding -----------------------------------------------------------------------------------------------------
 
     def assume_volume(self, volume: PersistentVolume) -> None:
-        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        """Let readers see this version. Raises `ValueError` if it was not made from the confirmed one."""
         self._volumes.assume(volume)
         self.changes += 1
 
     def assume_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Let readers see this version. Raises `ValueError` where it was not made from the confirmed one."""
+        """Let readers see this version. Raises `ValueError` if it was not made from the confirmed one."""
         self._claims.assume(claim)
         self.changes += 1
 
     def restore_volume(self, volume: PersistentVolume) -> None:
-        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        """Undo this assumption; another assumption or a newer confirmed version stays."""
         self._volumes.restore(volume)
         self.changes += 1
 
     def restore_claim(self, claim: PersistentVolumeClaim) -> None:
-        """Take an assumption back; another one, or a confirmed newer version, is left alone."""
+        """Undo this assumption; another assumption or a newer confirmed version stays."""
         self._claims.restore(claim)
         self.changes += 1
 
     def on_change(self, subjects: Iterable[Subject], listener: Callable[[], None]) -> Callable[[], None]:
-        """Call `listener` after each change of these; returns how to end that."""
+        """Call `listener` after each change of the subjects; returns a function that ends the subscription."""
         return self._listeners.add(subjects, listener)
 
     # --- use by pods on nodes -----------------------------------------------------------------------------------------
@@ -302,18 +304,18 @@ class VolumeTable:
         return uid in self._use.pods(node_name)
 
     def claim_users(self, namespace: str, name: str) -> Mapping[str, int]:
-        """By node: how many volumes of the node's pods name the claim, ephemeral ones left out."""
+        """By node: how many volumes of the node's pods name the claim, without ephemeral volumes."""
         return self._use.claims.of(f"{namespace}/{name}")
 
     def disk_rows(self, disk: Disk, *, read_only: bool) -> Rows:
-        """Rows where a pod has the disk; for a reader, where a pod *writes* to it."""
+        """Rows where a pod uses the disk; with `read_only`, where a pod *writes* to it (intp, ascending)."""
         users = self._use.writers if read_only else self._use.disks
         return self._nodes.rows_of(users.of(disk))
 
     def migrated_rows(self, plugin: str) -> Rows:
-        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver.
+        """Rows of nodes where the in-tree plugin's volumes are attached by its CSI driver (intp, ascending).
 
-        The table's own `rows()` where they are all of them.
+        The table's own `rows()` if it is migrated on all nodes.
         """
         return self._csi_nodes.migrated_rows(plugin)
 
@@ -322,44 +324,44 @@ class VolumeTable:
         return self._csi_nodes.is_migrated(node_name, plugin)
 
     def attachable(self, pod: Pod, *, is_new: bool) -> frozenset[AttachableVolume]:
-        """What a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
+        """The volumes that a pod needs attached. Raises `ClaimNotFoundError`, `BrokenClaimError`."""
         return attachable_volumes(pod, self, is_new=is_new)
 
     def attach_limits(self, driver: str) -> CountColumn:
-        """How many volumes of the driver each row takes; -1 is no limit."""
+        """The limit of the driver's volumes per row: int64 for all rows; -1 is no limit."""
         return self._attached.limits(driver)
 
     def has_attach_limits(self, node_name: str) -> bool:
-        """Whether some driver takes only so many volumes on the node."""
+        """Whether any driver has a limit of volumes on the node."""
         return self._attached.has_limits(node_name)
 
     def attached(self, driver: str) -> CountColumn:
-        """How many volumes of the driver each row's pods use, or are attached there all the same."""
+        """The number of the driver's volumes that each row's pods use or that are attached without use: int64."""
         return self._attached.attached(driver)
 
     def attach_room(self, driver: str) -> CountColumn:
-        """How many more volumes of the driver each row takes."""
+        """The number of further volumes of the driver that each row takes: int64 for all rows."""
         return self._attached.room(driver)
 
     def surely_take(self, driver: str, volumes: int, rows: Rows) -> bool:
-        """Whether each of the rows takes so many more volumes of the driver; if in doubt, False."""
+        """Whether each of the rows takes this number of further volumes of the driver; if in doubt, False."""
         return self._attached.surely_take(driver, volumes, rows)
 
     def is_countable(self) -> bool:
-        """Whether what is attached can be counted wherever there are limits; if in doubt, False."""
+        """Whether the attached volumes can be counted on all nodes with limits; if in doubt, False."""
         return self._attached.is_countable()
 
     def rows_using(self, unique_name: str) -> Rows:
-        """Rows with a pod that uses the CSI volume."""
+        """Rows with a pod that uses the CSI volume (intp, ascending)."""
         users = self._attached.users(unique_name)
         return self._nodes.rows_of(users) if users else _NO_ROWS
 
     def uncountable(self) -> Mapping[str, str]:
-        """Nodes with limits where what is attached cannot be counted, and why."""
+        """Nodes with limits where the attached volumes cannot be counted, with the reason."""
         return self._attached.uncountable()
 
     def volumes_attached_to(self, node_name: str) -> Iterator[tuple[str, str]]:
-        """(unique name, driver) of what VolumeAttachments say is attached to the node."""
+        """(unique name, driver) of the volumes that are attached to the node by VolumeAttachments."""
         for attachment in self._attachments.on(node_name):
             spec = attachment.spec
             volume = self._volumes.confirmed(spec.source.persistent_volume_name or "")
@@ -367,12 +369,12 @@ class VolumeTable:
                 yield f"{spec.attacher}/{volume.spec.csi.volume_handle}", spec.attacher
 
     def _count_node(self, node_name: str) -> NodeAttachments:
-        pods, besides = self._use.pods(node_name), NO_VOLUMES
+        pods, unused = self._use.pods(node_name), NO_VOLUMES
         by_pods, problem = self._used_on(node_name, pods.values()) if pods else (NO_VOLUMES, "")
         if self._attachments.is_any_on(node_name):
             attached = self.volumes_attached_to(node_name)
-            besides = {unique_name: driver for unique_name, driver in attached if unique_name not in by_pods}
-        return NodeAttachments(by_pods, besides, self._csi_nodes.limits(node_name), problem)
+            unused = {unique_name: driver for unique_name, driver in attached if unique_name not in by_pods}
+        return NodeAttachments(by_pods, unused, self._csi_nodes.limits(node_name), problem)
 
     def _used_on(self, node_name: str, pods: Iterable[PodInfo]) -> tuple[Mapping[str, str], str]:
         used: dict[str, str] = {}
@@ -391,6 +393,6 @@ class VolumeTable:
 
 
 def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim, storage_class: str) -> bool:
-    """Of the class, and nobody else's."""
+    """Whether the volume has the class and is not bound to another claim."""
     owner = volume.spec.claim_ref
     return volume.storage_class == storage_class and (owner is None or is_bound_to(volume, claim))

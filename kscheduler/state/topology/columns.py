@@ -1,7 +1,7 @@
-"""Dense columns for what was asked lately, within a budget.
+"""Dense columns for recent queries, within a memory budget.
 
 A column has an entry per row, so ten thousand of them over 20,000 nodes would take 2.6 GB. Nearly all entries are 0,
-and the sparse counts are kept elsewhere: a column can be dropped at any time and made again.
+and the sparse counts are kept elsewhere: a column can be dropped at any time and rebuilt later.
 """
 
 from collections.abc import Callable, Iterator
@@ -18,12 +18,12 @@ T = TypeVar("T")
 _ALL: Final = slice(None)
 
 BUDGET_BYTES = 256 * 2**20
-"""For one collection of columns; at 20,000 nodes room for a thousand."""
+"""For a collection of columns; at 20,000 nodes enough for a thousand."""
 _ENTRY_BYTES = 8
 _OWN_BYTES: Final = 2048
-"""Of a column besides its entries: the owner (a parsed selector), its places in indexes, its sums."""
+"""A column's bytes besides its entries: the owner (a parsed selector), its entries in indexes, its sums."""
 _MOST_SUMS: Final = 16 * 2**20 // _ENTRY_BYTES
-"""Entries of all sums by domain together; beyond, they begin anew."""
+"""The maximal total of entries in all sums by domain; beyond it all sums are dropped."""
 
 
 @dataclass(slots=True)
@@ -31,18 +31,18 @@ class _Sums:
     """A column's sums by one label, and the state of the nodes that they hold for."""
 
     version: int
-    told: DomainSums
+    sums: DomainSums
 
 
 class RecentColumns(Generic[T]):
-    """Columns by owner, the one asked last standing last. `on_dropped` hears of an owner that lost its column."""
+    """Columns by owner, the most recently used last. `on_dropped` is called with an owner that lost its column."""
 
     def __init__(self, budget_bytes: int, on_dropped: Callable[[T], None] | None = None) -> None:
         self._columns: dict[T, CountColumn] = {}
         self._on_dropped = on_dropped
         self._budget_bytes = budget_bytes
         self._sums: dict[int, dict[str, _Sums]] = {}
-        """By a column's id and topology key; an empty entry for a column that nobody has asked sums of."""
+        """By a column's id and topology key; each column has an entry, which is empty until sums are needed."""
         self._entries = 0
 
     def __len__(self) -> int:
@@ -52,45 +52,45 @@ class RecentColumns(Generic[T]):
         return iter(self._columns)
 
     def use(self, owner: T) -> CountColumn | None:
-        """An owner's column, which counts as a use of it."""
+        """An owner's column; counts as a use. `None` if there is none."""
         column = self._columns.pop(owner, None)
         if column is not None:
             self._columns[owner] = column
         return column
 
     def keep(self, owner: T, column: CountColumn, most_columns: int | None = None) -> None:
-        """Keep a new column; those not used for longest make room.
+        """Keep a new column; the least recently used columns are dropped to make room.
 
-        `most_columns`: for owners that do not end by themselves, how many there may be whatever room they have.
+        `most_columns`: the maximal number of columns besides the budget, for owners that are never removed otherwise.
         """
         most = max(1, self._budget_bytes // (_ENTRY_BYTES * len(column) + _OWN_BYTES))
         if most_columns is not None:
             most = min(most, most_columns)
-        while len(self._columns) >= most:  # by hand: all columns grow with the table, and with them what they weigh
+        while len(self._columns) >= most:  # `most` is computed on each call, because columns grow with the table
             self.drop(next(iter(self._columns)))
         self._columns[owner] = column
         self._sums[id(column)] = {}
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
-        """A column's sums over the values of a label; `None` for a column that is not of this collection."""
+        """A column's sums over the values of a label; `None` for a column that is not in this collection."""
         by_key = self._sums.get(id(column))
         if by_key is None:
             return None
         numbers, values = nodes.label_values(key, _ALL)
         known = by_key.get(key)
-        if known is None or known.version != nodes.node_columns_version or known.told.numbers.base is not numbers.base:
+        if known is None or known.version != nodes.node_columns_version or known.sums.numbers.base is not numbers.base:
             known = by_key[key] = _Sums(nodes.node_columns_version, _summed(column, numbers, len(values)))
             self._entries += len(values)
             if self._entries > _MOST_SUMS:
                 self._forget_sums()
-        return known.told
+        return known.sums
 
     def _forget_sums(self) -> None:
         self._entries = 0
         self._sums = {id(column): {} for column in self._columns.values()}
 
     def drop(self, owner: T) -> None:
-        """Forget a column, if there is one."""
+        """Drop an owner's column, if there is one."""
         column = self._columns.pop(owner, None)
         if column is None:
             return
@@ -99,21 +99,21 @@ class RecentColumns(Generic[T]):
             self._on_dropped(owner)
 
     def count(self, owner: T, row: int, change: int) -> None:
-        """Pods came to the row or left it; nothing to do where there is no column."""
+        """Add `change` pods on the row to the owner's column and sums, if there is a column."""
         column = self._columns.get(owner)
         if column is not None:
             column[row] += change
-            for sums in self._sums[id(column)].values():
-                sums.told.count(row, change)
+            for kept in self._sums[id(column)].values():
+                kept.sums.count(row, change)
 
     def clear(self, row: int) -> None:
-        """Nothing is counted on the row."""
+        """Set the row to 0 in all columns."""
         for column in self._columns.values():
             column[row] = 0
         self._forget_sums()
 
     def grow(self, capacity: int) -> None:
-        """The table has more rows now."""
+        """Extend all columns to the table's new capacity."""
         for owner, column in self._columns.items():
             self._columns[owner] = np.pad(column, (0, capacity - len(column)))
         self._forget_sums()

@@ -1,15 +1,15 @@
-"""The topology counters: which pods are where, kept up to date as pods come, go and change.
+"""The topology counters: counts of pods per row, kept up to date as pods come, go and change.
 
-The problem: affinity and spread ask about sets of pods, and a walk over all pods in a cycle costs milliseconds. The
-idea: a question becomes a column (matching pods per row) when it is first asked, and every pod that comes or goes
-moves the columns that it concerns, found by an index. The terms that pods on rows hold against or for others are kept
-from the start, one entry per distinct term with its holders per row, because any newcomer may be the one they mean.
+The problem: affinity and spread need counts of sets of pods, and a walk over all pods in a cycle costs milliseconds.
+The idea: the first query for a set builds a column (matching pods per row), and every pod that comes or goes updates
+the columns of its sets, found by an index. The affinity terms of pods on rows (held terms) are kept from the start, an
+entry per distinct term with its holders per row, because any new pod may be selected by them.
 
-    state.Cache --add, remove, replace--> groups of like pods  --first time asked--> columns of questions
-                                     '--> held terms           --asked-------------> columns of holders
-    namespaces --set, remove----------------------------------> columns that name namespaces by labels are dropped
+    state.Cache --add, remove, replace--> groups of like pods  --first query--> columns of matching pods
+                                     '--> held terms           --query--------> columns of holders
+    namespaces --set, remove----------------------------------> columns with a changed namespace are dropped
 
-Pods on ghosts (names that no node carries) are not here: they come when the node does.
+Pods on ghosts (node names without a node) are not counted here; they are added together with the node.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,16 +31,16 @@ from kscheduler.state.topology.namespaces import NamespaceLabels
 
 _NO_LABELS: Final[Mapping[str, str]] = {}
 _LEAST_QUESTIONS: Final = 512
-"""So many questions are kept, and four for each group of like pods that are there. A question has no end: nobody tells
-that the last pod that asks it has gone, and each release of a Deployment may ask one that no other will."""
+"""The number of columns that are kept, besides four per group of like pods. It needs a limit, because the counters do
+not learn when the last pod that uses a column has gone, and each release of a Deployment may need a new one."""
 
 
 @dataclass(frozen=True, slots=True)
 class CounterStatistics:
-    """How much is kept ready."""
+    """The size of the counters."""
 
     columns: int
-    """Questions asked lately."""
+    """Sets of pods with a column."""
     held_terms: int
     """Distinct terms that pods on nodes hold."""
 
@@ -57,16 +57,16 @@ class TopologyCounts:
         self._columns: RecentColumns[PodMatch] = RecentColumns(budget_bytes, self._no_longer_counted)
         self._held = HeldTerms(nodes, budget_bytes)
         self.changes = 0
-        """Moves with every pod that is counted otherwise, and with the labels of namespaces."""
+        """The number of changes: of counted pods, and of namespaces' labels."""
 
     def statistics(self) -> CounterStatistics:
         """Sizes, for metrics."""
         return CounterStatistics(len(self._columns), len(self._held))
 
-    # --- questions ----------------------------------------------------------------------------------------------------
+    # --- queries ------------------------------------------------------------------------------------------------------
 
     def matching(self, match: PodMatch) -> CountColumn:
-        """How many pods on each row match."""
+        """The number of matching pods: int64, an entry per row of the table. Shared: do not write."""
         self._fit()
         column = self._columns.use(match)
         if column is None:
@@ -76,13 +76,13 @@ class TopologyCounts:
         return column
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
-        """One of the columns summed over a label of the nodes; `None` for another table, or another column."""
+        """A column summed over a label of the nodes; `None` for another table, or an unknown column."""
         if nodes is not self._nodes:
             return None
         return self._columns.by_domain(column, key, nodes) or self._held.by_domain(column, key, nodes)
 
     def selects(self, match: PodMatch, pod: Pod, *, held: bool = False) -> bool:
-        """Whether this pod is one of the set, wherever it is; `held`: that of a term that a pod on a node holds."""
+        """Whether the pod is in the set, wherever it is; `held`: the set belongs to a term of a pod on a node."""
         namespace = pod.metadata.namespace
         labels = self._namespaces.of(namespace)
         if labels is None and held:
@@ -112,7 +112,7 @@ class TopologyCounts:
         return column
 
     def _selecting(self, held: TermsOfOneKind, pod: PodInfo) -> Sequence[HeldTerm]:
-        """Towards a newcomer, a namespace that nobody knows (yet) is one without labels, as upstream."""
+        """The terms that select the pod; an unknown namespace counts as one without labels, as upstream."""
         if not len(held):
             return ()
         self._fit()
@@ -121,17 +121,17 @@ class TopologyCounts:
     # --- changes ------------------------------------------------------------------------------------------------------
 
     def add(self, row: int, pod: PodInfo) -> None:
-        """A pod counts on the row from now on."""
+        """Count a pod on the row."""
         self._groups.add(row, pod)
         self._move(row, pod, 1)
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        """A pod no longer counts on the row; `pod` is the version that was counted in."""
+        """Stop counting a pod on the row; `pod` must be the version that was added."""
         self._groups.remove(row, pod)
         self._move(row, pod, -1)
 
     def rebuild(self, row: int, pods: Iterable[PodInfo]) -> None:
-        """Exactly these pods count on the row, whatever counted there so far."""
+        """Replace all pods of the row by these: a repair."""
         self._fit()
         self._groups.clear(row)
         self._columns.clear(row)
@@ -141,13 +141,13 @@ class TopologyCounts:
             self.add(row, pod)
 
     def replace(self, row: int, old: PodInfo, new: PodInfo) -> None:
-        """A pod on the row has a new version."""
+        """Replace a pod on the row by its new version."""
         if not _looks_the_same(old, new):
             self.remove(row, old)
             self.add(row, new)
 
     def set_namespace(self, namespace: Namespace) -> None:
-        """A namespace is there or has changed."""
+        """Add or update a namespace."""
         name = namespace.metadata.name
         before = self._namespaces.of(name)
         if self._namespaces.set(namespace):
@@ -155,7 +155,7 @@ class TopologyCounts:
             self._drop_those_that_see(name, before, namespace.metadata.labels)
 
     def remove_namespace(self, name: str) -> None:
-        """A namespace is gone."""
+        """Remove a namespace."""
         before = self._namespaces.of(name)
         if self._namespaces.remove(name):
             self.changes += 1
@@ -178,13 +178,13 @@ class TopologyCounts:
     def _drop_those_that_see(
         self, name: str, before: Mapping[str, str] | None, after: Mapping[str, str] | None
     ) -> None:
-        """Drop the columns whose answer may have changed; namespaces change their labels once in a blue moon."""
+        """Drop the columns whose counts may have changed; namespaces change their labels very rarely."""
         for match in list(self._columns):
             if match.names(name, before) != match.names(name, after):
                 self._columns.drop(match)
 
     def _fit(self) -> None:
-        """Follow the table, which has grown."""
+        """Grow with the table."""
         if self._capacity != self._nodes.capacity:
             self._capacity = self._nodes.capacity
             self._columns.grow(self._capacity)
@@ -192,7 +192,7 @@ class TopologyCounts:
 
 
 def _looks_the_same(old: PodInfo, new: PodInfo) -> bool:
-    """Whether no counter would move."""
+    """Whether no counter would change."""
     before, after = old.pod.metadata, new.pod.metadata
     return (
         before.labels == after.labels

@@ -1,9 +1,9 @@
-"""The pods on rows, grouped by what selectors see of them.
+"""The pods on rows, grouped by the properties that selectors read.
 
-A question that nobody asked before must look at everything that is there. Pods of one Deployment look alike, so they
-are kept as groups: (namespace, labels, terminating or not) with the number of pods per row. A selector is then tested
-once per group. Where a selector asks for a value of a label, a posting list by that label's values narrows the groups
-further; it is made when the label is first asked about, as the columns of node labels are.
+The first query for a set of pods must look at all pods. The pods of a Deployment look alike, so they are kept as
+groups: (namespace, labels, terminating or not) with the number of pods per row. A selector is then tested once per
+group. If a selector requires certain values of a label, a posting list by that label's values narrows the groups
+further; it is built when the label is first used, like the columns of node labels.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -22,8 +22,8 @@ _Posting = dict[str, dict[_Key, "PodGroup"]]
 
 
 _flat: dict[int, tuple[Mapping[str, str], _Key]] = {}
-"""Labels seen lately, by identity, and their key: informers make the equal labels of pods one value, and never change
-it. Holding them keeps their identities from being reused."""
+"""Recently seen labels, by identity, with their key: informers share equal labels of pods, and never modify them.
+Holding the labels keeps their ids from being reused."""
 
 
 class PodGroup:
@@ -35,10 +35,10 @@ class PodGroup:
         self.labels = labels
         self.is_terminating = is_terminating
         self.rows: dict[int, int] = {}
-        """How many on each row, where there are any."""
+        """The number of pods per row, without zeros."""
 
     def belongs_to(self, match: PodMatch) -> bool:
-        """Whether its pods are in the set, as far as labels and deletion go."""
+        """Whether its pods are in the set, by labels and deletion; namespaces are not checked."""
         return (match.counts_terminating or not self.is_terminating) and match.selects(self.labels)
 
 
@@ -58,7 +58,7 @@ class PodGroups:
         return self._namespaces.keys()
 
     def add(self, row: int, pod: PodInfo) -> None:
-        """A pod is on the row."""
+        """Count a pod on the row."""
         namespace = self._namespaces.get(pod.namespace)
         if namespace is None:
             namespace = self._namespaces[pod.namespace] = _Namespace()
@@ -68,7 +68,7 @@ class PodGroups:
         rows[row] = rows.get(row, 0) + 1
 
     def remove(self, row: int, pod: PodInfo) -> None:
-        """Take back what `add` was told of the same version of the pod."""
+        """Stop counting a pod on the row; it must be the version that was added."""
         namespace = self._namespaces[pod.namespace]
         group = namespace.group_of(pod)
         group.rows[row] -= 1
@@ -82,7 +82,7 @@ class PodGroups:
                 del self._namespaces[pod.namespace]
 
     def clear(self, row: int) -> None:
-        """No pod is on the row. Looks at every group there is: for repairs."""
+        """Remove all pods of the row. Looks at every group: for repairs."""
         for name, namespace in list(self._namespaces.items()):
             for key, group in list(namespace.groups.items()):
                 if group.rows.pop(row, None) is not None and not group.rows:
@@ -92,19 +92,19 @@ class PodGroups:
                 del self._namespaces[name]
 
     def belonging_to(self, match: PodMatch, namespace: str) -> Iterator[PodGroup]:
-        """The groups of one namespace that are in the set; whether the namespace itself is, is the caller's to know."""
-        its = self._namespaces.get(namespace)
-        if its is None:
+        """The groups of a namespace that are in the set; the caller checks that the set covers the namespace."""
+        found = self._namespaces.get(namespace)
+        if found is None:
             return
         narrowing = narrowest(match)
-        groups = its.groups.values() if narrowing is None else its.having(narrowing)
+        groups = found.groups.values() if narrowing is None else found.having(narrowing)
         for group in groups:
             if group.belongs_to(match):
                 yield group
 
 
 class _Namespace:
-    """The groups of one namespace."""
+    """The groups of a namespace."""
 
     __slots__ = ("groups", "postings")
 
@@ -154,7 +154,7 @@ def _post(posting: _Posting, label: str, key: _Key, group: PodGroup) -> None:
 
 
 def _key(pod: PodInfo) -> _Key:
-    """What tells groups of one namespace apart, flat: a nested tuple per label would cost three times the memory."""
+    """The key of a pod's group in its namespace. Flat: a nested tuple per label would cost three times the memory."""
     flat = _flattened(pod.labels) if pod.labels else ()
     return ("terminating", *flat) if pod.is_terminating else flat
 
@@ -165,12 +165,12 @@ def _flattened(labels: Mapping[str, str]) -> _Key:
         return known[1]
     flat = tuple([part for item in sorted(labels.items()) for part in item])
     if len(_flat) >= _KEPT_FLAT:
-        _flat.clear()  # not one by one: each pod with labels of its own comes by here once
+        _flat.clear()  # all at once: pods with unique labels pass here only once, so eviction must be cheap
     _flat[id(labels)] = labels, flat
     return flat
 
 
 def narrowest(match: PodMatch) -> Requirement | None:
-    """The In requirement with the fewest values among the set's selectors, or `None` where there is none."""
-    listed = (one for selector in match.selectors for one in selector.requirements if one.operator is Operator.IN)
-    return min(listed, key=lambda one: len(one.values), default=None)
+    """The In requirement with the fewest values among the set's selectors, or `None` if there is none."""
+    listed = (need for selector in match.selectors for need in selector.requirements if need.operator is Operator.IN)
+    return min(listed, key=lambda requirement: len(requirement.values), default=None)

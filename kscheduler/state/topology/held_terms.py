@@ -1,7 +1,7 @@
-"""The affinity terms that pods on nodes hold towards others.
+"""The affinity terms of pods on nodes.
 
-Affinity works both ways: a pod that asks for nothing may still be kept away, or drawn near, by one that is there. Pods
-of one Deployment hold the same term, so each distinct term is kept once, with the number of its holders per row.
+Affinity works both ways: a new pod without terms may still be repelled or attracted by the terms of pods on nodes. The
+pods of a Deployment have the same terms, so each distinct term is kept once, with the number of its holders per row.
 """
 
 from collections.abc import Iterable, Mapping
@@ -18,7 +18,7 @@ from kscheduler.state.topology.index import MatchIndex
 
 
 class HeldTerms:
-    """All of them, by what they do."""
+    """All held terms, by kind."""
 
     def __init__(self, nodes: NodeTable, budget_bytes: int) -> None:
         columns: RecentColumns[_Holders] = RecentColumns(budget_bytes)
@@ -31,35 +31,35 @@ class HeldTerms:
         return sum(map(len, (self.required_anti_affinity, self.required_affinity, self.preferred)))
 
     def count(self, row: int, pod: PodInfo, change: int) -> None:
-        """A pod has come to the row (1) or left it (-1)."""
+        """Count the terms of a pod that has come to the row (1) or left it (-1)."""
         terms = pod.affinity_terms
         if terms is NO_TERMS:
             return
-        for kind, its in (
+        for kind, held in (
             (self.required_anti_affinity, terms.required_anti_affinity),
             (self.required_affinity, terms.required_affinity),
             (self.preferred, terms.preferred_by_both),
         ):
-            if its:
-                kind.count(row, its, change)
+            if held:
+                kind.count(row, held, change)
 
     def by_domain(self, column: CountColumn, key: str, nodes: NodeTable) -> DomainSums | None:
-        """A column of holders summed over a label of the nodes; `None` for another column."""
+        """A column of holders summed over a label of the nodes; `None` for an unknown column."""
         return self._columns.by_domain(column, key, nodes)
 
     def clear(self, row: int) -> None:
-        """No pod is on the row. Looks at every term there is: for repairs."""
+        """Remove all holders on the row. Looks at every term: for repairs."""
         for terms in (self.required_anti_affinity, self.required_affinity, self.preferred):
             terms.clear(row)
 
     def grow(self, capacity: int) -> None:
-        """The table has more rows now."""
+        """Extend all columns to the table's new capacity."""
         self._columns.grow(capacity)
 
 
 @dataclass(slots=True, eq=False)
 class _Holders:
-    """A term and how many on each row hold it."""
+    """A term and the number of its holders per row."""
 
     term: AffinityTerm
     rows: dict[int, int]
@@ -78,7 +78,7 @@ class TermsOfOneKind:
         return len(self._holders)
 
     def count(self, row: int, terms: Iterable[AffinityTerm], change: int) -> None:
-        """A pod that holds these terms has come to the row (1) or left it (-1)."""
+        """Count a pod with these terms that has come to the row (1) or left it (-1)."""
         for term in terms:
             holders = self._holders.get(term) or self._first_of(term)
             left = holders.rows.get(row, 0) + change
@@ -90,17 +90,17 @@ class TermsOfOneKind:
                 self._forget_if_unheld(holders)
 
     def clear(self, row: int) -> None:
-        """No pod on the row holds anything."""
+        """Remove all holders on the row."""
         for holders in list(self._holders.values()):
             self._columns.count(holders, row, -holders.rows.pop(row, 0))
             self._forget_if_unheld(holders)
 
     def selecting(self, pod: PodInfo, namespace_labels: Mapping[str, str]) -> list[HeldTerm]:
-        """The terms that select this pod, whose namespace has these labels."""
+        """The terms that select the pod, whose namespace has these labels."""
         found = self._index.selecting(pod.namespace, pod.labels, namespace_labels)
-        return [self._told(holders) for _, holders in found]
+        return [self._held_term(holders) for _, holders in found]
 
-    def _told(self, holders: _Holders) -> HeldTerm:
+    def _held_term(self, holders: _Holders) -> HeldTerm:
         term = holders.term
         return HeldTerm(term.topology_key, term.weight, self._column(holders), term.match)
 

@@ -1,10 +1,10 @@
-"""Which of many selectors select a pod, without asking each of them.
+"""An index of selectors: finds the selectors that match a pod without testing each of them.
 
-The problem: ten thousand questions and held terms may be kept, and every pod that comes or goes concerns a few of them.
-The idea: a set of pods is filed under its namespaces and one label value that it insists on (the In requirement with
-the fewest values). A pod then looks into the drawers of its own namespace and labels, and only what lies there is
-tested in full. Sets that name their namespaces by labels are filed under no namespace, sets that insist on no value
-under no label.
+The problem: ten thousand sets of pods and held terms may be kept, and every pod that comes or goes concerns a few.
+The idea: a set of pods is filed under its namespaces and the label values of a single requirement (the In requirement
+with the fewest values). For a pod only the drawers of its own namespace and labels are opened, and their content is
+tested in full. Sets with a namespace selector are filed under no namespace, sets without an In requirement under no
+label.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -20,7 +20,7 @@ _Drawer = tuple[str | None, str | None, str | None]
 
 
 class MatchIndex(Generic[T]):
-    """Values filed under sets of pods; one value per set and tag."""
+    """Values filed under sets of pods. A value is filed under a single set."""
 
     def __init__(self) -> None:
         self._drawers: dict[_Drawer, dict[T, PodMatch]] = {}
@@ -34,7 +34,7 @@ class MatchIndex(Generic[T]):
             self._drawers.setdefault(drawer, {})[value] = match
 
     def remove(self, match: PodMatch, value: T) -> None:
-        """Take a value out again. Raises `KeyError` where it was not filed."""
+        """Remove a value. Raises `KeyError` if it was not filed."""
         for drawer in _drawers_of(match):
             values = self._drawers[drawer]
             del values[value]
@@ -44,7 +44,7 @@ class MatchIndex(Generic[T]):
     def selecting(
         self, namespace: str, labels: Mapping[str, str], namespace_labels: Mapping[str, str] | None
     ) -> Iterator[tuple[PodMatch, T]]:
-        """The sets that a pod with this namespace and these labels is in (whether it is terminating aside)."""
+        """The sets, with their values, that contain a pod with this namespace and labels (deletion is not checked)."""
         if not self._drawers:
             return
         for drawer in self._open(namespace, labels):

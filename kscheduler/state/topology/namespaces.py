@@ -12,7 +12,7 @@ class NamespaceLabels:
         self._labels: dict[str, Mapping[str, str]] = {}
 
     def set(self, namespace: Namespace) -> bool:
-        """A namespace is there or has changed. Returns whether a selector could see the difference."""
+        """Add or update a namespace. Returns whether its labels have changed."""
         name, labels = namespace.metadata.name, namespace.metadata.labels
         if self._labels.get(name) == labels:
             return False
@@ -20,9 +20,9 @@ class NamespaceLabels:
         return True
 
     def remove(self, name: str) -> bool:
-        """A namespace is gone. Returns whether it was known."""
+        """Remove a namespace. Returns whether it was known."""
         return self._labels.pop(name, None) is not None
 
     def of(self, name: str) -> Mapping[str, str] | None:
-        """A namespace's labels; `None` where nobody knows it."""
+        """A namespace's labels; `None` if it is unknown."""
         return self._labels.get(name)

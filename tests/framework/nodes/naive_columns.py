@@ -1,4 +1,4 @@
-"""A NodeTable as it should be: every column worked out anew from the objects, one node at a time."""
+"""A NodeTable as it should be: every column computed from the objects, node by node."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -39,9 +39,9 @@ class Place:
         """The sum of what its pods take, saturated."""
         return min(sum(pod.accounted.get(resource, 0) for pod in self.pods.values()), MAX_INT64)
 
-    def is_taken(self, wanted: tuple[str, int, str]) -> bool:
+    def is_taken(self, host_port: tuple[str, int, str]) -> bool:
         """Whether one of its pods has the port."""
-        protocol, port, address = wanted
+        protocol, port, address = host_port
         return any(
             (protocol, port) == (its_protocol, its_port)
             and (address == its_address or ALL_INTERFACES in (address, its_address))
@@ -101,8 +101,8 @@ def _check_node_columns(table: NodeTable, at: list[Place]) -> None:
 def _check_labels(table: NodeTable, at: list[Place]) -> None:
     rows = table.rows()
     for requirement in REQUIREMENTS:
-        wanted = [requirement.matches(place.node.metadata.labels) for place in at]
-        assert table.matches(requirement, rows).tolist() == wanted, requirement
+        expected = [requirement.matches(place.node.metadata.labels) for place in at]
+        assert table.matches(requirement, rows).tolist() == expected, requirement
     for key in LABEL_KEYS:
         ids, values = table.label_values(key, rows)
         assert [values[number] for number in ids.tolist()] == [place.node.metadata.labels.get(key) for place in at]
@@ -113,7 +113,7 @@ def _check_sparse(table: NodeTable, places: Mapping[str, Place]) -> None:
         holders = {
             table.row_of(name)
             for name, place in places.items()
-            if any(image in one.names for one in place.node.status.images)
+            if any(image in reported.names for reported in place.node.status.images)
         }
         state = table.images.get(image)
         assert set(state.array().tolist() if state else ()) == holders, image

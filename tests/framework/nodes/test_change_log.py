@@ -29,9 +29,9 @@ def test_a_log_of_any_length_says_the_truth_or_that_it_has_forgotten(
     for at, row in enumerate(rows):
         log.append(row)
         position = data.draw(st.integers(0, at + 1))
-        told = since(log, position)
-        assert told in (None, sorted(set(rows[position : at + 1])))
-        assert told is not None or at + 1 - position >= longest // 2
+        changed = since(log, position)
+        assert changed in (None, sorted(set(rows[position : at + 1])))
+        assert changed is not None or at + 1 - position >= longest // 2
     assert log.position == len(rows)
 
 

@@ -116,10 +116,10 @@ class NodeTableMachine(RuleBasedStateMachine):
     def somebody_asks_for_names(self, name: str) -> None:
         rows = self.table.rows()
         names = [self.table.name_of(row) for row in rows.tolist()]
-        for operator, wanted in ((Operator.IN, True), (Operator.NOT_IN, False)):
+        for operator, is_match in ((Operator.IN, True), (Operator.NOT_IN, False)):
             term = NodeTerm(fields=(Requirement("metadata.name", operator, frozenset((name,))),))
             found = self.table.matches_term(term, rows).tolist()
-            assert found == [(one == name) is wanted for one in names]
+            assert found == [(other == name) is is_match for other in names]
 
     @invariant()
     def the_table_equals_its_recomputation(self) -> None:
@@ -157,7 +157,7 @@ def test_a_ghost_gets_no_row() -> None:
 
 
 def test_label_values_that_have_passed_do_not_pile_up() -> None:
-    """A label such as a boot id has a new value at every change; its column is made anew when mostly dead."""
+    """A label such as a boot id has a new value at every change; its column is rebuilt when most values are dead."""
     table = NodeTable()
     node = make_node("n", labels={"boot": "0"})
     info = NodeInfo(node)

@@ -1,4 +1,4 @@
-"""Numbers of taint sets end with the last node that has them, and whoever keeps verdicts by number is never wrong."""
+"""Numbers of taint sets end with the last node that has them, and verdicts kept by number are never wrong."""
 
 from typing import Any
 
@@ -50,9 +50,9 @@ def tainted(name: str, taints: list[dict[str, str]], version: int = 1) -> Node:
 
 def bears(pod: PodInfo, taint: Any) -> bool:
     """The rule as core/v1 has it, for the operators that are used here."""
-    for one in pod.tolerations:
-        is_meant = one.key == taint.key and one.effect in ("", taint.effect)
-        if is_meant and (one.operator == "Exists" or one.value == taint.value):
+    for toleration in pod.tolerations:
+        is_meant = toleration.key == taint.key and toleration.effect in ("", taint.effect)
+        if is_meant and (toleration.operator == "Exists" or toleration.value == taint.value):
             return True
     return False
 
@@ -72,7 +72,9 @@ class TaintSets(RuleBasedStateMachine):
         self.cache = Cache()
         self.nodes: dict[str, Node] = {}
         self.plugin = TaintToleration(None, HANDLE)
-        self.pods = [pod_info(f"pod-{place}", tolerations=its) for place, its in enumerate(POD_TOLERATIONS)]
+        self.pods = [
+            pod_info(f"pod-{place}", tolerations=tolerations) for place, tolerations in enumerate(POD_TOLERATIONS)
+        ]
         self.most_sets = 1
         self.version = 1
 
@@ -120,8 +122,8 @@ class TaintSets(RuleBasedStateMachine):
         codes = self.plugin.filter(CycleState(), pod, table, rows)
         turned_down = np.zeros(len(rows), dtype=np.bool_) if codes is None else codes != 0
         points = self.plugin.score(CycleState(), pod, table, rows)
-        wanted = [expected(pod, self.nodes[table.name_of(row)]) for row in rows.tolist()]
-        assert list(zip(turned_down.tolist(), points.tolist(), strict=True)) == wanted
+        verdicts = [expected(pod, self.nodes[table.name_of(row)]) for row in rows.tolist()]
+        assert list(zip(turned_down.tolist(), points.tolist(), strict=True)) == verdicts
 
     def note_sets(self) -> None:
         # While a node changes, both its sets are there for a moment.

@@ -21,7 +21,7 @@ def test_pods_that_share_an_affinity_share_its_terms() -> None:
 
 def test_a_term_without_namespaces_means_those_of_each_pod() -> None:
     shared = near("zone")
-    meant = [affinity_terms(pod(shared, one)).required_affinity[0].match.namespaces for one in ("a", "b")]
+    meant = [affinity_terms(pod(shared, namespace)).required_affinity[0].match.namespaces for namespace in ("a", "b")]
     assert meant == [{"a"}, {"b"}]
 
 

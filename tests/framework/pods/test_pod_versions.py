@@ -44,9 +44,9 @@ CONTAINER = st.fixed_dictionaries(
 )
 SIDECAR = st.fixed_dictionaries({"name": st.just("side"), "restartPolicy": st.just("Always"), "resources": GIVEN})
 SPEC = st.fixed_dictionaries(
-    {"containers": CONTAINER.map(lambda one: [one])},
+    {"containers": CONTAINER.map(lambda container: [container])},
     optional={
-        "initContainers": SIDECAR.map(lambda one: [one]),
+        "initContainers": SIDECAR.map(lambda container: [container]),
         "resources": GIVEN,
         "overhead": AMOUNTS,
         "nodeName": st.just("a"),

@@ -109,7 +109,7 @@ class Entry:
         return False
 
     def wake(self, events: list[Event], now: float) -> None:
-        """Some of these events may help: place it anew; otherwise leave it where it is."""
+        """Move the pod if any of these events may help; otherwise leave it where it is."""
         hearing = {plugin for plugin in self.blamed if any(self.hears(plugin, event) for event in events)}
         is_forced = any(what == FORCE_ACTIVATE for what, _, _ in events)
         if hearing & self.pending:

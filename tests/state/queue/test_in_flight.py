@@ -11,7 +11,7 @@ def seen(event: ClusterEvent, only: str = "") -> SeenEvent:
 
 def labels(in_flight: InFlight, uid: str) -> list[str]:
     """What a pod has missed."""
-    return [one.event.label for one in in_flight.since(uid)]
+    return [seen.event.label for seen in in_flight.since(uid)]
 
 
 def test_each_pod_gets_what_came_after_it_was_popped_in_order() -> None:

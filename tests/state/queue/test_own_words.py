@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from kscheduler.state.queue.pod_changes import is_our_own_word, pod_update_events
+from kscheduler.state.queue.pod_changes import is_own_write, pod_update_events
 from tests.builders import make_pod
 
 TURNED_DOWN = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no"}
@@ -25,13 +25,13 @@ TURNED_DOWN = {"type": "PodScheduled", "status": "False", "reason": "Unschedulab
     ids=["condition", "nomination", "both", "another condition", "labels too", "annotations", "deletion", "spec"],
 )
 def test_only_our_condition_and_nomination_are_ours(fields: dict[str, Any], is_ours: bool) -> None:
-    assert is_our_own_word(make_pod("p"), make_pod("p", **fields)) is is_ours
-    assert is_our_own_word(make_pod("p", **fields), make_pod("p")) is is_ours
+    assert is_own_write(make_pod("p"), make_pod("p", **fields)) is is_ours
+    assert is_own_write(make_pod("p", **fields), make_pod("p")) is is_ours
 
 
 def test_a_pod_whose_requests_cannot_be_read_changes_without_harm() -> None:
     """Our own condition comes back for it too, and its handler must not fail."""
     broken = make_pod("p", requests={"cpu": "a lot"})
     told = make_pod("p", requests={"cpu": "a lot"}, status={"conditions": [TURNED_DOWN]})
-    assert is_our_own_word(broken, told)
+    assert is_own_write(broken, told)
     assert [event.label for event in pod_update_events(broken, told)] == ["UnschedulablePodUpdate"]

@@ -27,7 +27,7 @@ REGISTERED = {
 
 
 class ParkedMachine(RuleBasedStateMachine):
-    """Elements come and go; whoever an event may move is asked about it, in the order of parking."""
+    """Elements come and go; hints are called for all elements that an event may move, in the order of parking."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,9 +45,9 @@ class ParkedMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS)
     def take(self, key: str) -> None:
-        there = next((one for one in self.model if one.key == key), None)
+        there = next((element for element in self.model if element.key == key), None)
         assert self.parked.pop(key) is there
-        self.model = [one for one in self.model if one is not there]
+        self.model = [element for element in self.model if element is not there]
 
     @precondition(lambda self: self.model)
     @rule(plugins=PLUGINS)
@@ -60,15 +60,19 @@ class ParkedMachine(RuleBasedStateMachine):
     @rule(event=EVENTS)
     def whoever_an_event_may_move_is_asked(self, event: ClusterEvent) -> None:
         asked = self.parked.concerned(lambda profile, plugins: self.hints.concerns(profile, plugins, event))
-        moved = [one for one in self.model if self.hints.strategy(one, event, None, None) is not QueueingStrategy.SKIP]
-        assert asked == moved, "without hints, whoever is asked is moved"
+        moved = [
+            element
+            for element in self.model
+            if self.hints.strategy(element, event, None, None) is not QueueingStrategy.SKIP
+        ]
+        assert asked == moved, "without hints, every element in question is moved"
 
     @invariant()
     def all_are_there_in_the_order_they_came(self) -> None:
         assert list(self.parked) == self.model
         assert len(self.parked) == len(self.model)
         for key in ("default/pod-0", "default/pod-5", "absent"):
-            there = next((one for one in self.model if one.key == key), None)
+            there = next((element for element in self.model if element.key == key), None)
             assert self.parked.get(key) is there
             assert (key in self.parked) is (there is not None)
 

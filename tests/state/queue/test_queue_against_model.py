@@ -72,7 +72,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def status_changes(self, name: str) -> None:
-        """Our own condition comes back on the watch: it wakes nobody."""
+        """Our own condition comes back on the watch: it wakes no pod."""
         if name in self.store:
             old = self.store[name]
             self.changes(name, old, Pod(metadata=old.metadata, spec=old.spec, status=old.status), UNHEARD)
@@ -133,10 +133,10 @@ class QueueMachine(RuleBasedStateMachine):
         entry = self.waiting.pop(queued.pod.name)
         if ready:
             assert entry.place == "active"
-            assert entry.order == min(one.order for one in ready)
+            assert entry.order == min(candidate.order for candidate in ready)
         else:
             assert entry.place == "backoff"
-            assert (entry.expiry, entry.order) == min((one.expiry, one.order) for one in early)
+            assert (entry.expiry, entry.order) == min((candidate.expiry, candidate.order) for candidate in early)
         entry.first_attempt = entry.first_attempt or self.now
         entry.attempts += 1
         entry.missed = []
@@ -151,7 +151,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(rejectors=REJECTORS, pending=REJECTORS)
     def all_who_are_ready_fail(self, rejectors: frozenset[str], pending: frozenset[str]) -> None:
-        """An ordinary minute: whoever may be tried is tried once."""
+        """An ordinary minute: every pod that may be tried is tried once."""
         for _ in range(len(self.waiting)):
             if self.has_ready():
                 self.pop()

@@ -36,7 +36,7 @@ def queue(arrivals: list[tuple[str, str]]) -> SchedulingQueue:
 
 
 def popped(queue: SchedulingQueue, now: float = NOW) -> QueuedPodInfo:
-    """Who comes next; somebody must."""
+    """The next pod; there must be one."""
     queued = queue.pop_nowait(now)
     assert queued is not None
     return queued

@@ -116,7 +116,7 @@ class Scene:
         return False
 
     def drain(self) -> list[str]:
-        """Judge whoever is ready; their names."""
+        """Try all pods that are ready; returns their names."""
         self.judged.clear()
         while (queued := self.queue.pop_nowait(self.now)) is not None:
             self.judge(queued)
@@ -272,7 +272,7 @@ def test_a_verdict_that_an_event_has_overtaken_is_not_the_class_s(scene: Scene) 
 
 
 def test_the_members_of_a_bundle_can_be_watched(scene: Scene) -> None:
-    """Whoever tells them of their verdict, one by one, asks as he goes whether a pod is still among them."""
+    """The reporter of a verdict goes through the members, and checks for each whether it is still a member."""
     scene.add(coloured("new"))
     queued = scene.queue.pop_nowait(scene.now)
     assert queued is not None
@@ -287,7 +287,7 @@ def test_the_members_of_a_bundle_can_be_watched(scene: Scene) -> None:
 
 
 class ClassesMachine(RuleBasedStateMachine):
-    """Whatever happens: once nothing is ready and back-off is over, nobody who fits is left waiting."""
+    """After any events: once nothing is ready and back-off is over, no pod that fits is left waiting."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -405,7 +405,7 @@ class ClassesMachine(RuleBasedStateMachine):
 
     @rule()
     def it_gets_quiet(self) -> None:
-        """The property: nobody who fits is left waiting, and nobody is lost."""
+        """The property: no pod that fits is left waiting, and no pod is lost."""
         while self.turned_down:
             self.it_comes_back()
         self.scene.now += 12
@@ -441,7 +441,7 @@ class ClassesMachine(RuleBasedStateMachine):
         found = {key: self.scene.queue.find(key) for key in self.keys()}
         sizes = self.scene.queue.statistics()
         places = [where[0] for where in found.values() if where is not None]
-        assert len(places) == len(found), "nobody is lost"
+        assert len(places) == len(found), "no pod is lost"
         waiting = (sizes.active, sizes.backoff, sizes.unschedulable, sizes.gated)
         assert waiting == tuple(map(places.count, ("active", "backoff", "unschedulable", "gated")))
         parked = {queued.key for queued in self.scene.queue.parked()}
@@ -462,7 +462,7 @@ TestClasses.settings = settings(stateful_step_count=60)
 
 
 def test_a_pod_of_the_same_version_is_no_news() -> None:
-    """A relist brings every pod again: the object is taken over, and nobody is woken."""
+    """A relist brings every pod again: the object is taken over, and no pod is woken."""
     scene = Scene()
     scene.add(coloured("p", metadata={"resourceVersion": "5", "labels": {"colour": "red"}}))
     scene.drain()

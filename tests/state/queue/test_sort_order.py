@@ -1,4 +1,4 @@
-"""A QueueSort plugin that fails loses no pod, spoils no order but its own pods', and makes nobody spin."""
+"""A QueueSort plugin that fails loses no pod, spoils only the order of its own pods, and causes no busy loop."""
 
 from dataclasses import replace
 
@@ -75,7 +75,7 @@ def test_a_pod_with_an_unsound_key_goes_behind_the_others_by_priority_and_time(m
     plugin.mood = "number"
     queue.add(PodInfo(make_pod("good")), 20.0)
     popped = [queue.pop_nowait(21.0) for _ in range(5)]
-    assert [one.pod.name for one in popped if one is not None] == ["good", "bad-high", "bad-late", "bad-low"]
+    assert [queued.pod.name for queued in popped if queued is not None] == ["good", "bad-high", "bad-late", "bad-low"]
     assert not queue.has_ready()
     assert len(complaints.failures) == 3
     plugin_name, point, pod, _, then = complaints.failures[0]
@@ -158,6 +158,6 @@ def test_a_comparison_that_raises_in_a_pop_loses_nobody_and_leaves_no_ghost(monk
     assert len(heap) == 6
     monkeypatch.setattr(_Fragile, "is_broken", False)
     popped = [heap.pop() for _ in range(6)]
-    assert {one.number for one in popped if one is not None} == {4, 5, 6, 7, 8, 9}
+    assert {item.number for item in popped if item is not None} == {4, 5, 6, 7, 8, 9}
     assert heap.pop() is None
     assert len(heap) == 0

@@ -1,4 +1,4 @@
-"""A gate that knows whom it would turn away again is not asked about those, and nobody can tell."""
+"""A gate that knows which pods it would reject again is not called for them, and the outcome is the same."""
 
 from collections import Counter
 from collections.abc import Collection, Hashable
@@ -119,7 +119,7 @@ class Machine(RuleBasedStateMachine):
 
     @rule(name=NAMES)
     def gate_shuts(self, name: str) -> None:
-        """Only for whoever has come in: a pod behind the gate is there because it is not open."""
+        """Only for pods that were let in: a pod is behind the gate because the gate is closed for it."""
         found = self.queues[0].find(f"default/{name}")
         if found is None or found[0] != GATED:
             self.around.ajar.discard(f"default/{name}")
