@@ -42,7 +42,7 @@ class Verdict:
 
     @property
     def is_worse(self) -> bool:
-        """Whether somebody should look."""
+        """Whether a person should look at the difference."""
         return not {"slower", "larger", "binds fewer"}.isdisjoint(self.words)
 
     def row(self) -> str:
@@ -92,7 +92,7 @@ def judged(before: list[Figures], now: list[Figures], speed: float) -> Verdict:
 
 
 def spread(rounds: list[Figures]) -> float:
-    """How far apart the rounds lie, as a share of their median; of a single round nobody knows."""
+    """How far apart the rounds are, as a share of their median; unknown for a single round."""
     values = [one.cpu_us_per_decision for one in rounds]
     middle = runs.median(rounds, "cpu_us_per_decision")
     return (max(values) - min(values)) / middle if middle else 0.0

@@ -7,7 +7,7 @@ writer and workers; the API server is a function that takes 2 ms. Half of the cl
 the other half for more CPU than is free on any node, so that a node that grows a little wakes them all for nothing.
 
     memory    traced by tracemalloc, from the decoded objects to the last pod parked, per pod
-    event     a node grows by a little: the handler, and all attempts that it causes, until nobody is ready; CPU time
+    event     a node grows by a little: the handler, and all attempts that it causes, until no pod is ready; CPU time
     arrivals  feasible pods at 50/s, and node events at 10/s meanwhile: from on_add to the sent Binding
 """
 
@@ -81,7 +81,7 @@ def node(number: int, cpu_thousandths: int, version: int) -> Node:
 
 
 def resident(number: int) -> Pod:
-    """What takes room on each node: 46 of 64 CPUs."""
+    """A pod that takes room on each node: 46 of 64 CPUs."""
     container = {"name": "main", "resources": {"requests": {"cpu": "46", "memory": "64Gi"}}}
     spec = {"nodeName": f"node-{number:05}", "containers": [container]}
     return convert(
@@ -149,12 +149,12 @@ class Service:
         self.workers.wake()
 
     def drain(self) -> int:
-        """Try everybody who is ready, as a worker does; how many were popped."""
+        """Try all ready pods, as a worker does. Returns how many were popped."""
         count = 0
         while (queued := self.queue.pop_nowait(self.clock.time())) is not None:
             count += 1
             if self.scheduler.decide(queued) is not None:
-                raise SystemExit(f"{queued.key} was to be hopeless")
+                raise SystemExit(f"{queued.key} should have fitted nowhere")
         return count
 
     def judged(self) -> int:
@@ -164,8 +164,8 @@ class Service:
 
 def fill(service: Service, nodes: int) -> list[Node]:
     objects = [node(number, 0, 1) for number in range(nodes)]
-    for number, one in enumerate(objects):
-        service.nodes.on_add(one, initial=True)
+    for number, node_object in enumerate(objects):
+        service.nodes.on_add(node_object, initial=True)
         service.pods.on_add(resident(number), initial=True)
     return objects
 
@@ -178,9 +178,9 @@ def park(service: Service, pods: int, classes: int) -> tuple[int, float, float]:
     gc.collect()
     tracemalloc.start()
     began = time.perf_counter()
-    for one in objects:
-        service.server.store[one.key] = one
-        service.pods.on_add(one, initial=False)
+    for pod in objects:
+        service.server.store[pod.key] = pod
+        service.pods.on_add(pod, initial=False)
     service.drain()
     seconds = time.perf_counter() - began
     gc.collect()
@@ -205,7 +205,7 @@ class EventCosts:
     """Per event."""
 
 
-def told(values: Sequence[float]) -> str:
+def stats(values: Sequence[float]) -> str:
     mean, p50, p99 = sum(values) / len(values), quantile(values, 0.5), quantile(values, 0.99)
     return f"{mean:>8.2f} mean, p50 {p50:.2f}, p99 {p99:.2f}, most {max(values):.2f}"
 
@@ -278,15 +278,15 @@ def main() -> None:
     print(f"memory beyond the decoded objects   {size:>8} bytes a pod    (goal 3072)")
     with setting_aside():  # as the service does
         costs = measure_events(service, objects, args.events)
-    print(f"a node event, its handler           {told(costs.handler)} ms of CPU")
+    print(f"a node event, its handler           {stats(costs.handler)} ms of CPU")
     print(
-        f"  with the attempts that it causes  {told(costs.whole)} ms of CPU; {costs.attempts:.1f} attempts    (goal 5)"
+        f"  with the attempts that it causes  {stats(costs.whole)} ms of CPU; {costs.attempts:.1f} attempts    (goal 5)"
     )
     cpu = time.thread_time()
     with setting_aside():
         latencies, missing = asyncio.run(measure_arrivals(service, objects, args.seconds))
     cpu = time.thread_time() - cpu
-    print(f"feasible pods to their Binding      {told([one * 1e3 for one in latencies])} ms    (goal p99 1000)")
+    print(f"feasible pods to their Binding      {stats([one * 1e3 for one in latencies])} ms    (goal p99 1000)")
     came = int(args.seconds * 50)
     print(f"  {came - missing} of {came} bound; {cpu / args.seconds:.0%} of a core while they came")
 

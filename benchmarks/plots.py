@@ -43,7 +43,7 @@ LINES: dict[str, tuple[str, Template]] = {
 }
 """The scenario against nodes, and the pods against running pods."""
 COLOURS = dict(zip(LINES, ("#0072b2", "#d55e00", "#009e73"), strict=True))
-"""Told apart by colour-blind readers too."""
+"""Colours that colour-blind readers can distinguish."""
 
 GROWTH, MOST_GROWTH = (1_000, 50_000), 6
 """From how many nodes to how many a decision on a plain pod may cost at most so many times as much."""
@@ -119,7 +119,7 @@ class Measured(msgspec.Struct):
 
 
 def measure(path: Path, measured: Measured, points: Sequence[Wanted], rounds: int) -> None:
-    """Play the points that are missing, round by round, and write the file anew after each."""
+    """Play the points that are missing, round by round, and write the file again after each."""
     for number in range(rounds):
         for wanted in points:
             point = measured.point(wanted.line, wanted.at)

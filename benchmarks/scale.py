@@ -103,7 +103,7 @@ class Pauses:
     def take(self) -> str:
         """What there was since the last time, in words."""
         full = [took for generation, took in self.collections if generation == 2]
-        words = f"    loop late {told(self.lags)} ms, most CPU between beats {self.busiest:.1f} ms"
+        words = f"    loop late {summary(self.lags)} ms, most CPU between beats {self.busiest:.1f} ms"
         words += f"; {len(full)} full collections, the longest {max(full):.0f} ms" if full else ""
         self.lags.clear()
         self.collections.clear()
@@ -111,7 +111,7 @@ class Pauses:
         return words
 
 
-def told(values: Sequence[float]) -> str:
+def summary(values: Sequence[float]) -> str:
     """Median, 99th percentile and maximum."""
     if not values:
         return "none"
@@ -186,7 +186,7 @@ class Scale:
         began = time.process_time()
         attempts = [await self._decide(wish, number) for number in range(count)]
         cpu = time.process_time() - began
-        print(f"{name:<32}{count / cpu:>8,.0f} decisions per CPU second; an attempt {told(attempts)} us", end="")
+        print(f"{name:<32}{count / cpu:>8,.0f} decisions per CPU second; an attempt {summary(attempts)} us", end="")
         print(f", the first of its class {first / 1000:.1f} ms\n{self.pauses.take()}", flush=True)
 
     async def _decide(self, wish: Tree, number: int) -> float:
@@ -239,7 +239,9 @@ class Scale:
             self.cluster.informers[kind].apply(cast("WatchEvent[Any]", decoder.feed(written)))
             handled.append((time.thread_time() - began) * 1e6)
             decided.append(await self._decide({}, number))
-        print(f"{name:<32}handled in {told(handled)} us; the next attempt {told(decided)} us\n{self.pauses.take()}")
+        print(
+            f"{name:<32}handled in {summary(handled)} us; the next attempt {summary(decided)} us\n{self.pauses.take()}"
+        )
 
     def _node(self, number: int, label: str = "", cpu: str = "") -> Tree:
         node = scale_objects.node(number, self._images, self._version())

@@ -1,16 +1,16 @@
-"""How many entries each table of a running scheduler has, found by walking over its objects.
+"""How many entries each table of a running scheduler has, found by walking through its objects.
 
-The problem: a table that is never emptied is found only by whoever thinks of it. The idea: nobody lists tables. A walk
-starts at the service, follows every attribute and container, and counts the entries of each dict, list, set and deque
-under the class and attribute that hold it; so a table that is added next year is counted, too. Modules are searched for
-tables of their own and for remembered calls (`lru_cache`).
+The problem: a hand-written list of tables misses the table that its author forgot. The idea: no list. A walk starts at
+the service, follows every attribute and container, and counts the entries of each dict, list, set and deque under the
+class and attribute that hold it, so that a table added next year is counted, too. Modules are searched for their own
+tables and for cached calls (`lru_cache`).
 
     "NodeTable._row_of": 200           entries, summed over all objects of the class
     "NodeTable.taint_set (bytes)"      an array
-    "quantity.nano_value()"            remembered calls
+    "quantity.nano_value()"            cached calls
 
-Limits: objects of the API are data and not walked into; what is reached on two ways counts where it is found first.
-A walk over a small cluster takes a second, and is no part of what is measured.
+Limits: the walk does not enter API objects, which are data; an object reachable in two ways counts where it is found
+first. A walk over a small cluster takes a second, and is not part of the measurement.
 """
 
 import json
@@ -36,18 +36,18 @@ _SEQUENCES: Final = (list, deque, tuple, AbstractSet, WeakSet)
 
 @dataclass(slots=True)
 class Census:
-    """What was counted."""
+    """The counts of a walk."""
 
     tables: dict[str, int] = field(default_factory=dict)
     """Entries (bytes of arrays) by class and attribute."""
     objects: dict[str, int] = field(default_factory=dict)
     """Objects by class."""
     limits: dict[str, int] = field(default_factory=dict)
-    """How many calls may be remembered, by table."""
+    """How many calls may be cached, by table; -1 is no limit."""
 
     @property
     def array_bytes(self) -> int:
-        """Of all arrays."""
+        """The bytes of all arrays."""
         return sum(count for name, count in self.tables.items() if name.endswith("(bytes)"))
 
 
@@ -57,18 +57,18 @@ def take(*roots: object, package: str = _PACKAGE) -> Census:
     work: deque[tuple[str, object]] = deque(("", root) for root in roots)
     work.extend(_of_modules(census, package))
     while work:
-        where, one = work.popleft()
-        if isinstance(one, _PLAIN) or id(one) in seen:
+        where, thing = work.popleft()
+        if isinstance(thing, _PLAIN) or id(thing) in seen:
             continue
-        seen.add(id(one))
-        work.extend(_parts(census, where, one, package))
+        seen.add(id(thing))
+        work.extend(_parts(census, where, thing, package))
     return census
 
 
 def take_apart(*roots: object) -> Census:
-    """The same, taken by a copy of this process, so that what the walk itself needs is not found in this one's memory.
+    """As `take`, but in a forked copy of this process, so that the walk's own memory does not show in this process.
 
-    Call it from another thread than the event loop's, which then goes on meanwhile.
+    Call it from a thread other than the event loop's, which then keeps running.
     """
     reader, writer = os.pipe()
     child = os.fork()
@@ -79,17 +79,17 @@ def take_apart(*roots: object) -> Census:
             found = take(*roots)
             with os.fdopen(writer, "w") as pipe:
                 json.dump([found.tables, found.objects, found.limits], pipe)
-        except BaseException:  # noqa: BLE001  nothing may come out of a copy of the whole program
+        except BaseException:  # noqa: BLE001  no exception may leave the forked copy of the program
             traceback.print_exc()
         finally:
             os._exit(0)
     os.close(writer)
     with os.fdopen(reader) as pipe:
-        told = pipe.read()
+        answer = pipe.read()
     os.waitpid(child, 0)
-    if not told:
-        raise RuntimeError("the census has failed; the copy of this process has told why")
-    return Census(*json.loads(told))
+    if not answer:
+        raise RuntimeError("the census has failed; the forked process has printed the reason")
+    return Census(*json.loads(answer))
 
 
 def _of_modules(census: Census, package: str) -> Iterator[tuple[str, object]]:
@@ -100,60 +100,61 @@ def _of_modules(census: Census, package: str) -> Iterator[tuple[str, object]]:
         for attribute, value in list(vars(module).items()):
             if getattr(value, "__module__", name) != name:
                 continue  # imported from elsewhere
-            if (remembered := _remembered(value)) is not None:
-                census.tables[f"{short}.{attribute}()"], census.limits[f"{short}.{attribute}()"] = remembered
+            if (cached_calls := _cached_calls(value)) is not None:
+                census.tables[f"{short}.{attribute}()"], census.limits[f"{short}.{attribute}()"] = cached_calls
             elif isinstance(value, dict | list | set | deque) and not attribute.startswith("__"):
                 yield f"{short}.{attribute}", value
 
 
-def _remembered(value: object) -> tuple[int, int] | None:
-    """How many calls an `lru_cache` remembers, and at most (-1: no limit); `None` for anything else."""
-    told = getattr(value, "cache_info", None)
-    if told is None:
+def _cached_calls(value: object) -> tuple[int, int] | None:
+    """How many calls an `lru_cache` holds and may hold (-1: no limit); `None` for any other object."""
+    cache_info = getattr(value, "cache_info", None)
+    if cache_info is None:
         return None
-    info: Any = cast("Callable[[], Any]", told)()
+    info: Any = cast("Callable[[], Any]", cache_info)()
     return info.currsize, -1 if info.maxsize is None else info.maxsize
 
 
-def _parts(census: Census, where: str, one: object, package: str) -> Iterable[tuple[str, object]]:
-    if isinstance(one, np.ndarray):
-        _add(census.tables, f"{where} (bytes)", one.nbytes)
+def _parts(census: Census, where: str, thing: object, package: str) -> Iterable[tuple[str, object]]:
+    # Count the object, and return what it refers to. Plain values have been left out by the caller.
+    if isinstance(thing, np.ndarray):
+        _add(census.tables, f"{where} (bytes)", thing.nbytes)
         return ()
-    if isinstance(one, Mapping | WeakValueDictionary):
-        _add(census.tables, where, len(one))
-        parts: Iterable[object] = chain(list(one.keys()), list(one.values()))
-        return _inside(census, where, one, parts, package)
-    if isinstance(one, _SEQUENCES):
-        if not isinstance(one, tuple | frozenset):
-            _add(census.tables, where, len(one))
-        return _inside(census, where, one, list(one), package)
-    if isinstance(one, FunctionType):
-        return ((where, cell) for cell in one.__closure__ or ())
-    if isinstance(one, CellType):
-        return ((where, one.cell_contents),)
-    if isinstance(one, MethodType):
-        return ((where, one.__self__),)
-    if type(one).__module__.startswith(package):
-        _add(census.objects, type(one).__name__, 1)
-        return _attributes(one)
+    if isinstance(thing, Mapping | WeakValueDictionary):
+        _add(census.tables, where, len(thing))
+        parts: Iterable[object] = chain(list(thing.keys()), list(thing.values()))
+        return _inside(census, where, thing, parts, package)
+    if isinstance(thing, _SEQUENCES):
+        if not isinstance(thing, tuple | frozenset):
+            _add(census.tables, where, len(thing))
+        return _inside(census, where, thing, list(thing), package)
+    if isinstance(thing, FunctionType):
+        return ((where, cell) for cell in thing.__closure__ or ())
+    if isinstance(thing, CellType):
+        return ((where, thing.cell_contents),)
+    if isinstance(thing, MethodType):
+        return ((where, thing.__self__),)
+    if type(thing).__module__.startswith(package):
+        _add(census.objects, type(thing).__name__, 1)
+        return _attributes(thing)
     return ()
 
 
 def _inside(
     census: Census, where: str, container: object, parts: Iterable[object], package: str
 ) -> Iterator[tuple[str, object]]:
-    """What a container holds, and what it has besides if its class is one of ours."""
+    """The items of a container and, if its class belongs to the package, its attributes."""
     yield from ((f"{where}[]" if not where.endswith("[]") else where, part) for part in parts)
     if type(container).__module__.startswith(package):
         _add(census.objects, type(container).__name__, 1)
         yield from _attributes(container)
 
 
-def _attributes(one: object) -> Iterator[tuple[str, object]]:
-    kind = type(one)
+def _attributes(thing: object) -> Iterator[tuple[str, object]]:
+    kind = type(thing)
     slots = (name for base in kind.__mro__ for name in _listed(vars(base).get("__slots__", ())))
-    for name in dict.fromkeys((*slots, *getattr(one, "__dict__", ()))):
-        value = getattr(one, name, None)
+    for name in dict.fromkeys((*slots, *getattr(thing, "__dict__", ()))):
+        value = getattr(thing, name, None)
         if name not in ("__dict__", "__weakref__"):
             yield f"{kind.__name__}.{name}", value
 

@@ -190,7 +190,7 @@ def release(app: int, number: int) -> PodTemplate:
 
 
 def job(number: int, namespace: str) -> PodTemplate:
-    """The pods of a Job, which nobody ever runs again."""
+    """The pods of a Job that never runs again."""
     name, uid = f"job-{number}", f"job-uid-{number:08}"
     labels = {"batch.kubernetes.io/controller-uid": uid, "controller-uid": uid, "job-name": name}
     requests = {"cpu": f"{50 + number * 3 % 101}m", "memory": f"{100 + number * 11 % 3001}Mi"}

@@ -98,7 +98,7 @@ class Churn:
         return self.world.created - before
 
     async def schedule(self) -> None:
-        """Try whoever is ready, until nobody is and nothing more comes by itself."""
+        """Try the ready pods until no pod is ready and no further event arrives on its own."""
         idle_turns = 0
         while idle_turns < _SETTLING_STEPS:
             if await self._try_next():

@@ -13,7 +13,7 @@ Per interval: resident memory, class columns and their budget, entries of all ta
 CPU per pod. What the world takes itself (about a tenth) is in the CPU. Then a verdict, and exit code 1 if it is bad:
 
     memory      after the second half within 3 % of after the first
-    loop lag    99th percentile below 50 ms (told only, where it goes as fast as it can: the loop is never idle)
+    loop lag    99th percentile below 50 ms (only reported at full speed, where the loop is never idle)
     CPU         per pod, in the last quarter within 15 % of the first: of each the interval that was disturbed least,
                 beside a fixed piece of work that is done again and again
     columns     within their budget
@@ -46,7 +46,7 @@ CPU_TOLERANCE: Final = 0.15
 _BEAT_SECONDS: Final = 0.02
 _INTERVALS: Final = 16
 """A multiple of four: quarters are compared."""
-_LARGEST_TOLD: Final = 12
+_LARGEST_SHOWN: Final = 12
 _POINTS: Final = 8
 """Looks at the memory per interval, of which the median counts: what a burst takes for a moment is not growth."""
 
@@ -260,7 +260,7 @@ def _grown(intervals: Sequence[Interval]) -> list[tuple[str, int, int]]:
     """The tables that have grown most from the first half to the second: name, entries then and now."""
     before, now = intervals[len(intervals) // 2 - 1].tables, intervals[-1].tables
     grown = [(name, before.get(name, 0), count) for name, count in now.items() if count > before.get(name, 0)]
-    return sorted(grown, key=lambda one: one[1] - one[2])[:_LARGEST_TOLD]
+    return sorted(grown, key=lambda one: one[1] - one[2])[:_LARGEST_SHOWN]
 
 
 def main() -> int:
@@ -287,8 +287,11 @@ def main() -> int:
     for name, before, now in _grown(run.intervals) if options.census else ():
         print(f"     grown: {name} {before:,} -> {now:,}")
     if options.json:
-        told = {"intervals": [asdict(one) for one in run.intervals], "verdict": [asdict(one) for one in judgements]}
-        Path(options.json).write_text(json.dumps(told, indent=1), encoding="utf-8")
+        report = {
+            "intervals": [asdict(interval) for interval in run.intervals],
+            "verdict": [asdict(judgement) for judgement in judgements],
+        }
+        Path(options.json).write_text(json.dumps(report, indent=1), encoding="utf-8")
     return 0 if all(one.is_good for one in judgements) else 1
 
 

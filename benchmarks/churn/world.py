@@ -1,8 +1,8 @@
-"""What controllers, kubelets and the autoscaler do to a cluster in which nothing stays: see `week`.
+"""What controllers, kubelets and the autoscaler do to a cluster in which everything changes: see `week`.
 
-One `step` is about a second of a busy cluster at 60 pods/s: seven releases and jobs, six taints that change, a node
-that goes with its pods and one that comes, and in turn something rarer. The number of objects that are alive stays as
-it is, so whatever grows was not given back. All is drawn from a seed: two runs of so many steps see the same objects
+A `step` is about a second of a busy cluster at 60 pods/s: seven releases and jobs, six taints that change, a node that
+is removed with its pods and a new node, and in turn a rarer event. The number of live objects stays the same, so
+whatever grows was not freed. Everything is drawn from a seed: two runs of the same number of steps see the same objects
 in the same order.
 """
 
@@ -46,48 +46,48 @@ _replace = msgspec.structs.replace
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How much is alive at a time."""
+    """How many objects are alive at a time."""
 
     nodes: int = 200
     pods: int = 1500
 
     @property
     def deployments(self) -> int:
-        """Four fifths of the pods are of Deployments."""
+        """Deployments: they own four fifths of the pods."""
         return max(6, self.pods * 4 // 5 // _REPLICAS)
 
     @property
     def jobs(self) -> int:
-        """The rest is of Jobs, nearly."""
+        """Jobs: they own nearly all other pods."""
         return max(3, self.pods // 6 // _JOB_PODS)
 
     @property
     def hopeless(self) -> int:
-        """Beside them, pods that fit nowhere."""
+        """Additional pods that fit nowhere."""
         return max(2, self.pods // 75)
 
     @property
     def urgent(self) -> int:
-        """And GPU pods of high priority."""
+        """Additional GPU pods of high priority."""
         return max(2, self.pods // 200)
 
 
 @dataclass(slots=True)
 class _Group:
-    """The pods of one owner that are to be there, by key."""
+    """The pods that an owner should have, by key."""
 
     template: PodTemplate
     keys: list[str] = field(default_factory=list)
 
 
 class World:
-    """Everybody but the scheduler."""
+    """All actors of the cluster but the scheduler."""
 
     def __init__(self, cluster: StandIn, size: Size, seed: int = 1) -> None:
         self.cluster = cluster
         self.size = size
         self.created = 0
-        """Pods so far."""
+        """How many pods have been created."""
         self._random = Random(seed)
         self._serial = 0
         self._steps = 0
@@ -112,7 +112,7 @@ class World:
     # --- the beginning ------------------------------------------------------------------------------------------------
 
     def begin(self) -> None:
-        """Create all that is alive from the start. Pods are pending."""
+        """Create all objects of the start; pods are pending. The order matters: claims need the storage class."""
         create = self.cluster.create
         create(STORAGE_CLASSES, objects.storage_class())
         for name in ("data", "gpu", *(f"team-{team}" for team in range(10))):
@@ -136,7 +136,7 @@ class World:
     # --- a second -----------------------------------------------------------------------------------------------------
 
     def step(self) -> Iterator[None]:
-        """A second passes: go on after each thing that happens in it."""
+        """Play a second; yields after each event in it."""
         self._steps += 1
         happening: list[Callable[[], None]] = [
             self._report_running,
@@ -179,7 +179,7 @@ class World:
             self.cluster.delete(kind, found)
 
     def _released(self, app: int, before: _Group | None = None) -> _Group:
-        """A Deployment's next release: its pods come, and those of the one before go."""
+        """A Deployment's next release: its pods are created, and those of the release before are deleted."""
         group = _Group(objects.release(app, self._next()))
         self.cluster.create(REPLICA_SETS, objects.replica_set(group.template))
         if before is not None:
@@ -190,7 +190,7 @@ class World:
         return group
 
     def _run_job(self) -> None:
-        """A Job begins, and the oldest ends once there are too many."""
+        """A Job begins, and the oldest ends if there are too many."""
         number = self._next()
         if not self._jobs or len(self._ci_namespaces) * _JOBS_PER_NAMESPACE <= self._steps * _JOBS_A_STEP % 40:
             self._open_namespace(number)
@@ -209,19 +209,19 @@ class World:
         self._ci_namespaces.append(name)
 
     def _close_namespaces(self) -> None:
-        """Those go in which no Job runs any more."""
+        """Delete the namespaces in which no Job runs any more."""
         used = {group.template.namespace for group in self._jobs}
         while len(self._ci_namespaces) > 1 and self._ci_namespaces[0] not in used:
             self._delete(NAMESPACES, self._ci_namespaces.popleft())
 
     def _report_running(self) -> None:
-        """Kubelets say that pods run."""
+        """Kubelets report that pods run."""
         while self._bound:
             pod = self.cluster.pod_of(self._bound.popleft().removeprefix(objects.UID_PREFIX))
             if pod is None or pod.status.phase == "Running":
                 continue
             containers = tuple(
-                ContainerStatus(one.name, one.resources, one.resources.requests) for one in pod.spec.containers
+                ContainerStatus(each.name, each.resources, each.resources.requests) for each in pod.spec.containers
             )
             status: PodStatus = _replace(
                 pod.status, phase="Running", start_time=_time(self._steps), container_statuses=containers
@@ -234,7 +234,7 @@ class World:
         self._roll(self._random.randrange(_STATEFUL_SETS))
 
     def _roll(self, app: int) -> None:
-        """New members with new claims; the old ones go, and so do their claims and volumes."""
+        """New members with new claims; the old members are deleted with their claims and volumes."""
         before, number = self._stateful[app], self._next()
         group = self._stateful[app] = _Group(objects.member(app, number))
         for key in before.keys:
@@ -258,14 +258,14 @@ class World:
                 self.cluster.delete(PERSISTENT_VOLUME_CLAIMS, claim)
 
     def _lose_pods(self) -> None:
-        """Pods come that fit nowhere, and go when somebody looks."""
+        """Create pods that fit nowhere, and delete the oldest such pods."""
         for _ in range(2):
             self._hopeless.append(self._create_pod(objects.hopeless(self._next())))
         while len(self._hopeless) > self.size.hopeless:
             self._delete_pod(self._hopeless.popleft())
 
     def _train(self) -> None:
-        """As many pods want a GPU as there are, and some more; an urgent one takes its GPU from one of them."""
+        """Slightly more pods want a GPU than there are GPUs; an urgent pod preempts one of them."""
         gpus = _GPUS * max(1, self.size.nodes // _NODES_PER_GPU_NODE)
         alive = (key for key in self._training if self.cluster.pod_of(key) is not None)
         self._training = deque(alive)
@@ -285,7 +285,7 @@ class World:
     # --- nodes --------------------------------------------------------------------------------------------------------
 
     def _join(self, *, has_gpu: bool, taints: dict[str, tuple[str, str]]) -> str:
-        node = NodeState(self._next(), has_gpu, taints, [f"base-{one}:1" for one in range(4)])
+        node = NodeState(self._next(), has_gpu, taints, [f"base-{number}:1" for number in range(4)])
         self._nodes[node.name] = node
         self._names.append(node.name)
         self.cluster.create(NODES, node.shown())
@@ -296,21 +296,21 @@ class World:
         self.cluster.show(NODES, node.shown())
 
     def _change_taint(self) -> None:
-        """The autoscaler marks a node as one that it may do without, since when; or takes the mark away."""
+        """The autoscaler marks a node as a candidate for removal, with the time; or removes the mark."""
         node = self._nodes[self._random.choice(self._names)]
         if node.taints.pop(CANDIDATE, None) is None:
             node.taints[CANDIDATE] = objects.stamp(self._next()), "PreferNoSchedule"
         self._show(node)
 
     def _pull_images(self) -> None:
-        """The kubelet says what it has pulled for the last releases."""
+        """The kubelet reports the images that it has pulled for the last releases."""
         node = self._nodes[self._random.choice(self._names)]
         node.images.append(self._random.choice(self._deployments).template.image)
         del node.images[:-12]
         self._show(node)
 
     def _exchange_node(self) -> None:
-        """A node is drained and goes; one of a new name takes its place, ready a little later."""
+        """A node is drained and removed; a node with a new name replaces it, and becomes ready a little later."""
         place = self._random.randrange(len(self._names))
         name = self._names[place]
         self._names[place] = self._names[-1]
@@ -329,16 +329,16 @@ class World:
         self._show(self._nodes[joined])
 
     def _drain(self, name: str) -> None:
-        """Its pods go, and their controllers make new ones."""
+        """Delete the node's pods; their controllers create new ones."""
         groups = {key: group for group in (*self._deployments, *self._jobs, *self._stateful) for key in group.keys}
         pods: Iterable[Pod] = self.cluster.informers[PODS].store.list()
-        for pod in [one for one in pods if one.spec.node_name == name]:
+        for pod in [each for each in pods if each.spec.node_name == name]:
             group = groups.get(pod.key)
             if group is None:
                 self.cluster.delete(PODS, pod)
                 continue
             group.keys.remove(pod.key)
-            volumes = [msgspec.to_builtins(one) for one in pod.spec.volumes]
+            volumes = [msgspec.to_builtins(volume) for volume in pod.spec.volumes]
             self.cluster.delete(PODS, pod)
             group.keys.append(self._create_pod(group.template, **({"volumes": volumes} if volumes else {})))
 

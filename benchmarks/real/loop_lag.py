@@ -54,7 +54,7 @@ async def observe(plane: ControlPlane, process: Process, pods: int, limit_second
 
 
 async def scrape(scraper: aiohttp.ClientSession, port: int | None) -> str:
-    """What `/metrics` shows; empty as long as nobody listens."""
+    """What `/metrics` shows; empty as long as no server listens."""
     if port is None:
         return ""
     async with scraper.get(f"http://127.0.0.1:{port}/metrics") as response:

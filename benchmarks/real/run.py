@@ -2,7 +2,7 @@
 
 The cluster is filled once per workload and round, while no scheduler runs; what etcd then has on disk is kept
 (`filled`), and every scheduler gets a copy of it under a new etcd and a new API server. So all meet the same objects
-with the same UIDs, nobody finds another's history, and no API server is warmer than another's.
+with the same UIDs, no scheduler finds the history of another, and no API server is warmer than another.
 """
 
 import asyncio
@@ -285,8 +285,8 @@ def why(pods: Iterable[Object]) -> str:
     waiting = [pod for pod in pods if not pod["spec"].get("nodeName")]
     conditions = (one for pod in waiting for one in pod.get("status", {}).get("conditions", ()))
     messages = Counter(str(one.get("message", "")) for one in conditions if one["type"] == "PodScheduled")
-    told = [f"{number:,} pods: {message}" for message, number in messages.most_common(3)]
-    return "; ".join(told) or f"{len(waiting):,} pods wait and have no condition"
+    shown = [f"{number:,} pods: {message}" for message, number in messages.most_common(3)]
+    return "; ".join(shown) or f"{len(waiting):,} pods wait and have no condition"
 
 
 def last_words(process: Process) -> Iterator[str]:

@@ -113,7 +113,7 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def misses(self) -> list[str]:
-        """Which goals of the workload kscheduler has not reached; nobody else has goals."""
+        """Which goals of the workload kscheduler has not reached; other schedulers have no goals."""
         if self.scheduler != OURS:
             return []
         goal = WORKLOADS[self.workload].goal

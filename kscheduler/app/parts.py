@@ -1,11 +1,11 @@
-"""The parts of one scheduler that talk to an API server, and the assembly that they are the ports of.
+"""The parts of a scheduler that talk to an API server, and the assembly whose ports they implement.
 
     informers --handlers--> assembly --pop--> workers --decide, bind--> client
                                ^                 '--failures--> status writer, Events
                                '--compared with the stores-- truth keeping
 
-What is decided, and how, is joined in `kscheduler.assembly`. Parts that come after these (leader election, extenders)
-are joined here and nowhere else.
+`kscheduler.assembly` joins everything that decides. Future parts that talk to a network (leader election, extenders)
+belong here and nowhere else.
 """
 
 import socket
@@ -38,17 +38,17 @@ from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.truth.truth_keeping import Periods, TruthKeeping
 
 WATCHED: Final = (NODES, PODS, NAMESPACES, *WORKLOAD_KINDS, *STORAGE_KINDS, POD_DISRUPTION_BUDGETS)
-"""What the plugins read."""
+"""The resources that the plugins read."""
 QUEUED_EVENTS: Final = 10_000
 """Events that may wait behind the binds: a burst of bindings keeps its "Scheduled" Events, and memory stays bounded."""
 MOST_WORKERS_PER_PARALLELISM: Final = 4
 """The workers adapt between 1 and this many times `parallelism`."""
 CONNECTIONS_BESIDE_BINDS: Final = 32
-"""For conditions, evictions, volumes and lists: a storm of those must not queue up before the binds."""
+"""For conditions, evictions, volumes and lists: a storm of such requests must not delay the binds."""
 
 
 class Parts:
-    """Everything that a service runs; nothing here runs yet."""
+    """All parts of a service, built and connected, but not running yet."""
 
     def __init__(self, options: Options, connection: Connection) -> None:
         """Raises `ConfigError` where a profile cannot be built."""
@@ -75,7 +75,7 @@ class Parts:
         return MOST_WORKERS_PER_PARALLELISM * self._configuration.parallelism
 
     def _is_binding_hard(self) -> bool:
-        """Whether the binds use all that the API server can do: conditions and Events can wait a little."""
+        """Whether the binds use all of the API server's capacity: then conditions and Events can wait a little."""
         return not self.limit.has_room()
 
     def _instance(self) -> str:
@@ -110,7 +110,7 @@ class Parts:
         )
 
     def _ports(self) -> Ports:
-        """The API server behind every port."""
+        """The ports, all implemented by the API server."""
         pods = PodWriter(self.client, self.clock)
         return Ports(
             binder=BindingWriter(pods, self.clock, self.observations, self.limit.refused, self.pod_log),
@@ -127,7 +127,7 @@ class Parts:
         )
 
     def _wake_worker(self) -> None:
-        """The workers come after the queue that calls this."""
+        """Wake a worker. A method, because the queue that calls it is built before the workers."""
         self.workers.wake()
 
     def _pod(self, key: str) -> Pod | None:
@@ -150,7 +150,7 @@ class Parts:
 
 
 def _bucket(options: Options) -> TokenBucket | None:
-    """A rate limit only where somebody set one (negative is none): the workers adapt to what the server can do."""
+    """The rate limit that the user set, if any (negative means none): without it, the workers adapt to the server."""
     connection = options.config.configuration.client_connection
     if not options.config.is_given("clientConnection.qps") or connection.qps < 0:
         return None

@@ -1,9 +1,9 @@
 """The configuration file, exactly as kube-scheduler reads it: KubeSchedulerConfiguration v1.
 
-The problem: a configuration that is read a little differently schedules a little differently, and a typing error that
-is passed over schedules wrongly for months. The idea: one typed tree with every default written where the field is
-declared, a strict reader that reports *all* mistakes at once with their field paths, and the set of fields that the
-user gave, so that a setting which this service does not honour is a warning rather than a silence.
+The problem: a configuration that is read slightly differently leads to slightly different decisions, and a typing error
+that is silently ignored leads to wrong decisions for months. The idea: one typed tree with every default written where
+the field is declared, a strict reader that reports *all* mistakes at once with their field paths, and the set of fields
+that the user gave, so that a setting which this service does not honour gives a warning.
 
     bytes --yaml_tree--> tree --decode--> types --defaults--> types --validation--> LoadedConfig
 
@@ -14,5 +14,5 @@ user gave, so that a setting which this service does not honour is a warning rat
     feature_gates   the table of gates, and `--feature-gates`
     unhonoured      what was set and has no effect yet
 
-Limits: plugins are names here; what they implement is asked of the caller. Nothing here does I/O but `load_file`.
+Limits: plugins are names here; the caller says what they implement. Nothing here does I/O but `load_file`.
 """

@@ -1,8 +1,8 @@
-"""What a file leaves out: the default plugins, how a profile's sets merge with them, and defaults that depend.
+"""What a file leaves out: the default plugins, how a profile's sets merge with them, and defaults by other settings.
 
-A plugin set at an extension point merges like this: `disabled` takes defaults out (`*` all of them), an `enabled` entry
-that names a default replaces it in place, all other entries follow in their order. The defaults live in `multiPoint`
-only; what they mean for each point is `expansion`'s work.
+A plugin set at an extension point is merged as follows: `disabled` removes defaults (`*` removes all), an `enabled`
+entry that names a default replaces it in place, all other entries follow in their order. The defaults are in
+`multiPoint` only; `expansion` works out what they mean for each point.
 """
 
 from collections.abc import Iterable
@@ -62,7 +62,7 @@ DEFAULT_PLUGINS: tuple[tuple[PluginEntry, str | None], ...] = (
     (PluginEntry("TopologyPlacementGenerator"), "TopologyAwareWorkloadScheduling"),
     (PluginEntry("PodGroupPodsCount", 1), "TopologyAwareWorkloadScheduling"),
 )
-"""In MultiPoint order with weights, and the feature gate that each waits for. Filters run in this order."""
+"""In MultiPoint order with weights, each with the feature gate that enables it. Filters run in this order."""
 
 _Filled = TypeVar("_Filled", bound=Settings)
 
@@ -82,7 +82,10 @@ def merge_plugins(defaults: Plugins, given: Plugins) -> Plugins:
 
 
 def merge_plugin_set(defaults: PluginSet, given: PluginSet) -> PluginSet:
-    """One point's set over its default. A name that is enabled twice stays there twice: `expansion` refuses it."""
+    """The set of an extension point merged with its default. A name enabled twice stays twice: `expansion` rejects it.
+
+    Example: defaults A, B, C; enabled D, B with weight 5; disabled C: the result is A, B with weight 5, D.
+    """
     disabled = tuple(PluginEntry(plugin.name) for plugin in (*given.disabled, *defaults.disabled))
     without = {plugin.name for plugin in disabled}
     last = {plugin.name: index for index, plugin in enumerate(given.enabled)}
@@ -96,9 +99,9 @@ def merge_plugin_set(defaults: PluginSet, given: PluginSet) -> PluginSet:
 def apply_defaults(
     configuration: KubeSchedulerConfiguration, gates: FeatureGates, given: Iterable[str] = ()
 ) -> KubeSchedulerConfiguration:
-    """Fill in what depends on other fields or gates. `given` are the paths of the fields that the user set."""
+    """Fill in the defaults that depend on other fields or gates. `given`: paths of the fields that the user set."""
     profiles = configuration.profiles or (KubeSchedulerProfile(),)
-    # An empty name that was written out is a mistake for validation to name, not a missing one.
+    # An empty name that the user wrote is a mistake that validation reports, not a missing name.
     if len(profiles) == 1 and not profiles[0].scheduler_name and "profiles[0].schedulerName" not in set(given):
         profiles = (replace(profiles[0], scheduler_name=DEFAULT_SCHEDULER_NAME),)
     contention = configuration.enable_contention_profiling
@@ -107,13 +110,15 @@ def apply_defaults(
         profiles=tuple(_profile(profile, gates) for profile in profiles),
         leader_election=_leader_election(configuration.leader_election),
         client_connection=_client_connection(configuration.client_connection),
-        extenders=tuple(replace(one, http_timeout=one.http_timeout or seconds(5)) for one in configuration.extenders),
+        extenders=tuple(
+            replace(extender, http_timeout=extender.http_timeout or seconds(5)) for extender in configuration.extenders
+        ),
         enable_contention_profiling=contention if contention is not None else configuration.enable_profiling,
     )
 
 
 def _leader_election(election: LeaderElectionConfiguration) -> LeaderElectionConfiguration:
-    """Empty and zero mean "default" here, written out or not."""
+    """Empty and zero mean "default" here, whether the user wrote them or not."""
     return _filled(election, LeaderElectionConfiguration(), except_for="leader_elect")
 
 
@@ -128,8 +133,8 @@ def _filled(settings: _Filled, defaults: _Filled, except_for: str = "") -> _Fill
 
 def _profile(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedulerProfile:
     plugins = merge_plugins(default_plugins(gates), profile.plugins)
-    configured = tuple(replace(one, args=default_args(one.args, gates)) for one in profile.plugin_config)
-    names = {one.name for one in configured}
+    configured = tuple(replace(entry, args=default_args(entry.args, gates)) for entry in profile.plugin_config)
+    names = {entry.name for entry in configured}
     missing = sorted(_enabled_anywhere(plugins) & ARGS_KINDS.keys() - names)
     added = tuple(PluginConfig(name, default_args(ARGS_KINDS[name](), gates)) for name in missing)
     return replace(profile, plugins=plugins, plugin_config=configured + added)
@@ -137,11 +142,11 @@ def _profile(profile: KubeSchedulerProfile, gates: FeatureGates) -> KubeSchedule
 
 def _enabled_anywhere(plugins: Plugins) -> set[str]:
     sets: Iterable[PluginSet] = (getattr(plugins, name) for name in Plugins.__struct_fields__)
-    return {plugin.name for one in sets for plugin in one.enabled}
+    return {plugin.name for plugin_set in sets for plugin in plugin_set.enabled}
 
 
 def default_args(args: object, gates: FeatureGates) -> object:
-    """A plugin's arguments with what they leave out; anything but an in-tree plugin's stays as it is."""
+    """A plugin's arguments with missing values filled in; those of plugins that are not in-tree stay as they are."""
     match args:
         case NodeResourcesFitArgs():
             return replace(args, scoring_strategy=_scoring_strategy(args.scoring_strategy))
@@ -161,7 +166,7 @@ def _scoring_strategy(strategy: ScoringStrategy | None) -> ScoringStrategy:
 
 
 def _resources(resources: tuple[ResourceSpec, ...]) -> tuple[ResourceSpec, ...]:
-    return tuple(replace(one, weight=one.weight or 1) for one in resources) or DEFAULT_RESOURCES
+    return tuple(replace(resource, weight=resource.weight or 1) for resource in resources) or DEFAULT_RESOURCES
 
 
 def _dynamic_resources_args(args: DynamicResourcesArgs, gates: FeatureGates) -> DynamicResourcesArgs:
@@ -173,5 +178,5 @@ def _dynamic_resources_args(args: DynamicResourcesArgs, gates: FeatureGates) -> 
 
 
 def binding_conditions_enabled(gates: FeatureGates) -> bool:
-    """Whether pods may wait for devices to get ready before they are bound."""
+    """Whether pods may wait until their devices are ready before they are bound."""
     return gates.enabled("DRADeviceBindingConditions") and gates.enabled("DRAResourceClaimDeviceStatus")

@@ -22,13 +22,13 @@ class DurationError(ValueError):
 
 
 class Duration(int):
-    """Nanoseconds. A type of its own, so that a bare number in a file is not taken for one."""
+    """Nanoseconds. A separate type, so that a bare number in a file is not taken for a duration."""
 
     __slots__ = ()
 
     @property
     def seconds(self) -> float:
-        """The same in seconds."""
+        """The duration in seconds."""
         return int(self) / 1e9
 
     def __str__(self) -> str:
@@ -39,7 +39,7 @@ class Duration(int):
 
 
 def seconds(count: float) -> Duration:
-    """A duration of so many seconds."""
+    """A duration of this number of seconds."""
     return Duration(round(count * 1e9))
 
 
@@ -74,7 +74,7 @@ def _leading_part(body: str, text: str) -> tuple[int, str]:
 
 
 def format_duration(duration: int) -> str:
-    """As Go prints it: `15s`, `1m30s`, `10m0s`, `1.5s`, `250ms`, `0s`."""
+    """The duration as Go prints it: `15s`, `1m30s`, `10m0s`, `1.5s`, `250ms`, `0s`."""
     sign, left = ("-", -duration) if duration < 0 else ("", duration)
     if left < _NANOSECONDS["s"]:
         return sign + _below_a_second(left)

@@ -1,4 +1,4 @@
-"""Mistakes in a configuration: where, what, and in kube-scheduler's words."""
+"""Mistakes in a configuration: the place and the problem, in kube-scheduler's words."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -10,26 +10,26 @@ from kscheduler.config.durations import Duration
 from kscheduler.config.escaping import escaped
 
 LONGEST_VALUE_SHOWN = 200
-"""Characters of a bad value that a message repeats; a megabyte of somebody's text is no help to anyone."""
+"""Characters of a bad value that a message repeats: a megabyte of text in an error helps no user."""
 
 MOST_PROBLEMS_SHOWN = 100
-"""Lines of an error's text; all are in `problems`."""
+"""Problems that the text of an error lists; `problems` has all of them."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One mistake. `path` is empty where the file as a whole is meant."""
+    """A mistake. `path` is empty if the file as a whole is meant."""
 
     path: str
     message: str
 
     def __str__(self) -> str:
-        """In one line: `message` may hold what a plugin raised."""
+        """The problem in one line: `message` may contain the text of a plugin's exception."""
         return escaped(f"{self.path}: {self.message}" if self.path else self.message)
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used. Its text has one line for each problem: `WHERE: field.path: message`."""
+    """A configuration that cannot be used. The text has a line for each problem: `WHERE: field.path: message`."""
 
     def __init__(self, problems: Iterable[Problem], where: str = "") -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
@@ -41,7 +41,7 @@ class ConfigError(ValueError):
 
 
 def config_error(path: str, message: str, where: str = "") -> ConfigError:
-    """A `ConfigError` of one problem."""
+    """A `ConfigError` with a single problem."""
     return ConfigError((Problem(path, message),), where)
 
 
@@ -61,8 +61,8 @@ def duplicate(path: str, value: Any) -> Problem:
 
 
 def unsupported(path: str, value: Any, supported: Sequence[str]) -> Problem:
-    """A value that is none of a fixed list."""
-    listed = ", ".join(shown(one) for one in supported)
+    """A value that is not in a fixed list."""
+    listed = ", ".join(shown(item) for item in supported)
     return Problem(path, f"Unsupported value: {shown(value)}: supported values: {listed}")
 
 

@@ -1,12 +1,12 @@
-"""Control characters in what others wrote, made visible.
+"""Control characters in text from outside, made visible.
 
-The problem: a plugin's error or a file's name may hold line ends and escape sequences; raw on a terminal they forge
-lines of ours, or worse. The idea: such a character is shown as Python's literals spell it, all else as it is.
+The problem: a plugin's error or a file's name may contain line ends and escape sequences; printed raw on a terminal,
+they forge lines of this program, or worse. The idea: such characters are shown as escapes of a Python literal.
 """
 
 
 def escaped(text: str) -> str:
-    """The text in one line that a terminal takes for nothing but text."""
+    """The text in one line, without characters that a terminal would interpret."""
     if text.isprintable():
         return text
     return "".join(

@@ -1,8 +1,8 @@
 """From a profile's plugin sets to the plugins that run at each extension point, in order and with weights.
 
-The order at a point is: plugins that are named there and in MultiPoint (in the order given there), then the rest of
-MultiPoint that implements the point, then the rest of those named there. What a plugin implements only the registry
-above knows, so it is asked through `implements`.
+The order at a point is: first the plugins named both at the point and in MultiPoint (in the order of the point), then
+the other plugins of MultiPoint that implement the point, then the other plugins named at the point. Only the registry
+knows what a plugin implements, so the caller passes `implements`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -14,7 +14,7 @@ from kscheduler.config.types import PluginEntry, Plugins, PluginSet
 from kscheduler.config.upstream.other_projects import advice
 
 Implements = Callable[[str, str], bool]
-"""`implements(plugin name, point)`, a point being a key of `POINTS`. A plugin that implements none does not exist."""
+"""`implements(plugin name, point)`, where the point is a key of `POINTS`. A plugin without any point does not exist."""
 
 POINTS: Mapping[str, str] = {
     "preFilter": "pre_filter",
@@ -32,7 +32,7 @@ POINTS: Mapping[str, str] = {
     "placementGenerate": "placement_generate",
     "placementScore": "placement_score",
 }
-"""Extension points as files spell them, with the field of `Plugins`; in the order in which errors are found."""
+"""Extension points as files spell them, with the field of `Plugins`; problems are reported in this order."""
 
 SCORED_POINTS = ("score", "placementScore")
 MAX_TOTAL_SCORE = 2**63 - 1
@@ -40,7 +40,7 @@ MAX_TOTAL_SCORE = 2**63 - 1
 
 @dataclass(frozen=True, slots=True)
 class EnabledPlugin:
-    """A plugin at an extension point. The weight is 1 wherever it does not count."""
+    """A plugin at an extension point. The weight is 1 at points that do not score."""
 
     name: str
     weight: int = 1
@@ -51,7 +51,7 @@ Expanded = dict[str, tuple[EnabledPlugin, ...]]
 
 
 def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -> Expanded:
-    """The plugins of every point. `plugins` is merged with the defaults (`defaults.merge_plugins`) already.
+    """The plugins of every point. `plugins` must already be merged with the defaults (`defaults.merge_plugins`).
 
     Raises `ConfigError` with every problem: names that do not exist, points that a plugin does not extend, plugins
     enabled twice, not exactly one queue sort plugin, no bind plugin, weights that overflow.
@@ -65,21 +65,21 @@ def expand(plugins: Plugins, implements: Implements, scheduler_name: str = "") -
         problems += _cardinality_problems(expanded, scheduler_name)
         for point in SCORED_POINTS:
             specific, general = getattr(plugins, POINTS[point]), plugins.multi_point
-            weighed = (one for one in (*specific.enabled, *general.enabled) if implements(one.name, point))
-            problems += _overflow(point, weighed)
+            scoring = (plugin for plugin in (*specific.enabled, *general.enabled) if implements(plugin.name, point))
+            problems += _overflow(point, scoring)
     if problems:
         raise ConfigError(problems, f"profile {scheduler_name}" if scheduler_name else "")
     return expanded
 
 
 def plugins_needed(plugins: Plugins) -> tuple[str, ...]:
-    """Every plugin that is enabled anywhere, once, MultiPoint first: these are to be built."""
+    """Every plugin that is enabled at any point, once, MultiPoint first: the plugins that have to be built."""
     sets = (plugins.multi_point, *(getattr(plugins, field) for field in POINTS.values()))
-    return tuple(dict.fromkeys(plugin.name for one in sets for plugin in one.enabled))
+    return tuple(dict.fromkeys(plugin.name for plugin_set in sets for plugin in plugin_set.enabled))
 
 
 def queue_sort_problems(expanded: Mapping[str, Expanded]) -> tuple[Problem, ...]:
-    """There is one queue: profiles (by scheduler name) that would sort it differently from the first."""
+    """Profiles (by scheduler name) whose queue sort plugin differs from the first profile's: they share one queue."""
     problems = []
     first = ""
     for profile, points in expanded.items():
@@ -102,7 +102,7 @@ def _exists(name: str, implements: Implements) -> bool:
 
 
 def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
-    """Mistakes in what is named at the points themselves."""
+    """Mistakes in the plugins named at single points."""
     for point, field in POINTS.items():
         seen: set[str] = set()
         for plugin in getattr(plugins, field).enabled:
@@ -116,7 +116,7 @@ def _specific_problems(plugins: Plugins, implements: Implements) -> Iterator[Pro
 
 
 def _missing_multi_point(plugins: Plugins, implements: Implements) -> Iterator[Problem]:
-    """MultiPoint entries that do not exist. kube-scheduler finds them at the first point that it expands."""
+    """MultiPoint entries that do not exist. kube-scheduler reports them at the first point that it expands."""
     expanded = (point for point, field in POINTS.items() if PluginEntry("*") not in getattr(plugins, field).disabled)
     first = next(expanded, None)
     for name in dict.fromkeys(plugin.name for plugin in plugins.multi_point.enabled):
@@ -178,8 +178,10 @@ def _cardinality_problems(expanded: Expanded, scheduler_name: str) -> Iterator[P
 
 
 def _overflow(point: str, plugins: Iterable[PluginEntry]) -> Iterator[Problem]:
-    """As kube-scheduler adds weights up: also of plugins that are disabled at the point, and what is below zero counts
-    as too much as soon as anything follows it (its subtraction overflows).
+    """Whether the weights overflow, added as kube-scheduler does.
+
+    Plugins that are disabled at the point count, too, and a negative total counts as an overflow as soon as another
+    plugin follows (kube-scheduler's subtraction overflows).
     """
     weights: dict[str, int] = {}
     total = 0

@@ -1,8 +1,8 @@
-"""Extenders, as far as they matter while nobody calls them: which pods they are asked about, and what is said of them.
+"""Extenders, as far as they matter although they are not called yet: which pods concern them, and how they are named.
 
-An extender that manages resources is asked only about pods that request or limit one of them; one that manages none is
-asked about all. A managed resource may be `ignoredByScheduler`: the extender alone keeps account of it, and
-NodeResourcesFit leaves it out in every profile, in place of what the profile ignores itself (as upstream).
+An extender that manages resources is called only for pods that request or limit one of them; an extender without
+managed resources is called for all pods. A managed resource may be `ignoredByScheduler`: the extender alone accounts
+for it, and NodeResourcesFit ignores it in every profile, instead of what the profile itself ignores (as upstream).
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,17 +16,17 @@ from kscheduler.config.plugin_args import NodeResourcesFitArgs
 from kscheduler.config.types import Extender, KubeSchedulerConfiguration, KubeSchedulerProfile, PluginConfig
 
 LONGEST_NAME: Final = 200
-"""Characters of an address in a message."""
+"""Characters of an extender's address that a message shows."""
 REDACTED: Final = "REDACTED"
 
 
 def extender_name(extender: Extender) -> str:
-    """Its address as a message may show it: without user name, password, query and fragment."""
+    """The extender's address as a message may show it: without user name, password, query and fragment."""
     return _address(extender.url_prefix)[:LONGEST_NAME] or "without urlPrefix"
 
 
 def without_secrets(configuration: KubeSchedulerConfiguration) -> KubeSchedulerConfiguration:
-    """The same for `/configz`, which asks nobody who he is: no credentials in addresses, and no private keys."""
+    """The configuration for `/configz`, which needs no login: without credentials in addresses and private keys."""
     return replace(configuration, extenders=tuple(map(_without_secrets, configuration.extenders)))
 
 
@@ -39,7 +39,7 @@ def _without_secrets(extender: Extender) -> Extender:
 
 def _address(url: str) -> str:
     scheme, separator, rest = url.partition("://")
-    # Everything up to the last @ goes, also where a password holds a slash or a question mark.
+    # Remove everything up to the last @, even if a password contains a slash or a question mark.
     shown = (rest if separator else scheme).rpartition("@")[2]
     for end in "?#":
         shown = shown.partition(end)[0]
@@ -47,27 +47,31 @@ def _address(url: str) -> str:
 
 
 def is_asked_about(extender: Extender, pod: Pod) -> bool:
-    """Whether the extender takes an interest in the pod. As upstream, only containers are looked at: what the pod asks
-    for as a whole (`spec.resources`) does not count.
+    """Whether the extender would be called for the pod.
+
+    As upstream, only containers count, not the resources of the pod as a whole (`spec.resources`).
     """
     if not extender.managed_resources:
         return True
     managed = {resource.name for resource in extender.managed_resources}
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    return any(managed & one.resources.requests.keys() or managed & one.resources.limits.keys() for one in containers)
+    return any(
+        managed & container.resources.requests.keys() or managed & container.resources.limits.keys()
+        for container in containers
+    )
 
 
 def deciding(extenders: Iterable[Extender]) -> tuple[Extender, ...]:
-    """Those without which no decision is right: whoever only gives points may fail, and so may ignorable ones."""
+    """The extenders without which decisions are wrong: not ignorable, and not only giving points."""
     return tuple(
-        one for one in extenders if not one.ignorable and (one.filter_verb or one.bind_verb or one.preempt_verb)
+        each for each in extenders if not each.ignorable and (each.filter_verb or each.bind_verb or each.preempt_verb)
     )
 
 
 def with_ignored_resources(
     configuration: KubeSchedulerConfiguration,
 ) -> tuple[KubeSchedulerConfiguration, list[Problem]]:
-    """With the resources that are `ignoredByScheduler` left out by NodeResourcesFit; and what stands against that."""
+    """The configuration with `ignoredByScheduler` resources ignored by NodeResourcesFit, and the problems."""
     ignored = tuple(_ignored(configuration.extenders))
     if not ignored:
         return configuration, []
@@ -76,7 +80,7 @@ def with_ignored_resources(
     problems = [
         Problem(f"profiles[{index}].pluginConfig", missing)
         for index, profile in enumerate(profiles)
-        if not any(isinstance(one.args, NodeResourcesFitArgs) for one in profile.plugin_config)
+        if not any(isinstance(entry.args, NodeResourcesFitArgs) for entry in profile.plugin_config)
     ]
     return replace(configuration, profiles=profiles), problems
 
@@ -87,10 +91,10 @@ def _ignored(extenders: Iterable[Extender]) -> Iterator[str]:
 
 
 def _ignoring(profile: KubeSchedulerProfile, ignored: tuple[str, ...]) -> KubeSchedulerProfile:
-    def entry(one: PluginConfig) -> PluginConfig:
-        args = one.args
+    def with_ignored(entry: PluginConfig) -> PluginConfig:
+        args = entry.args
         if not isinstance(args, NodeResourcesFitArgs):
-            return one
-        return replace(one, args=replace(args, ignored_resources=ignored))
+            return entry
+        return replace(entry, args=replace(args, ignored_resources=ignored))
 
-    return replace(profile, plugin_config=tuple(map(entry, profile.plugin_config)))
+    return replace(profile, plugin_config=tuple(map(with_ignored, profile.plugin_config)))

@@ -1,12 +1,12 @@
 """Feature gates: all that kube-scheduler knows, and `--feature-gates`.
 
-kube-scheduler accepts every gate of Kubernetes, because it is built of the same libraries as all the other programs.
-The table (`upstream/feature_gates_1_36.json`) has them all, with stage, default, lock and needs; one more version of
-Kubernetes is one more file.
+kube-scheduler accepts every gate of Kubernetes, because it is built from the same libraries as all other components.
+The table (`upstream/feature_gates_1_36.json`) has all gates, with stage, default, lock and needs; another version of
+Kubernetes is another file.
 
-Setting a gate that nobody knows, or one that is locked, is an error that names it, in kube-scheduler's words. A gate
-that a scheduler reads and that changes nothing here is a warning: silence would look like obedience. The many others
-(a kubelet's, a controller's) pass in silence, so that one list of gates can be given to every program of a cluster.
+Setting an unknown or a locked gate is an error that names the gate, in kube-scheduler's words. Setting a gate that a
+scheduler reads, but that changes nothing here, gives a warning, because silence would suggest that it works. All other
+gates (a kubelet's, a controller's) are accepted silently, so that every component of a cluster can get the same list.
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -24,7 +24,7 @@ from kscheduler.config.upstream.release import VERSION
 
 
 class Stage(Enum):
-    """How mature a feature is, as the metric `kubernetes_feature_enabled` words it."""
+    """The maturity of a feature, as the metric `kubernetes_feature_enabled` names it."""
 
     ALPHA = "ALPHA"
     BETA = "BETA"
@@ -34,14 +34,14 @@ class Stage(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """A feature gate as one version of Kubernetes has it."""
+    """A feature gate in one version of Kubernetes."""
 
     name: str
     stage: Stage
     default: bool
     locked: bool = False
     needs: tuple[str, ...] = ()
-    """Gates without which this one must be off."""
+    """Gates that must be on for this gate to be on."""
 
 
 class _Entry(msgspec.Struct, forbid_unknown_fields=True):
@@ -56,7 +56,7 @@ def gates_of(version: str) -> Mapping[str, Gate]:
     """Every gate of a version of Kubernetes, by name. Raises `FileNotFoundError` for a version without a table."""
     path = Path(__file__).parent / "upstream" / f"feature_gates_{version.replace('.', '_')}.json"
     entries = msgspec.json.decode(path.read_bytes(), type=dict[str, _Entry])
-    gates = (Gate(name, one.stage, one.default, one.locked, one.needs) for name, one in entries.items())
+    gates = (Gate(name, entry.stage, entry.default, entry.locked, entry.needs) for name, entry in entries.items())
     return MappingProxyType({gate.name: gate for gate in gates})
 
 
@@ -72,7 +72,7 @@ HONOURED: Final = frozenset(
         "TaintTolerationComparisonOperators",
     )
 )
-"""Gates whose *other* value changes what this service does. Whoever builds a gated rule adds its gate."""
+"""Gates whose non-default value changes what this service does. A change that builds a gated rule adds its gate."""
 
 READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
@@ -112,42 +112,42 @@ READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
         "WorkloadAwarePreemption",
     )
 )
-"""Gates that kube-scheduler itself asks (pkg/scheduler and cmd/kube-scheduler); all others are other programs'."""
+"""Gates that kube-scheduler reads (pkg/scheduler and cmd/kube-scheduler); all others belong to other components."""
 
 _WHY_NOT: Final[Mapping[str, str]] = {
     "SchedulerAsyncPreemption": "victims are always taken away beside the decisions, never within one",
 }
-"""Gates that will never be honoured."""
+"""Gates that will never be honoured, with the reason."""
 
 _TRUE: Final = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _FALSE: Final = frozenset(("0", "f", "F", "false", "FALSE", "False"))
 _COMPONENT: Final = "kube"
-"""The component whose gates these are, where a setting names one: `kube:A=true`."""
+"""The component of these gates, for settings that name a component: `kube:A=true`."""
 
 
 @dataclass(frozen=True, slots=True)
 class GateState:
-    """A gate as it is: one sample of `kubernetes_feature_enabled`."""
+    """The state of a gate: a sample of `kubernetes_feature_enabled`."""
 
     name: str
     stage: str
-    """`ALPHA`, `BETA`, `DEPRECATED`, or nothing for what is generally available."""
+    """`ALPHA`, `BETA`, `DEPRECATED`, or empty for features that are generally available."""
     enabled: bool
 
 
 @dataclass(frozen=True, slots=True)
 class FeatureGates:
-    """Which features are on. Without arguments: the defaults."""
+    """Which features are on; without arguments, the defaults."""
 
     chosen: Mapping[str, bool] = field(default_factory=dict)
-    """Gates that were set, by name; all others have their defaults."""
+    """Gates that were set, by name; all others have their default values."""
     warnings: tuple[str, ...] = ()
-    """One sentence for each gate that was set and has no effect here."""
+    """A sentence for each gate that was set and has no effect here."""
     all_of_a_stage: Mapping[str, bool] = field(default_factory=dict)
     """`AllAlpha` and `AllBeta`, where they were set."""
 
     def enabled(self, name: str) -> bool:
-        """Whether the feature is on. Raises `KeyError` for a gate that is not in the table: that is a bug."""
+        """Whether the feature is on. Raises `KeyError` for a gate that is not in the table, which is a bug."""
         return self.chosen.get(name, GATES[name].default)
 
     def enabled_names(self) -> frozenset[str]:
@@ -157,10 +157,10 @@ class FeatureGates:
     def states(self) -> tuple[GateState, ...]:
         """Every gate with its stage, by name; `AllAlpha` and `AllBeta` are among them, as in kube-scheduler."""
         known = [GateState(gate.name, gate.stage.value, self.enabled(gate.name)) for gate in GATES.values()]
-        wholes = (
+        stage_states = (
             GateState(name, stage.value, self.all_of_a_stage.get(name, False)) for name, stage in ALL_OF_A_STAGE.items()
         )
-        return tuple(sorted((*known, *wholes), key=lambda state: state.name))
+        return tuple(sorted((*known, *stage_states), key=lambda state: state.name))
 
 
 DEFAULT_GATES: Final = FeatureGates()
@@ -176,8 +176,8 @@ def parse_feature_gates(text: str, where: str = "--feature-gates") -> FeatureGat
     unmet = _unmet_needs(FeatureGates(chosen))
     if unmet:
         raise ConfigError(unmet, where)
-    wholes = {name: settings[name] for name in ALL_OF_A_STAGE if name in settings}
-    return FeatureGates(chosen, tuple(_without_effect(settings)), wholes)
+    all_of_a_stage = {name: settings[name] for name in ALL_OF_A_STAGE if name in settings}
+    return FeatureGates(chosen, tuple(_without_effect(settings)), all_of_a_stage)
 
 
 def _settings(text: str) -> tuple[dict[str, bool], list[Problem]]:
@@ -219,7 +219,7 @@ def _refusals(name: str, *, value: bool) -> list[Problem]:
 
 
 def _chosen(settings: Mapping[str, bool]) -> dict[str, bool]:
-    """`AllAlpha` and `AllBeta` first, so that a gate's own setting wins wherever it stands."""
+    """The values by gate: `AllAlpha` and `AllBeta` first, so that a gate's own setting wins whatever the order."""
     chosen: dict[str, bool] = {}
     for word, stage in ALL_OF_A_STAGE.items():
         if word in settings:
@@ -253,7 +253,7 @@ def _without_effect(settings: Mapping[str, bool]) -> Iterator[str]:
 
 
 def _unbuilt_of(stage: Stage, *, value: bool, but: Collection[str]) -> Iterator[str]:
-    """Gates of the stage that get another value than their default, and that would change nothing here."""
+    """Gates of the stage that get a non-default value, although it changes nothing here."""
     for gate in GATES.values():
         is_unbuilt = gate.name in READ_BY_SCHEDULERS - HONOURED
         if gate.stage is stage and gate.default != value and is_unbuilt and gate.name not in but:

@@ -1,4 +1,4 @@
-"""From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all that is wrong with it."""
+"""From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all of its problems."""
 
 import sys
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class LoadedConfig:
 
     configuration: KubeSchedulerConfiguration
     as_given: KubeSchedulerConfiguration
-    """The same before defaults that depend and default plugins were merged in: what the user wrote."""
+    """The configuration as the user wrote it, before default plugins and dependent defaults were merged in."""
     given: frozenset[str] = frozenset()
     """Paths of the fields that the user set: `profiles[0].pluginConfig[1].args.bindTimeoutSeconds`."""
     gates: FeatureGates = DEFAULT_GATES
@@ -49,14 +49,14 @@ class LoadedConfig:
     """The file's name, for messages; empty for the built-in defaults."""
 
     def is_given(self, path: str) -> bool:
-        """Whether the user set the field: `clientConnection.qps` unset, for one, lets the client adapt."""
+        """Whether the user set the field. Example: an unset `clientConnection.qps` lets the client adapt."""
         return path in self.given
 
 
 def default_configuration(
     scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES
 ) -> LoadedConfig:
-    """What holds without a file. Profile and Lease carry `scheduler_name`, so that it is safe beside kube-scheduler."""
+    """The configuration without a file. Profile and Lease have `scheduler_name`: it is safe beside kube-scheduler."""
     bare = KubeSchedulerConfiguration(
         profiles=(KubeSchedulerProfile(scheduler_name=scheduler_name),),
         leader_election=LeaderElectionConfiguration(resource_name=scheduler_name),
@@ -105,10 +105,10 @@ def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> Lo
 
 
 def _further_problems(bare: KubeSchedulerConfiguration, walk: Walk, gates: FeatureGates) -> list[Problem]:
-    """What is wrong with fields that could be read, beside those that could not: the user mends all in one go.
+    """Problems of the fields that could be read, besides those that could not, so that one edit can correct all.
 
-    Only with fields that were given: one that seems to be missing may just be misspelt. And not for a file that is
-    wrong all over: nobody would read it.
+    Only of fields that were given: a field that seems to be missing may just be misspelt. And not for a file with a
+    hundred problems already: more would not be read.
     """
     if len(walk.problems) >= MOST_PROBLEMS_SHOWN:
         return []
@@ -167,7 +167,7 @@ def _typed_entry(entry: PluginConfig, path: str, walk: Walk) -> PluginConfig:
 
 
 def _check_args_kind(plugin: str, tree: dict[str, Any], path: str, walk: Walk) -> None:
-    """`apiVersion` and `kind` may be left out of arguments; what is there must be right."""
+    """Arguments may leave out `apiVersion` and `kind`; if given, they must be right."""
     version, kind = tree.get("apiVersion"), tree.get("kind")
     if version not in (None, "", API_VERSION):
         walk.wrong(child(path, "apiVersion"), f"expected {API_VERSION}, got {_short(version)}")
@@ -177,16 +177,19 @@ def _check_args_kind(plugin: str, tree: dict[str, Any], path: str, walk: Walk) -
 
 
 def _with_zero_skews(tree: dict[str, Any]) -> dict[str, Any]:
-    """A pod's constraint gets its `maxSkew` from the API server; here nobody fills it in, and missing is a mistake."""
+    """The tree with `maxSkew` 0 where it is missing, so that validation reports it.
+
+    The type's own default is that of a pod's constraint, whose `maxSkew` the API server has filled in.
+    """
     constraints = tree.get("defaultConstraints")
     if not isinstance(constraints, list):
         return tree
-    filled = [{"maxSkew": 0, **one} if isinstance(one, dict) else one for one in constraints]
+    filled = [{"maxSkew": 0, **item} if isinstance(item, dict) else item for item in constraints]
     return {**tree, "defaultConstraints": filled}
 
 
 def to_tree(configuration: KubeSchedulerConfiguration) -> dict[str, Any]:
-    """The configuration as a file would spell it, JSON-able: for `/configz` and `config default`."""
+    """The configuration as a file would spell it, ready for JSON: for `/configz` and `config default`."""
     return {"apiVersion": API_VERSION, "kind": KIND, **_fields(configuration)}
 
 
@@ -200,9 +203,10 @@ def _as_yaml(tree: dict[str, Any]) -> str:
 
 
 def dump_default(scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates = DEFAULT_GATES) -> str:
-    """What holds without a file, as a file to start from.
+    """The default configuration as YAML, as a file to start from.
 
-    Without the client's rate: kube-scheduler's 50 a second, written down, would be honoured, and unset it adapts.
+    The client's rate is left out: unset it adapts, but kube-scheduler's default of 50 a second, written into a file,
+    would be honoured.
     """
     tree = to_tree(default_configuration(scheduler_name, gates).configuration)
     for name in ("qps", "burst"):
@@ -212,13 +216,13 @@ def dump_default(scheduler_name: str = OWN_SCHEDULER_NAME, gates: FeatureGates =
 
 def _fields(settings: msgspec.Struct) -> dict[str, Any]:
     names = zip(settings.__struct_fields__, settings.__struct_encode_fields__, strict=True)
-    tree = {encoded: _spelled(getattr(settings, name)) for name, encoded in names if _says_something(settings, name)}
+    tree = {encoded: _spelled(getattr(settings, name)) for name, encoded in names if _is_set(settings, name)}
     if isinstance(settings, PluginConfig) and settings.name in ARGS_KINDS:
         tree["args"] = {"apiVersion": API_VERSION, "kind": f"{settings.name}Args", **tree["args"]}
     return tree
 
 
-def _says_something(settings: msgspec.Struct, name: str) -> bool:
+def _is_set(settings: msgspec.Struct, name: str) -> bool:
     value = getattr(settings, name)
     return not (value is None or value == () or (isinstance(value, PluginSet) and value == PluginSet()))
 

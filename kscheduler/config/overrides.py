@@ -1,4 +1,4 @@
-"""Single settings over a configuration that is complete already: what command-line flags say."""
+"""Single settings that override a complete configuration: the values of command-line flags."""
 
 from collections.abc import Mapping
 from typing import Any, TypeVar
@@ -15,8 +15,8 @@ S = TypeVar("S", bound=msgspec.Struct)
 def with_settings(loaded: LoadedConfig, settings: Mapping[str, Any], where: str) -> LoadedConfig:
     """The configuration with these values, by path (`leaderElection.leaseDuration`); they count as given by the user.
 
-    Zero and empty mean just that: defaults have been filled in before. Raises `ConfigError`, whose text begins with
-    `where`, with all that is wrong with the result, and `KeyError` for a path that no configuration has: that is a bug.
+    Zero and empty are taken literally, because defaults have been filled in before. Raises `ConfigError`, whose text
+    begins with `where`, with all problems of the result, and `KeyError` for an unknown path, which is a bug.
     """
     if not settings:
         return loaded

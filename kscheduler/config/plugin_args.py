@@ -1,4 +1,4 @@
-"""Arguments of the in-tree plugins that take any, with their defaults and what each means."""
+"""Arguments of the in-tree plugins that take arguments, with defaults and meanings."""
 
 from typing import Annotated
 
@@ -16,7 +16,7 @@ class Settings(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class ResourceSpec(Settings, frozen=True):
-    """A resource that a score looks at."""
+    """A resource that counts in a score."""
 
     name: str = ""
     """A resource as in `requests`: `cpu`, `memory`, `example.com/gpu`."""
@@ -28,7 +28,7 @@ DEFAULT_RESOURCES = (ResourceSpec("cpu", 1), ResourceSpec("memory", 1))
 
 
 class UtilizationShapePoint(Settings, frozen=True):
-    """One corner of a piecewise linear score."""
+    """A point of a piecewise linear score."""
 
     utilization: Int32 = 0
     """Percent, 0 to 100, rising from point to point."""
@@ -40,7 +40,7 @@ class RequestedToCapacityRatioParam(Settings, frozen=True):
     """The shape of the score RequestedToCapacityRatio."""
 
     shape: tuple[UtilizationShapePoint, ...] = ()
-    """At least one point. A rising shape packs nodes, a falling one spreads over them."""
+    """At least one point. A rising shape packs pods on few nodes, a falling shape spreads them."""
 
 
 LEAST_ALLOCATED = "LeastAllocated"
@@ -49,21 +49,21 @@ REQUESTED_TO_CAPACITY_RATIO = "RequestedToCapacityRatio"
 
 
 class ScoringStrategy(Settings, frozen=True):
-    """How NodeResourcesFit prefers among nodes with room."""
+    """How NodeResourcesFit scores the nodes with room."""
 
     type: str = ""
     """`LeastAllocated` (spread), `MostAllocated` (pack) or `RequestedToCapacityRatio` (by `shape`)."""
     resources: tuple[ResourceSpec, ...] = ()
-    """What is counted; empty means cpu and memory, one each."""
+    """The resources that count; empty means cpu and memory, with weight 1 each."""
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
-    """Only with, and then required by, the type of this name."""
+    """Required with the type of this name, forbidden with all others."""
 
 
 class NodeResourcesFitArgs(Settings, frozen=True):
     """NodeResourcesFit: room for what the pod requests."""
 
     ignored_resources: tuple[str, ...] = ()
-    """Extended resources that nodes need not have: for those that an extender accounts for."""
+    """Extended resources that are not checked on nodes: for those that an extender accounts for."""
     ignored_resource_groups: tuple[str, ...] = ()
     """The same by prefix: `example.com` ignores `example.com/gpu` and `example.com/fpga`."""
     scoring_strategy: ScoringStrategy | None = None
@@ -74,14 +74,14 @@ class NodeResourcesBalancedAllocationArgs(Settings, frozen=True):
     """NodeResourcesBalancedAllocation: prefer nodes whose resources would be used evenly."""
 
     resources: tuple[ResourceSpec, ...] = ()
-    """What must be even; empty means cpu and memory. Weights must be 1."""
+    """The resources that are compared; empty means cpu and memory. Weights must be 1."""
 
 
 class NodeAffinityArgs(Settings, frozen=True):
     """NodeAffinity."""
 
     added_affinity: NodeAffinity | None = None
-    """A node affinity that every pod of the profile has besides its own."""
+    """A node affinity that every pod of the profile has in addition to its own."""
 
 
 class InterPodAffinityArgs(Settings, frozen=True):
@@ -90,7 +90,7 @@ class InterPodAffinityArgs(Settings, frozen=True):
     hard_pod_affinity_weight: Int32 = 1
     """Points, 0 to 100, for nodes where a running pod's *required* affinity matches the incoming pod."""
     ignore_preferred_terms_of_existing_pods: bool = False
-    """Leave running pods' preferences out of the score: faster for pods that have none themselves."""
+    """Ignore running pods' preferences in the score: faster for pods without preferences."""
 
 
 SYSTEM_DEFAULTING = "System"
@@ -110,27 +110,27 @@ class VolumeBindingArgs(Settings, frozen=True):
     """VolumeBinding."""
 
     bind_timeout_seconds: Int64 = 600
-    """Seconds that a pod waits for its volumes to be bound before it is tried again."""
+    """Seconds that a pod waits for its volumes to be bound before it is scheduled again."""
     shape: tuple[UtilizationShapePoint, ...] | None = None
     """Score by free storage capacity; only with the feature gate StorageCapacityScoring."""
 
 
 class DefaultPreemptionArgs(Settings, frozen=True):
-    """DefaultPreemption: how many nodes are tried out before victims are chosen."""
+    """DefaultPreemption: how many nodes are tried before victims are chosen."""
 
     min_candidate_nodes_percentage: Int32 = 10
     """Percent of all nodes, 0 to 100, and at least `minCandidateNodesAbsolute` of them."""
     min_candidate_nodes_absolute: Int32 = 100
-    """Nodes. More candidates find gentler preemptions and take longer."""
+    """Nodes. With more candidates, preemption does less harm and takes longer."""
 
 
 class DynamicResourcesArgs(Settings, frozen=True):
     """DynamicResources: device claims."""
 
     filter_timeout: Duration | None = None
-    """How long one node's device allocation may be searched; missing means 10 s, 0 no limit."""
+    """How long the search for a device allocation may take per node; missing means 10 s, 0 no limit."""
     binding_timeout: Duration | None = None
-    """How long a pod waits for its devices to get ready; missing means 600 s, at least 1 s."""
+    """How long a pod waits for its devices to be ready; missing means 600 s, at least 1 s."""
 
 
 ARGS_KINDS: dict[str, type[Settings]] = {
@@ -143,4 +143,4 @@ ARGS_KINDS: dict[str, type[Settings]] = {
     "PodTopologySpread": PodTopologySpreadArgs,
     "VolumeBinding": VolumeBindingArgs,
 }
-"""Plugins with typed arguments. All others keep theirs as the dict that the file holds."""
+"""Plugins with typed arguments. The arguments of all others stay the dict that the file has."""

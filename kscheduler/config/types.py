@@ -1,7 +1,7 @@
 """KubeSchedulerConfiguration v1 (kubescheduler.config.k8s.io): every field with its unit, default and consequence.
 
-A field's default here is what kube-scheduler 1.36 assumes where a file leaves it out; a few defaults depend on other
-fields or gates and are filled in by `defaults`. A `LoadedConfig` has been through all of that.
+A field's default here is what kube-scheduler 1.36 assumes if a file leaves the field out; a few defaults depend on
+other fields or gates and are filled in by `defaults`. A `LoadedConfig` has all defaults.
 """
 
 from typing import Any, Final, TypeVar
@@ -14,7 +14,7 @@ from kscheduler.config.plugin_args import Int32, Int64, Settings
 API_VERSION = "kubescheduler.config.k8s.io/v1"
 KIND = "KubeSchedulerConfiguration"
 OWN_SCHEDULER_NAME: Final = "kscheduler"
-"""Without a configuration file: beside kube-scheduler nobody's pods are taken."""
+"""The scheduler name without a configuration file: kube-scheduler's pods are left alone."""
 
 Args = TypeVar("Args", bound=Settings)
 
@@ -29,7 +29,7 @@ class LeaderElectionConfiguration(Settings, frozen=True):
     renew_deadline: Duration = seconds(10)
     """How long the leader tries to renew before it gives up. Above 1.2 times `retryPeriod`."""
     retry_period: Duration = seconds(2)
-    """Between two attempts."""
+    """The time between two attempts."""
     resource_lock: str = "leases"
     """Only `leases` exists."""
     resource_name: str = "kube-scheduler"
@@ -39,7 +39,7 @@ class LeaderElectionConfiguration(Settings, frozen=True):
 
 
 class ClientConnectionConfiguration(Settings, frozen=True):
-    """How to talk to the API server."""
+    """The connection to the API server."""
 
     kubeconfig: str = ""
     """Path of a kubeconfig file; empty means the pod's own service account."""
@@ -48,16 +48,16 @@ class ClientConnectionConfiguration(Settings, frozen=True):
     content_type: str = "application/vnd.kubernetes.protobuf"
     """Body encoding that kube-scheduler uses; kscheduler always speaks JSON."""
     qps: float = 50.0
-    """Requests a second on average; 0 means 50."""
+    """Requests per second on average; 0 means 50."""
     burst: Int32 = 100
-    """Requests at once; 0 means 100."""
+    """Requests in a burst; 0 means 100."""
 
 
 class PluginEntry(Settings, frozen=True):
     """A plugin in a list."""
 
     name: str = ""
-    """As registered; in `disabled`, `*` means all."""
+    """The name as registered; in `disabled`, `*` means all."""
     weight: Int32 | None = None
     """Factor of its score; missing or 0 means 1. Only for scores."""
 
@@ -66,9 +66,9 @@ class PluginSet(Settings, frozen=True):
     """What is enabled and disabled at one extension point."""
 
     enabled: tuple[PluginEntry, ...] = ()
-    """Runs in this order, after the defaults; naming a default replaces it in place."""
+    """These run in this order, after the defaults; an entry that names a default replaces it in place."""
     disabled: tuple[PluginEntry, ...] = ()
-    """Defaults that shall not run here."""
+    """Defaults that must not run at this point."""
 
 
 class Plugins(Settings, frozen=True):
@@ -79,17 +79,17 @@ class Plugins(Settings, frozen=True):
     queue_sort: PluginSet = PluginSet()
     """Which pod goes first: exactly one plugin, the same in all profiles."""
     pre_filter: PluginSet = PluginSet()
-    """A look at the pod before nodes are judged."""
+    """Work on the pod before nodes are judged."""
     filter: PluginSet = PluginSet()
     """Which nodes are possible."""
     post_filter: PluginSet = PluginSet()
-    """What to do when none is: preemption."""
+    """What to do if no node is possible: preemption."""
     pre_score: PluginSet = PluginSet()
-    """A look at the possible nodes."""
+    """Work on the possible nodes before they are scored."""
     score: PluginSet = PluginSet()
     """Which possible node is best; the only point where weights count."""
     reserve: PluginSet = PluginSet()
-    """Told when a node is chosen, and when that fails later."""
+    """Called when a node is chosen, and when binding fails later."""
     permit: PluginSet = PluginSet()
     """May allow, refuse or delay the binding."""
     pre_bind: PluginSet = PluginSet()
@@ -97,9 +97,9 @@ class Plugins(Settings, frozen=True):
     bind: PluginSet = PluginSet()
     """Binds the pod: at least one."""
     post_bind: PluginSet = PluginSet()
-    """Told after binding."""
+    """Called after binding."""
     multi_point: PluginSet = PluginSet()
-    """Short for all points that a plugin implements; a specific point's entry wins over it."""
+    """Stands for all points that a plugin implements; the entry of a specific point wins over it."""
     placement_generate: PluginSet = PluginSet()
     """Pod groups (alpha): candidate placements; at most one."""
     placement_score: PluginSet = PluginSet()
@@ -107,29 +107,29 @@ class Plugins(Settings, frozen=True):
 
 
 class PluginConfig(Settings, frozen=True):
-    """Arguments of one plugin."""
+    """Arguments of a plugin."""
 
     name: str = ""
-    """The plugin."""
+    """The plugin's name."""
     args: Any = None
-    """The plugin's type in `plugin_args.ARGS_KINDS`, or for any other plugin the dict that was given."""
+    """Of the plugin's type in `plugin_args.ARGS_KINDS`; for any other plugin, the dict that was given."""
 
 
 class KubeSchedulerProfile(Settings, frozen=True):
-    """One scheduler name and how pods that carry it are scheduled."""
+    """A scheduler name, and how pods with this name are scheduled."""
 
     scheduler_name: str = ""
-    """Pods whose `spec.schedulerName` is this. Missing means `default-scheduler`, if it is the only profile."""
+    """Schedules pods with this `spec.schedulerName`. In a single profile, missing means `default-scheduler`."""
     percentage_of_nodes_to_score: Int32 | None = None
     """Overrides the field of the same name for this profile."""
     plugins: Plugins = Plugins()
     """Merged with the default set."""
     plugin_config: tuple[PluginConfig, ...] = ()
-    """Arguments by plugin; completed with the defaults of every enabled plugin that takes any."""
+    """Arguments by plugin; completed with the defaults of every enabled plugin that takes arguments."""
 
     def args(self, plugin: str, kind: type[Args]) -> Args:
-        """The plugin's arguments. Where it has none of this kind (a disabled plugin), the defaults."""
-        given = (one.args for one in self.plugin_config if one.name == plugin)
+        """The plugin's arguments, or the defaults if there are none of this kind (as for a disabled plugin)."""
+        given = (entry.args for entry in self.plugin_config if entry.name == plugin)
         return next((args for args in given if isinstance(args, kind)), kind())
 
 
@@ -139,11 +139,11 @@ class ExtenderManagedResource(Settings, frozen=True):
     name: str = ""
     """An extended resource: `example.com/gpu`."""
     ignored_by_scheduler: bool = False
-    """Whether NodeResourcesFit leaves it out."""
+    """Whether NodeResourcesFit ignores it."""
 
 
 class ExtenderTLSConfig(Settings, frozen=True):
-    """TLS towards an extender."""
+    """TLS for the connection to an extender."""
 
     insecure: bool = False
     """Do not verify the certificate; for tests only."""
@@ -152,15 +152,15 @@ class ExtenderTLSConfig(Settings, frozen=True):
     cert_file: str = ""
     """Path of the client certificate."""
     key_file: str = ""
-    """Path of its key."""
+    """Path of the client certificate's key."""
     ca_file: str = ""
     """Path of the certificates to trust."""
     cert_data: str = ""
-    """The same inline, base64; wins over `certFile`."""
+    """The client certificate inline, base64; wins over `certFile`."""
     key_data: str = ""
-    """Inline, base64; wins over `keyFile`."""
+    """The key inline, base64; wins over `keyFile`."""
     ca_data: str = ""
-    """Inline, base64; wins over `caFile`."""
+    """The certificates to trust inline, base64; wins over `caFile`."""
 
 
 class Extender(Settings, frozen=True):
@@ -169,27 +169,27 @@ class Extender(Settings, frozen=True):
     url_prefix: str = ""
     """Verbs are appended to this."""
     filter_verb: str = ""
-    """Empty: it does not filter."""
+    """Empty: the extender does not filter."""
     preempt_verb: str = ""
-    """Empty: it has no say in preemption."""
+    """Empty: the extender takes no part in preemption."""
     prioritize_verb: str = ""
-    """Empty: it does not score."""
+    """Empty: the extender does not score."""
     weight: Int64 = 0
     """Factor of its scores; above 0 if `prioritizeVerb` is set."""
     bind_verb: str = ""
-    """Empty: it does not bind. Only one extender may."""
+    """Empty: the extender does not bind. Only one extender may bind."""
     enable_https: bool = msgspec.field(default=False, name="enableHTTPS")
     """Whether to use TLS."""
     tls_config: ExtenderTLSConfig | None = None
-    """How."""
+    """The TLS settings."""
     http_timeout: Duration = Duration(0)
-    """For one call; 0 means 5 s."""
+    """The timeout of a call; 0 means 5 s."""
     node_cache_capable: bool = False
     """Send node names rather than whole nodes."""
     managed_resources: tuple[ExtenderManagedResource, ...] = ()
     """Only pods that request one of these are sent; empty means all pods."""
     ignorable: bool = False
-    """Whether scheduling goes on without it when it fails."""
+    """Whether scheduling continues without the extender when it fails."""
 
 
 class KubeSchedulerConfiguration(Settings, frozen=True):
@@ -201,21 +201,21 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     leader_election: LeaderElectionConfiguration = LeaderElectionConfiguration()
     """Which replica schedules."""
     client_connection: ClientConnectionConfiguration = ClientConnectionConfiguration()
-    """How to talk to the API server."""
+    """The connection to the API server."""
     enable_profiling: bool = True
     """Serve `/debug/pprof`."""
     enable_contention_profiling: bool | None = None
-    """Lock contention in it; missing means on if profiling is."""
+    """Whether profiles include lock contention; missing means as `enableProfiling`."""
     percentage_of_nodes_to_score: Int32 = 0
-    """Stop looking once so many percent of the nodes fit (at least 100), 0 to 100. 0: kube-scheduler adapts;
-    kscheduler looks at all."""
+    """0 to 100: stop once this percentage of the nodes fits (at least 100 nodes). 0: kube-scheduler adapts;
+    kscheduler judges all nodes."""
     pod_initial_backoff_seconds: Int64 = 1
     """Seconds before a pod's second attempt; doubles with each. Above 0."""
     pod_max_backoff_seconds: Int64 = 10
-    """Seconds that the back-off grows to. Not below `podInitialBackoffSeconds`."""
+    """The most seconds that the back-off grows to. Not below `podInitialBackoffSeconds`."""
     profiles: tuple[KubeSchedulerProfile, ...] = ()
-    """At least one; missing means one with all defaults."""
+    """At least one; missing means a single profile with all defaults."""
     extenders: tuple[Extender, ...] = ()
     """Webhooks, called in this order."""
     delay_cache_until_active: bool = False
-    """Fill the caches only once leader: saves memory on standbys and makes a fail-over slower."""
+    """Fill the caches only when elected: saves memory on standbys and makes fail-over slower."""

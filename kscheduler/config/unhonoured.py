@@ -1,8 +1,9 @@
-"""What was set and has no effect here (yet): a warning that names the field, instead of silence.
+"""Settings that have no effect here (yet): each gives a warning that names the field.
 
-Only what the user wrote warns, and only where the value differs from kube-scheduler's default: a default written out
-asks for nothing. Leader election alone warns unwritten: two replicas without it would be one too many. Whoever builds
-a feature takes its line out of `RULES` or its plugin out of `UNBUILT_PLUGINS`.
+Only settings that the user wrote give a warning, and only if the value differs from kube-scheduler's default: a default
+that is written out changes nothing. The exception is leader election, which warns also by default: without it, a second
+replica would be an error. A change that builds a feature removes its line from `RULES` or its plugin from
+`UNBUILT_PLUGINS`.
 """
 
 import re
@@ -29,10 +30,10 @@ class SettingWarning:
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """Settings at (and below) a path that have no effect, unless the value is one of those that come true anyway."""
+    """A setting that has no effect, unless its value describes what the service does anyway."""
 
     path: str
-    """With `[*]` for any index."""
+    """The path, with `[*]` for any index."""
     reason: str
     fine: Callable[[Any], bool] = lambda _value: False
     """Whether this value is what the service does anyway."""
@@ -88,7 +89,7 @@ def unhonoured(
 
 
 def _election(loaded: LoadedConfig) -> Iterator[SettingWarning]:
-    """One line for all of `leaderElection`: without an election none of its fields means anything."""
+    """A single warning for all of `leaderElection`: without an election none of its fields has a meaning."""
     if loaded.configuration.leader_election.leader_elect:
         yield SettingWarning("leaderElection.leaderElect", f"has no effect: {_NO_ELECTION}")
 
@@ -134,7 +135,10 @@ def _unbuilt(path: str, plugin: str) -> SettingWarning:
 
 
 def _from_empty_names(loaded: LoadedConfig) -> Iterator[SettingWarning]:
-    """What kube-scheduler accepts and nobody can have meant."""
+    """Empty names and addresses: kube-scheduler accepts them, but they cannot be intended.
+
+    Four places: a profile's scheduler name, its plugin arguments, its disabled plugins, an extender's address.
+    """
     for index, profile in enumerate(loaded.as_given.profiles):
         path, name = f"profiles[{index}]", profile.scheduler_name
         if any(character.isspace() for character in name):
@@ -180,7 +184,7 @@ def _held_effects(extender: Extender, pods: str) -> Iterator[str]:
 
 
 def _missing_effects(extender: Extender) -> Iterator[str]:
-    """What goes on without it, as kube-scheduler's work does while an ignorable extender does not answer."""
+    """What is missing while scheduling continues without it, as while an ignorable extender does not answer."""
     if extender.filter_verb:
         yield "it turns no node down"
     if extender.prioritize_verb:
@@ -189,6 +193,6 @@ def _missing_effects(extender: Extender) -> Iterator[str]:
         yield "it is not asked whom to preempt"
     if extender.bind_verb:
         yield "the profile's own plugins bind"
-    names = [one.name for one in extender.managed_resources if one.ignored_by_scheduler]
+    names = [resource.name for resource in extender.managed_resources if resource.ignored_by_scheduler]
     if names:
         yield f"nobody keeps account of {', '.join(names)}"

@@ -82,10 +82,10 @@ def _detail(named: NamedDetail) -> Tree:
 
 
 def _points(decision: Decision, record: SchedulingRecord) -> Tree:
-    if not len(record.totals) or decision.profile is None or decision.view is None:
+    if not len(record.totals) or decision.profile is None or decision.cache is None:
         return {"rawScores": None, "weights": None}
     columns = {
-        name: points.tolist() for name, points in raw_scores(decision.profile, record, decision.view.nodes).items()
+        name: points.tolist() for name, points in raw_scores(decision.profile, record, decision.cache.nodes).items()
     }
     by_node = {
         node: {plugin: points[at] for plugin, points in columns.items()}

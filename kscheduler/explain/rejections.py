@@ -50,11 +50,11 @@ def plugin_rejections(decision: Decision, record: SchedulingRecord) -> tuple[Plu
 
 def named_details(decision: Decision, record: SchedulingRecord) -> dict[str, tuple[NamedDetail, ...]]:
     """Details by plugin; includes a plugin whose PreFilter rejected the pod for all nodes."""
-    if decision.profile is None or decision.view is None:
+    if decision.profile is None or decision.cache is None:
         return {}
     found: dict[str, tuple[NamedDetail, ...]] = {}
     names = record.diagnosis.names
-    for rejected in rejection_details(decision.profile, record, decision.view):
+    for rejected in rejection_details(decision.profile, record, decision.cache):
         details = [
             NamedDetail(detail, tuple(sorted(names[row] for row in detail.rows.tolist())), rejected.beside)
             for detail in rejected.details

@@ -17,6 +17,6 @@ class DefaultBinder(Plugin):
         self._writer = handle.writer
 
     async def bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Success only when the API server has it so; a refusal or an unknown outcome is the writer's to settle."""
+        """Success only once the API server confirms it; the writer handles refusals and unknown outcomes."""
         del cycle
         return await self._writer.bind(pod.pod, node_name)

@@ -1,8 +1,7 @@
 """DynamicResources: devices that pods claim.
 
-Only its part for pods *without* claims is built: every node is as good as any other for them, and when none fits there
-is no claim to give up. A pod with claims never gets here; it is held (`scheduling.missing_rules`) until claims can be
-allocated.
+Only the rules for pods *without* claims are built: every node suits them equally, and when none fits there is no claim
+to deallocate. A pod with claims never gets here; it is held (`scheduling.missing_rules`) until claims can be allocated.
 """
 
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from kscheduler.framework.status import error, unschedulable
 
 @dataclass(frozen=True, slots=True)
 class _NoClaims:
-    """PreFilter has been asked: the pod has none."""
+    """PreFilter has run, and the pod has no claims."""
 
 
 _NO_CLAIMS = _NoClaims()
@@ -43,19 +42,19 @@ class DynamicResources(Plugin):
         return ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Nothing to judge without claims."""
+        """Skip: without claims there is nothing to judge."""
         del pod, nodes
         cycle.write(_NO_CLAIMS)
         return SKIPPED
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Nothing to give up. Where another plugin ended PreFilter before it, it fails, as upstream."""
+        """No claim to deallocate. Fails, as upstream, where another plugin ended PreFilter before this one ran."""
         del pod, nodes, diagnosis
         if cycle.find(_NoClaims) is None:
             return PostFilterResult(error("not found"))
         return PostFilterResult(unschedulable("no new claims to deallocate"))
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """No claims, no preference."""
+        """Zeros, int64 [rows]: without claims no node is preferred."""
         del cycle, pod, nodes
         return np.zeros(len(rows), dtype=np.int64)

@@ -1,7 +1,7 @@
-"""ImageLocality: prefer nodes that hold the pod's images already.
+"""ImageLocality: prefer nodes that already have the pod's images.
 
-An image counts with its size times the share of nodes that have it, so that an image found on one node alone does not
-pull all of its pods there.
+An image counts as its size times the share of nodes that have it, so that an image present on a single node does not
+draw all pods that use it to that node.
 """
 
 from collections.abc import Hashable
@@ -17,9 +17,9 @@ from kscheduler.framework.pods.pod_info import PodInfo
 
 _MIB = 1024 * 1024
 _MIN_THRESHOLD = 23 * _MIB
-"""Bytes below which an image is not worth waiting for nothing."""
+"""Bytes; below this sum the present images earn no points."""
 _MAX_CONTAINER_THRESHOLD = 1000 * _MIB
-"""Bytes per container above which more makes no difference."""
+"""Bytes per container; above this sum more images earn no more points."""
 
 
 class ImageLocality(Plugin):
@@ -34,11 +34,11 @@ class ImageLocality(Plugin):
         del args, handle
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its images, repeats included, and the number of containers that the threshold grows with."""
+        """The pod's images, repeats included, and the number of containers, which scales the upper threshold."""
         return tuple(sorted(pod.images)), _containers(pod)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Present bytes between the two thresholds, as 0..100.
+        """Bytes present on the node, scaled between the two thresholds to 0..100: int64 [rows].
 
         Image volumes add to the sum but not to the upper threshold, as upstream (Q29).
         """
@@ -65,6 +65,6 @@ def _spread_size(state: ImageState, num_nodes: int) -> int:
 
 
 def _points(present: Scores, most: int) -> Scores:
-    """Clamped between the thresholds and scaled; a sum below the lower one is tested first (calculatePriority)."""
+    """Clamped between the thresholds and scaled to 0..100; the lower threshold is tested first (calculatePriority)."""
     clamped = np.where(present < _MIN_THRESHOLD, _MIN_THRESHOLD, np.minimum(present, most))
     return MAX_NODE_SCORE * (clamped - _MIN_THRESHOLD) // (most - _MIN_THRESHOLD)

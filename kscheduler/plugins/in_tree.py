@@ -45,10 +45,10 @@ IN_TREE: tuple[type[Plugin], ...] = (
     DefaultBinder,
     NodeDeclaredFeatures,
 )
-"""All that are built, in the order of the default MultiPoint list: it decides which plugin a node is charged to."""
+"""The plugins, in the order of the default MultiPoint list: a node counts for the first plugin that rejects it."""
 
 
 def registry() -> Registry:
-    """A registry of its own with all of them; users' plugins are added to it."""
+    """A new registry with all in-tree plugins; the caller adds users' plugins to it."""
     factories: dict[str, PluginFactory] = {plugin.name: plugin for plugin in IN_TREE}
     return Registry(factories)

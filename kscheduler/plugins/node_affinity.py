@@ -1,7 +1,7 @@
 """NodeAffinity: nodes that a pod requires or prefers by their labels or their name.
 
-Two sources speak: the pod (nodeSelector and node affinity), and the profile's `addedAffinity`, which every pod of the
-profile has besides its own. Where all required terms name nodes, only those are looked at.
+Requirements come from two sources: the pod (nodeSelector and node affinity), and the profile's `addedAffinity`, which
+applies to every pod of the profile in addition. Where all required terms name nodes, only those nodes are judged.
 """
 
 from collections import Counter
@@ -36,7 +36,7 @@ class _Preferred:
 
 
 class NodeAffinity(Plugin):
-    """Turns down nodes that do not match what is required; scores by what is preferred."""
+    """Rejects nodes that do not match the required affinity; scores nodes by the preferred affinity."""
 
     name = "NodeAffinity"
     depends_on = (Source.ROW,)
@@ -59,16 +59,16 @@ class NodeAffinity(Plugin):
         self._added_preferences = _parsed_preferred(preferred) if preferred else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A new node or new labels on one: names never change, nor does the affinity of a pod without gates."""
+        """A new node, or new labels on a node: names never change, nor does the affinity of a pod without gates."""
         event = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)
         return (ClusterEventWithHint(event, self._after_node_change),)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its selector and its node affinity."""
+        """The pod's nodeSelector and node affinity."""
         return pod.node_selector, pod.node_affinity
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Skip where nothing is required; narrow to the named nodes where every term names some."""
+        """Skip where nothing is required; restrict to the named nodes where every term names some."""
         del cycle, nodes
         affinity = pod.node_affinity
         required = affinity and affinity.required_during_scheduling_ignored_during_execution
@@ -81,7 +81,7 @@ class NodeAffinity(Plugin):
         return PreFilterResult(SUCCESS, names)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """First the profile's demand, then the pod's."""
+        """First the profile's required affinity, then the pod's: int64 [rows], 0 or a negative code."""
         del cycle
         codes = np.where(nodes.wanted_by(pod, rows), 0, self.NOT_MATCHED)
         if self._added_terms is not None:
@@ -103,7 +103,7 @@ class NodeAffinity(Plugin):
         return SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """The sum of the weights of the terms that match."""
+        """The sum of the weights of the terms that match: int64 [rows]."""
         del pod
         total = np.zeros(len(rows), dtype=np.int64)
         for term, weight in cycle.read(_Preferred).terms:
@@ -111,7 +111,7 @@ class NodeAffinity(Plugin):
         return total
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
-        """The highest sum is 100."""
+        """Scaled so that the highest sum is 100: int64 [rows]."""
         del cycle, pod, rows
         return default_normalize(scores)
 
@@ -144,13 +144,17 @@ class NodeAffinity(Plugin):
 
 
 def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
-    """The nodes that the terms name: each term's `metadata.name In` lists together, over terms any of them.
+    """The nodes that the terms name: the intersection of each term's `metadata.name In` lists, united over the terms.
 
-    `None` where a term names none (any node may match it) or there is no term.
+    `None` where a term names no node (so any node may match it) or there is no term.
     """
     found: frozenset[str] | None = None
     for term in terms:
-        lists = [one.values for one in term.match_fields if one.key == "metadata.name" and one.operator == "In"]
+        lists = [
+            requirement.values
+            for requirement in term.match_fields
+            if requirement.key == "metadata.name" and requirement.operator == "In"
+        ]
         if not lists:
             return None
         found = (found or frozenset()).union(frozenset(lists[0]).intersection(*lists[1:]))
@@ -158,7 +162,7 @@ def _node_names(terms: Iterable[NodeSelectorTerm]) -> frozenset[str] | None:
 
 
 def _node_matches(pod: PodInfo, node: Node) -> bool:
-    """The same rule for one node, for hints."""
+    """The rule of Filter for a single node object; queueing hints need it."""
     selector, required = pod.node_selector, pod.required_node_terms
     if selector is not None and not selector.matches(node.metadata.labels, node.metadata.name):
         return False
@@ -170,25 +174,25 @@ def _node_matches_any(terms: Iterable[NodeTerm], node: Node) -> bool:
 
 
 def _unmatched(source: str, terms: Sequence[NodeTerm], nodes: NodeTable, rows: Rows) -> Detail:
-    """Rows where none of the terms holds: of each term what fails, with what nodes have there."""
-    told, texts = [], []
+    """Rows where none of the terms holds: which requirements of each term fail, and what the nodes have instead."""
+    term_facts, texts = [], []
     for term in terms:
-        failing = [one for one in (*term.labels, *term.fields) if _fails(one, term, nodes, rows)]
-        found = [_found(one, term, nodes, rows) for one in failing]
-        facts = [{**requirement_facts(one), "found": its} for one, its in zip(failing, found, strict=True)]
-        told.append({"term": term_text(term), "failing": facts})
-        shown = [f"{requirement_text(one)}{_found_text(its)}" for one, its in zip(failing, found, strict=True)]
+        failing = [each for each in (*term.labels, *term.fields) if _fails(each, term, nodes, rows)]
+        found = [_found(each, term, nodes, rows) for each in failing]
+        facts = [{**requirement_facts(each), "found": values} for each, values in zip(failing, found, strict=True)]
+        term_facts.append({"term": term_text(term), "failing": facts})
+        shown = [f"{requirement_text(each)}{_found_text(values)}" for each, values in zip(failing, found, strict=True)]
         texts.append(", ".join(shown) or term_text(term))
     if len(texts) == 1:
         text = f"{source}: {texts[0]}"
     else:
         text = f"{source}: none of {len(texts)} terms holds: {'; '.join(texts)}"
-    return Detail("nodeLabelsMismatch", text, rows, {"source": source, "terms": told})
+    return Detail("nodeLabelsMismatch", text, rows, {"source": source, "terms": term_facts})
 
 
 def _found_text(found: Sequence[Mapping[str, Any]]) -> str:
-    """` (4 nodes have hdd, 2 nvme, 1 no such label)`"""
-    shown = [f"{one['nodes']} {'no such label' if one['value'] is None else one['value']}" for one in found[:3]]
+    """Such as ` (4 nodes have hdd, 2 nvme, 1 no such label)`."""
+    shown = [f"{entry['nodes']} {'no such label' if entry['value'] is None else entry['value']}" for entry in found[:3]]
     if not shown:
         return ""
     first = "1 node has" if found[0]["nodes"] == 1 else f"{found[0]['nodes']} nodes have"
@@ -197,23 +201,25 @@ def _found_text(found: Sequence[Mapping[str, Any]]) -> str:
     return f" ({', '.join([*shown, *more])})"
 
 
-def _fails(one: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> bool:
+def _fails(requirement: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> bool:
     """Whether the requirement does not hold on one of the rows."""
-    return not nodes.matches_term(_alone(one, term), rows).all()
+    return not nodes.matches_term(_alone(requirement, term), rows).all()
 
 
-def _alone(one: Requirement, term: NodeTerm) -> NodeTerm:
+def _alone(requirement: Requirement, term: NodeTerm) -> NodeTerm:
     """The term as if it had this requirement only."""
-    is_field = one in term.fields
-    return NodeTerm(() if is_field else (one,), (one,) if is_field else (), one.operator is Operator.NEVER)
+    is_field = requirement in term.fields
+    return NodeTerm(
+        () if is_field else (requirement,), (requirement,) if is_field else (), requirement.operator is Operator.NEVER
+    )
 
 
-def _found(one: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> list[dict[str, Any]]:
-    """The values that the rows where it fails have, the most frequent first; for `metadata.name` nothing is counted."""
-    if one in term.fields:
+def _found(requirement: Requirement, term: NodeTerm, nodes: NodeTable, rows: Rows) -> list[dict[str, Any]]:
+    """The label's values on the rows that fail, the most frequent first. Nothing is counted for `metadata.name`."""
+    if requirement in term.fields:
         return []
-    failing = rows[~nodes.matches_term(_alone(one, term), rows)]
-    values = Counter(nodes.info(row).labels.get(one.key) for row in failing.tolist())
+    failing = rows[~nodes.matches_term(_alone(requirement, term), rows)]
+    values = Counter(nodes.info(row).labels.get(requirement.key) for row in failing.tolist())
     ordered = sorted(values.items(), key=lambda entry: (-entry[1], entry[0] is not None, entry[0] or ""))
     return [{"value": value, "nodes": count} for value, count in ordered]
 

@@ -1,4 +1,4 @@
-"""NodeDeclaredFeatures: some fields of a pod need a kubelet that says it can do what they ask for."""
+"""NodeDeclaredFeatures: some fields of a pod work only with a kubelet that declares support for them."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -24,11 +24,13 @@ USER_NAMESPACES_ON_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
 def required_features(pod: Pod) -> frozenset[str]:
     """The features that a node must declare to run the pod: those of Kubernetes 1.36 that matter to placement.
 
-    Other features that kubelets declare are asked for by updates of running pods only.
+    Other features that kubelets declare are needed by updates of running pods only.
     """
     features = set()
     containers = (*pod.spec.containers, *pod.spec.init_containers)
-    if any(rule.action == "RestartAllContainers" for one in containers for rule in one.restart_policy_rules):
+    if any(
+        rule.action == "RestartAllContainers" for container in containers for rule in container.restart_policy_rules
+    ):
         features.add(RESTART_ALL_CONTAINERS)
     if pod.spec.host_network and pod.spec.host_users is False:
         features.add(USER_NAMESPACES_ON_HOST_NETWORK)
@@ -41,7 +43,7 @@ class _Required:
 
 
 class NodeDeclaredFeatures(Plugin):
-    """Turns down nodes that lack a feature; nobody who leaves can bring it."""
+    """Rejects nodes that lack a required feature; evicting pods cannot add it."""
 
     name = "NodeDeclaredFeatures"
     depends_on = (Source.ROW,)
@@ -54,17 +56,17 @@ class NodeDeclaredFeatures(Plugin):
         del args, handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A node that is new or declares other features, or the pod itself asking for others."""
+        """A node that is new or declares other features, or an update of the pod that changes what it requires."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_DECLARED_FEATURE)
         pod = ClusterEvent(Resource.POD, ActionType.UPDATE)
         return (ClusterEventWithHint(node, _after_node_change), ClusterEventWithHint(pod, _after_pod_change))
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The features that it needs."""
+        """The features that the pod requires."""
         return required_features(pod.pod)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Nearly all pods need none."""
+        """Skip for pods that require no feature, as nearly all do."""
         del nodes
         features = required_features(pod.pod)
         if not features:
@@ -73,24 +75,24 @@ class NodeDeclaredFeatures(Plugin):
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Rows that do not declare all of them; decided once per distinct set of declared features."""
+        """Rows that do not declare all required features: int64 [rows]. Decided once per distinct declared set."""
         del pod
         features = cycle.read(_Required).features
         verdicts = [0 if features <= declared else self.LACKING for declared in nodes.feature_sets]
         return np.array(verdicts, dtype=np.int64)[nodes.feature_set[rows]] if any(verdicts) else PASS_ALL
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which features nodes do not declare."""
+        """Which required features the nodes do not declare."""
         del pod
-        wanted = cycle.read(_Required).features
-        lacking_on = grouped(rows, lambda row: tuple(sorted(wanted - nodes.feature_sets[nodes.feature_set[row]])))
+        required = cycle.read(_Required).features
+        lacking_on = grouped(rows, lambda row: tuple(sorted(required - nodes.feature_sets[nodes.feature_set[row]])))
         for lacking, group in lacking_on.items():
             text = f"status.declaredFeatures lacks {', '.join(lacking)}"
             yield Detail("featureNotDeclared", text, group, {"features": list(lacking)})
 
 
 def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A node that is new or declares other features. Whether they are enough is not asked, as upstream."""
+    """A node that is new or declares other features. As upstream, whether these are enough is not checked."""
     del pod
     if not isinstance(old, Node) or not isinstance(new, Node):
         return QueueingHint.QUEUE

@@ -15,7 +15,7 @@ from kscheduler.framework.reasons.details import Detail
 
 
 class NodeName(Plugin):
-    """Turns down every node but the named one. The queue never holds such a pod; what-if and tests do."""
+    """Rejects every node but the named one. The queue never holds such a pod; what-if and tests do."""
 
     name = "NodeName"
     depends_on = (Source.ROW,)
@@ -32,18 +32,18 @@ class NodeName(Plugin):
         return (ClusterEventWithHint(NODE_ADD),)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """The name it asks for."""
+        """The node name that the pod specifies."""
         return pod.node_name
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """All rows but the one of that name."""
+        """All rows but that of the named node: int64 [rows]."""
         del cycle
         if not pod.node_name:
             return PASS_ALL
         return np.where(rows == nodes.row_of(pod.node_name), 0, self.MISMATCH)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """The node it asks for, and whether that exists."""
+        """The node that the pod names, and whether it exists."""
         del cycle
         exists = nodes.row_of(pod.node_name) >= 0
         text = f"spec.nodeName asks for {pod.node_name}" + ("" if exists else ", which does not exist")

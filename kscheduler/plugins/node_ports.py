@@ -25,7 +25,7 @@ from kscheduler.framework.status import SKIP, SUCCESS
 
 
 class NodePorts(Plugin):
-    """Turns down nodes where a host port of the pod is taken; preemption can free it."""
+    """Rejects nodes where a host port of the pod is taken; preemption can free it."""
 
     name = "NodePorts"
     depends_on = (Source.ROW,)
@@ -37,23 +37,23 @@ class NodePorts(Plugin):
         del args, handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A pod that leaves frees its ports, a new node has all of them free; a pod's ports never change."""
+        """A deleted pod frees its ports, and a new node has all ports free; a pod's ports never change."""
         return (
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
             ClusterEventWithHint(NODE_ADD),
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its host ports."""
+        """The pod's host ports."""
         return pod.host_ports
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Most pods have no host port."""
+        """Skip for pods without host ports, as most are."""
         del cycle, nodes
         return PreFilterResult(SUCCESS if pod.host_ports else SKIP)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Rows where one of the ports is taken."""
+        """Rows where one of the pod's host ports is taken: int64 [rows]."""
         del cycle
         taken = nodes.ports.conflicting_rows(pod.host_ports)
         if not taken:
@@ -63,39 +63,41 @@ class NodePorts(Plugin):
         return codes[rows]
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which ports are taken, and by whom."""
+        """Which ports are taken, and by which pods."""
         del cycle
 
         def taken(row: int) -> tuple[tuple[HostPort, str], ...]:
-            there = sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
-            return tuple((port, one.key) for port in sorted(pod.host_ports) for one in there if _takes(one, port))
+            others = sorted(nodes.info(row).pods.values(), key=lambda other: other.key)
+            return tuple((port, each.key) for port in sorted(pod.host_ports) for each in others if _takes(each, port))
 
         by_ports = grouped(rows, lambda row: tuple(dict.fromkeys(port for port, _ in taken(row))))
         for ports, group in by_ports.items():
             holders = [(nodes.name_of(row), port, key) for row in group.tolist() for port, key in taken(row)]
             listed = ", ".join(f"{number}/{protocol}{_at(address)}" for protocol, number, address in ports)
-            whose = ", ".join(dict.fromkeys(key for _, _, key in holders[:3])) + (", ..." if len(holders) > 3 else "")
-            text = f"host port {listed} is taken by {whose}" if ports else "a host port is taken"
+            pod_names = ", ".join(dict.fromkeys(key for _, _, key in holders[:3])) + (
+                ", ..." if len(holders) > 3 else ""
+            )
+            text = f"host port {listed} is taken by {pod_names}" if ports else "a host port is taken"
             held_by = [{"node": node, "pod": key, **_port_facts(port)} for node, port, key in holders]
             yield Detail(
-                "hostPortTaken", text, group, {"ports": [_port_facts(one) for one in ports], "heldBy": held_by}
+                "hostPortTaken", text, group, {"ports": [_port_facts(port) for port in ports], "heldBy": held_by}
             )
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod that was on a node, or about to be, and had one of the ports."""
+    """A deleted pod helps if it was on a node, or nominated to one, and held one of the ports."""
     del new
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
     if not (old.spec.node_name or old.status.nominated_node_name):
         return QueueingHint.SKIP
     freed = PodInfo(old).host_ports
-    frees_one = any(_conflict(wanted, port) for wanted in pod.host_ports for port in freed)
-    return QueueingHint.QUEUE if frees_one else QueueingHint.SKIP
+    frees_port = any(_conflict(requested, port) for requested in pod.host_ports for port in freed)
+    return QueueingHint.QUEUE if frees_port else QueueingHint.SKIP
 
 
-def _takes(other: PodInfo, wanted: HostPort) -> bool:
-    return any(_conflict(wanted, port) for port in other.host_ports)
+def _takes(other: PodInfo, requested: HostPort) -> bool:
+    return any(_conflict(requested, port) for port in other.host_ports)
 
 
 def _at(address: str) -> str:
@@ -107,6 +109,6 @@ def _port_facts(port: HostPort) -> dict[str, object]:
     return {"hostPort": number, "protocol": protocol, "hostIP": address}
 
 
-def _conflict(one: HostPort, other: HostPort) -> bool:
+def _conflict(first: HostPort, second: HostPort) -> bool:
     """Same protocol and port, and an equal address or all interfaces on either side."""
-    return one[:2] == other[:2] and (one[2] == other[2] or ALL_INTERFACES in (one[2], other[2]))
+    return first[:2] == second[:2] and (first[2] == second[2] or ALL_INTERFACES in (first[2], second[2]))

@@ -1,8 +1,9 @@
 """NodeResourcesBalancedAllocation: prefer nodes where the pod evens out how much of each resource is used.
 
 A node whose cpu is full and whose memory is idle wastes the memory. The spread of the used fractions is compared with
-and without the pod: a pod that changes nothing earns 75 points, one that evens things out up to 100, one that makes
-them worse down to 50 (noderesources/balanced_allocation.go). All floats are float64 in Go's order of operations.
+and without the pod: a pod that changes nothing earns 75 points, a pod that makes use more even up to 100, a pod that
+makes it less even down to 50 (noderesources/balanced_allocation.go). All floats are float64, in Go's order of
+operations.
 """
 
 from collections.abc import Hashable
@@ -26,7 +27,7 @@ _HALF = MAX_NODE_SCORE // 2
 
 
 class NodeResourcesBalancedAllocation(Plugin):
-    """50 to 100 points by how even the node's use becomes."""
+    """50 to 100 points by how evenly the node's resources would be used."""
 
     name = "NodeResourcesBalancedAllocation"
     depends_on = (Source.AMOUNTS,)
@@ -38,16 +39,16 @@ class NodeResourcesBalancedAllocation(Plugin):
         self._resources = tuple(resource.name for resource in resources)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What it requests of the resources that are compared."""
+        """The pod's requests of the resources that are compared."""
         return self._requests(pod)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Leave pods that request nothing out: they would all go to the same node."""
+        """Skip pods that request none of the resources: they would all go to the same node."""
         del cycle, nodes, rows
         return SUCCESS if any(self._requests(pod)) else SKIP
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """50 + (50 + evenness with the pod - evenness without it) / 2."""
+        """50 + (50 + evenness with the pod - evenness without it) / 2: int64 [rows]."""
         del cycle
         demands = [(name, request, 1) for name, request in zip(self._resources, self._requests(pod), strict=True)]
         used = usage(nodes, rows, demands, nonzero=False)
@@ -56,14 +57,15 @@ class NodeResourcesBalancedAllocation(Plugin):
         return points
 
     def _requests(self, pod: PodInfo) -> tuple[int, ...]:
-        """As a pod on a node would be counted: pod-level requests and resizes included."""
+        """The requests as they count once the pod is on a node: with pod-level requests and resizes."""
         return tuple(pod.accounted.get(name, 0) for name in self._resources)
 
 
 def evenness(allocatable: Amounts, requested: Amounts) -> Scores:
-    """(1 - standard deviation of the used fractions) * 100, cut to an integer: 50 (far apart) to 100 (even).
+    """(1 - standard deviation of the used fractions) * 100, truncated: 50 (far apart) to 100 (even).
 
-    Both begin with an axis of resources, and `allocatable` fits to `requested` without it; the answer has the others.
+    The first axis of `requested` and `allocatable` is the resource; the other axes of `allocatable` broadcast to those
+    of `requested`, which are the shape of the int64 answer.
     """
     if len(requested) < 2:
         return np.full(requested.shape[1:], MAX_NODE_SCORE, dtype=np.int64)
@@ -84,15 +86,15 @@ def _deviation(fractions: Fractions) -> Fractions:
 
 
 def _in_order(addends: Fractions) -> Fractions:
-    """The sum over the resources, from the first to the last: in another order it has another last bit."""
+    """The sum over the resources, from first to last: another order of additions gives another last bit."""
     total: Fractions = sum(addends[1:], addends[0])
     return total
 
 
 def _deviation_where_present(fractions: Fractions, present: Mask) -> Fractions:
-    """The same over the resources that each row has; a row with fewer than two of them deviates by nothing.
+    """As `_deviation`, over the resources that each row has; the deviation of fewer than two resources is 0.
 
-    Adding an absent resource's 0.0 changes no sum, so the order of additions is that of the resources a row has.
+    Adding 0.0 for an absent resource changes no sum, so additions happen in the order of the resources that a row has.
     """
     counts = np.broadcast_to(present, fractions.shape).sum(axis=0)
     inside = np.where(present, fractions, 0.0)

@@ -1,8 +1,8 @@
 """NodeResourcesFit: a node must have room for what the pod requests, and some nodes with room are better than others.
 
-A code is a set of bits, one per thing that is lacking, negative where the node could not hold the pod even if it were
-empty. The reasons follow from the code and the pod's resource names alone, so no text is made while nodes are judged.
-Limit: extended resources that are backed by device claims (DRAExtendedResource) are looked for on the node only.
+A code is a set of bits, one per resource that is lacking; it is negative where the node could not hold the pod even if
+it were empty. The reasons follow from the code and the pod's resource names alone, so no text is built while nodes are
+judged. Limit: extended resources backed by device claims (DRAExtendedResource) are looked up on the node only.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
@@ -47,17 +47,17 @@ from kscheduler.framework.status import SUCCESS, Status
 
 _NATIVE: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
 _MOST_BITS: Final = 62
-"""Bits of a positive int64 code that are used; a pod with more resources gets numbered sets of bits instead."""
+"""How many bits of a positive int64 code are used; a pod with more resources gets numbered sets of bits instead."""
 _CLOSEST: Final = 3
 """Nodes that an explanation names for each resource."""
 
 Strategy = Callable[[Usage], Scores]
 Lack = tuple[int, NDArray[np.bool_], NDArray[np.bool_]]
-"""A bit, the rows that lack it, and those among them that could never have it."""
+"""A bit; bool [rows], where that resource is short; bool [rows], where even the empty node would be too small."""
 
 
 class NodeResourcesFit(Plugin):
-    """Turns down nodes without room; scores by one of three strategies."""
+    """Rejects nodes without room; scores by one of three strategies."""
 
     name = "NodeResourcesFit"
     depends_on = (Source.AMOUNTS,)
@@ -74,13 +74,13 @@ class NodeResourcesFit(Plugin):
         self._resources = tuple((resource.name, resource.weight or 1) for resource in resources)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room appears when a pod goes or shrinks, and when a node is added or grows."""
+        """Room appears when a pod is deleted or scaled down, and when a node is added or grows."""
         pod = ClusterEvent(Resource.POD, ActionType.DELETE | ActionType.UPDATE_POD_SCALE_DOWN)
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_ALLOCATABLE)
         return ClusterEventWithHint(pod, _after_pod_change), ClusterEventWithHint(node, self._after_node_change)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """What it requests, what scoring presumes it requests, and what hints take it to need."""
+        """The pod's requests, the requests that scoring assumes, and the resources that hints check."""
         if len(pod.requests) + len(_NATIVE) + 1 > _MOST_BITS:
             return UNSIGNABLE  # its codes are numbered within one cycle
         presumed = tuple(pod.nonzero_requests.get(name, 0) for name, _ in self._resources)
@@ -88,46 +88,50 @@ class NodeResourcesFit(Plugin):
         return frozenset(pod.requests.items()), presumed, needed
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Work out what to look for, once. Never skips: the number of pods is checked for every pod."""
+        """Work out once what the pod requires. Never skips: the number of pods is checked for every pod."""
         del nodes
-        cycle.write(self._wanted(pod))
+        cycle.write(self._requirements(pod))
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Bit 0 too many pods, 1 to 3 cpu, memory, ephemeral-storage, then the pod's other resources by name."""
-        wanted = cycle.find(_Wanted)
-        if wanted is None:  # the profile leaves PreFilter out
-            wanted = self._wanted(pod)
-            cycle.write(wanted)
-        return wanted.codes(nodes, rows)
+        """A set of bits per row, int64 [rows].
+
+        Bit 0 is too many pods, bits 1 to 3 are cpu, memory and ephemeral-storage, then the pod's other resources
+        follow, sorted by name. Example: 0b101 is "Too many pods" and "Insufficient memory".
+        """
+        required = cycle.find(_Requirements)
+        if required is None:  # the profile leaves PreFilter out
+            required = self._requirements(pod)
+            cycle.write(required)
+        return required.codes(nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """Everything that is lacking, in the order in which it was looked for."""
-        return status_of_code(code, cycle.read(_Wanted).reasons(code), self.name)
+        """Everything that is lacking, in the order of the bits."""
+        return status_of_code(code, cycle.read(_Requirements).reasons(code), self.name)
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """0..100 by the strategy. The incoming pod's pod-level requests do not count here, as upstream (Q4)."""
+        """0..100 by the strategy, int64 [rows]. As upstream, pod-level requests of the pod do not count (Q4)."""
         del cycle
         demands = [(name, pod.nonzero_requests.get(name, 0), weight) for name, weight in self._resources]
         return self._strategy(usage(nodes, rows, demands, nonzero=True))
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """How much of what is short, and which nodes come closest."""
+        """Which resource is short by how much, and which nodes come closest."""
         del cycle
         full = rows[nodes.pod_count[rows] >= nodes.allowed_pods[rows]]
         if len(full):
             yield _too_many_pods(nodes, full)
-        for name, amount in self._wanted(pod).amounts:
+        for name, amount in self._requirements(pod).amounts:
             free = nodes.amounts(nodes.allocatable, name, rows) - nodes.amounts(nodes.requested, name, rows)
             lacking = np.flatnonzero(free < amount)
             if len(lacking):
                 yield _short_of(name, amount, nodes, rows[lacking], free[lacking])
 
-    def _wanted(self, pod: PodInfo) -> "_Wanted":
-        return _Wanted({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
+    def _requirements(self, pod: PodInfo) -> "_Requirements":
+        return _Requirements({name: amount for name, amount in pod.requests.items() if not self._ignores(name)})
 
     def _ignores(self, name: str) -> bool:
-        """Extended resources that somebody else accounts for."""
+        """Whether the profile excludes this extended resource, which another component accounts for."""
         if not (self._ignored or self._ignored_groups) or not is_extended(name):
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
@@ -139,48 +143,48 @@ class NodeResourcesFit(Plugin):
         """
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
-        wanted = self._wanted(pod).amounts
+        required = self._requirements(pod).amounts
         after = allocatable_amounts(new.status.allocatable)
-        if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in wanted):
+        if after.get(PODS, 0) < 1 or any(after.get(name, 0) < amount for name, amount in required):
             return QueueingHint.SKIP
         if not isinstance(old, Node):
             return QueueingHint.QUEUE
         before = allocatable_amounts(old.status.allocatable)
-        has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in wanted)))
+        has_grown = any(after.get(name, 0) > before.get(name, 0) for name in (PODS, *(name for name, _ in required)))
         return QueueingHint.QUEUE if has_grown else QueueingHint.SKIP
 
 
 @dataclass(frozen=True, slots=True)
-class _Sought:
-    """What a pod needs, as a table has it in columns."""
+class _Columns:
+    """A pod's requirements, as places in the columns of a node table."""
 
     resources: int
-    """Their version (`NodeTable.resources_version`)."""
+    """The `NodeTable.resources_version` that the places belong to."""
     bits: tuple[int, ...]
     at: list[int]
-    """Places of the columns."""
+    """The places of the resources' columns, in the order of `bits`."""
     amounts: NDArray[np.int64]
-    """[resource, 1]"""
+    """The requested amounts, [resource, 1]."""
     nowhere: tuple[int, ...]
-    """Bits of what no node has, or no node could have."""
+    """Bits of the resources that no node has, or of which an int64 cannot hold the requested amount."""
 
 
-class _Wanted:
-    """What one pod needs of a node, and what its codes mean."""
+class _Requirements:
+    """What a pod requires of a node, and what its codes mean."""
 
-    __slots__ = ("_numbered", "_sought", "amounts", "names")
+    __slots__ = ("_columns", "_numbered", "amounts", "names")
 
     def __init__(self, requests: Requests) -> None:
         scalars = sorted(name for name, amount in requests.items() if amount > 0 and name not in _NATIVE)
         self.names = (*_NATIVE, *scalars)
-        """Bit n stands for name n - 1."""
+        """Bit n stands for `names[n - 1]`; bit 0 is the number of pods."""
         self.amounts = tuple((name, requests[name]) for name in self.names if requests.get(name, 0) > 0)
-        self._sought: _Sought | None = None
+        self._columns: _Columns | None = None
         self._numbered: dict[int, int] | None = {} if len(self.names) >= _MOST_BITS else None
-        """Sets of bits to their numbers from 1, for a pod whose sets do not fit into a code."""
+        """Where a pod has too many resources for the bits of a code: each set of bits to its number, from 1."""
 
     def codes(self, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """One code per row, or PASS_ALL."""
+        """One code per row, int64 [rows], or PASS_ALL."""
         where = compact(rows)
         full = values_at(nodes.pod_count, where) >= values_at(nodes.allowed_pods, where)
         lacks = self._lacks(nodes, where, len(rows))
@@ -196,7 +200,7 @@ class _Wanted:
         return np.where(hopeless, -codes, codes)
 
     def reasons(self, code: int) -> tuple[str, ...]:
-        """What the code says is lacking."""
+        """The reasons that the code stands for."""
         bits = abs(code)
         if self._numbered is not None:
             bits = tuple(self._numbered)[bits - 1]
@@ -204,35 +208,35 @@ class _Wanted:
         return ("Too many pods", *reasons) if bits & 1 else tuple(reasons)
 
     def _lacks(self, nodes: NodeTable, where: slice | Rows, size: int) -> list[Lack]:
-        """What is lacking somewhere."""
-        sought = self._sought
-        if sought is None or sought.resources != nodes.resources_version:
-            sought = self._sought = self._found_in(nodes)
-        allocatable = side_by_side(nodes.allocatable, sought.at, where)
-        lacking = allocatable - side_by_side(nodes.requested, sought.at, where) < sought.amounts
+        """The requirements that at least one of the rows does not meet; `size` is the number of rows."""
+        columns = self._columns
+        if columns is None or columns.resources != nodes.resources_version:
+            columns = self._columns = self._found_in(nodes)
+        allocatable = side_by_side(nodes.allocatable, columns.at, where)
+        lacking = allocatable - side_by_side(nodes.requested, columns.at, where) < columns.amounts
         lacks: list[Lack] = []
         if np.count_nonzero(lacking):
-            each = zip(sought.bits, lacking, allocatable < sought.amounts, strict=True)
+            each = zip(columns.bits, lacking, allocatable < columns.amounts, strict=True)
             lacks.extend(lack for lack in each if np.count_nonzero(lack[1]))
-        if sought.nowhere:
+        if columns.nowhere:
             everywhere = np.ones(size, dtype=np.bool_)
-            lacks.extend((bit, everywhere, everywhere) for bit in sought.nowhere)
+            lacks.extend((bit, everywhere, everywhere) for bit in columns.nowhere)
         return lacks
 
-    def _found_in(self, nodes: NodeTable) -> "_Sought":
+    def _found_in(self, nodes: NodeTable) -> "_Columns":
         bit_of = {name: bit for bit, name in enumerate(self.names, 1)}
-        there = [(name, amount) for name, amount in self.amounts if name in nodes.resources and amount <= MAX_INT64]
-        bits = tuple(bit_of[name] for name, _ in there)
-        return _Sought(
+        present = [(name, amount) for name, amount in self.amounts if name in nodes.resources and amount <= MAX_INT64]
+        bits = tuple(bit_of[name] for name, _ in present)
+        return _Columns(
             resources=nodes.resources_version,
             bits=bits,
-            at=[nodes.resources[name] for name, _ in there],
-            amounts=np.array([amount for _, amount in there], dtype=np.int64).reshape(-1, 1),
+            at=[nodes.resources[name] for name, _ in present],
+            amounts=np.array([amount for _, amount in present], dtype=np.int64).reshape(-1, 1),
             nowhere=tuple(bit_of[name] for name, _ in self.amounts if bit_of[name] not in bits),
         )
 
     def _numbered_codes(self, full: NDArray[np.bool_], lacks: list[Lack]) -> Codes:
-        """Row by row in Python: a pod with sixty extended resources is rare enough."""
+        """int64 [rows], worked out row by row in Python: a pod with sixty extended resources is rare enough."""
         numbers = self._numbered if self._numbered is not None else {}
         codes = np.zeros(len(full), dtype=np.int64)
         for at in range(len(full)):
@@ -248,13 +252,15 @@ def _too_many_pods(nodes: NodeTable, rows: Rows) -> Detail:
         {"node": nodes.name_of(row), "pods": int(nodes.pod_count[row]), "allowed": int(nodes.allowed_pods[row])}
         for row in most
     ]
-    shown = ", ".join(f"{one['node']} has {one['pods']} of {one['allowed']}" for one in closest)
+    shown = ", ".join(f"{entry['node']} has {entry['pods']} of {entry['allowed']}" for entry in closest)
     return Detail("tooManyPods", f"pods: {shown}", rows, {"closest": closest})
 
 
 def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores) -> Detail:
-    """Rows that lack a resource. The closest are those that could hold the pod if they were empty, and of these (or of
-    all that could not) those with the most of it free, then by name.
+    """Rows that lack a resource, with the nodes that come closest.
+
+    Nodes that could hold the pod if they were empty come first; among them, and among the others, those with the most
+    of the resource free, then by name.
     """
     allocatable = nodes.amounts(nodes.allocatable, name, rows)
     names = [nodes.name_of(row) for row in rows.tolist()]
@@ -278,16 +284,16 @@ def _short_of(name: str, amount: int, nodes: NodeTable, rows: Rows, free: Scores
 
 
 def _shortage_text(name: str, amount: int, closest: Sequence[Mapping[str, Any]], most: int) -> str:
-    wanted = f"{name}: asks for {amount_text(name, amount)}"
+    demand = f"{name}: asks for {amount_text(name, amount)}"
     if most == 0:
-        return f"{wanted}, and none of these nodes has any"
+        return f"{demand}, and none of these nodes has any"
     shown = "; ".join(
-        f"{one['node']} has {amount_text(name, max(one['free'], 0))} free of {amount_text(name, one['allocatable'])}"
-        f" ({amount_text(name, one['short'])} short)"
-        for one in closest
+        f"{node['node']} has {amount_text(name, max(node['free'], 0))} free of {amount_text(name, node['allocatable'])}"
+        f" ({amount_text(name, node['short'])} short)"
+        for node in closest
     )
     too_large = "" if most >= amount else "; none of them is that large"
-    return f"{wanted}; {shown}{too_large}"
+    return f"{demand}; {shown}{too_large}"
 
 
 def _strategy(strategy: ScoringStrategy) -> Strategy:
@@ -305,7 +311,7 @@ def _strategy(strategy: ScoringStrategy) -> Strategy:
 
 
 def _after_pod_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod that leaves a node or a nomination, the pod itself made smaller, or a running one that gives back."""
+    """A pod that is deleted from a node or a nomination, the pod itself scaled down, or a running pod scaled down."""
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
     if not isinstance(new, Pod):

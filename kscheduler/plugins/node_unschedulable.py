@@ -1,4 +1,4 @@
-"""NodeUnschedulable: cordoned nodes take no new pods, except those that tolerate exactly that."""
+"""NodeUnschedulable: cordoned nodes take no new pods, except pods that tolerate the taint of cordoned nodes."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar
@@ -23,7 +23,7 @@ _CORDONED = Taint(UNSCHEDULABLE, "", NO_SCHEDULE)
 
 
 class NodeUnschedulable(Plugin):
-    """Turns down nodes with `spec.unschedulable`."""
+    """Rejects nodes with `spec.unschedulable`."""
 
     name = "NodeUnschedulable"
     depends_on = (Source.ROW,)
@@ -36,7 +36,7 @@ class NodeUnschedulable(Plugin):
         del args, handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A node that is new or uncordoned (which counts as a change of taints), or a toleration of the pod's own."""
+        """A node that is new or uncordoned (which counts as a change of taints), or a new toleration of the pod."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return (
@@ -45,25 +45,25 @@ class NodeUnschedulable(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its tolerations."""
+        """The pod's tolerations."""
         return pod.tolerations
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Cordoned rows, unless the pod tolerates them."""
+        """Cordoned rows, unless the pod tolerates the taint: int64 [rows]."""
         del cycle
         if not nodes.unschedulable.any() or any_tolerates(pod.tolerations, _CORDONED):
             return PASS_ALL
         return np.where(nodes.unschedulable[rows], self.UNSCHEDULABLE, 0)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """What it means, and what the pod would have to tolerate."""
+        """That the node is cordoned, and the taint that the pod would have to tolerate."""
         del cycle, pod, nodes
         text = f"cordoned (spec.unschedulable): {taint_text(_CORDONED)} is not tolerated"
         yield Detail("cordoned", text, rows, {"tolerate": taint_facts(_CORDONED)})
 
 
 def _after_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A node that can be used now and could not be before."""
+    """A node that takes pods now and did not before."""
     del pod
     if not isinstance(new, Node):
         return QueueingHint.QUEUE

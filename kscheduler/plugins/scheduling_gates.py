@@ -1,4 +1,4 @@
-"""SchedulingGates: a pod with gates is not looked at until its last gate is taken away."""
+"""SchedulingGates: a pod with gates is not scheduled until its last gate is removed."""
 
 from collections.abc import Hashable, Sequence
 
@@ -21,12 +21,12 @@ class SchedulingGates(Plugin):
         del args, handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Only the pod's own update can take its gates away."""
+        """Only an update of the pod itself can remove its gates."""
         gone = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)
         return (ClusterEventWithHint(gone, _after_gates_are_gone),)
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its gates."""
+        """The pod's gates."""
         return pod.pod.spec.scheduling_gates
 
     def pre_enqueue(self, pod: PodInfo) -> Status:

@@ -1,7 +1,7 @@
-"""TaintToleration: taints keep pods off a node, or make it less welcome, unless the pod tolerates them.
+"""TaintToleration: taints keep pods off a node, or lower its score, unless the pod tolerates them.
 
-Nodes share few distinct sets of taints. Each set is judged once per list of tolerations and the verdict is spread over
-the rows by one lookup.
+Nodes share few distinct sets of taints. Each set is judged once per list of tolerations, and a single lookup gives
+every row the verdict of its set.
 """
 
 from collections.abc import Hashable, Iterable, Sequence
@@ -30,7 +30,7 @@ from kscheduler.framework.rules.tolerations import (
 
 
 class TaintToleration(Plugin):
-    """NoSchedule and NoExecute turn a node down; PreferNoSchedule costs it points."""
+    """Rejects nodes with untolerated NoSchedule or NoExecute taints; PreferNoSchedule taints cost points."""
 
     name = "TaintToleration"
     depends_on = (Source.ROW,)
@@ -44,10 +44,10 @@ class TaintToleration(Plugin):
         del args
         self._compares = COMPARISON_OPERATORS in handle.features
         self._verdicts = PerTaintSet(self._verdict)
-        self._unwelcome = PerTaintSet(self._count_unwelcome)
+        self._prefer_no_schedule = PerTaintSet(self._count_prefer_no_schedule)
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A node that is new or has other taints now, or a toleration of the pod's own: nothing else is compared."""
+        """A node that is new or has other taints, or a new toleration of the pod: nothing else is compared."""
         node = ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_TAINT)
         toleration = ClusterEvent(Resource.POD, ActionType.UPDATE_POD_TOLERATION)
         return (
@@ -56,23 +56,23 @@ class TaintToleration(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its tolerations."""
+        """The pod's tolerations."""
         return pod.tolerations
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Rows with a taint that the pod does not tolerate."""
+        """Rows with a taint that the pod does not tolerate: int64 [rows]."""
         del cycle
         codes = self._verdicts.table(nodes, pod.tolerations)
         return codes[nodes.taint_set[rows]] if codes.any() else PASS_ALL
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """Per row the number of PreferNoSchedule taints that the pod does not tolerate."""
+        """The number of PreferNoSchedule taints that the pod does not tolerate: int64 [rows]."""
         del cycle
-        counts = self._unwelcome.table(nodes, pod.tolerations)
+        counts = self._prefer_no_schedule.table(nodes, pod.tolerations)
         return counts[nodes.taint_set[rows]] if counts.any() else np.zeros(len(rows), dtype=np.int64)
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
-        """The fewest such taints are the best."""
+        """0..100, int64 [rows]: the fewest such taints are the best."""
         del cycle, pod, rows
         return default_normalize(scores, reverse=True)
 
@@ -94,13 +94,13 @@ class TaintToleration(Plugin):
     def _is_closed(self, taints: Taints, tolerations: Tolerations) -> bool:
         return has_untolerated(taints, tolerations, compares=self._compares)
 
-    def _count_unwelcome(self, taints: Taints, tolerations: Tolerations) -> int:
+    def _count_prefer_no_schedule(self, taints: Taints, tolerations: Tolerations) -> int:
         """PreferNoSchedule taints that no toleration covers; a toleration of another effect cannot cover them."""
-        unwelcome = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
-        return sum(not any_tolerates(tolerations, taint, compares=self._compares) for taint in unwelcome)
+        soft_taints = (taint for taint in taints if taint.effect == PREFER_NO_SCHEDULE)
+        return sum(not any_tolerates(tolerations, taint, compares=self._compares) for taint in soft_taints)
 
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-        """A node whose taints keep the pod off no longer, or a new one that they do not keep it off."""
+        """The node's taints no longer keep the pod off, or the node is new and its taints do not."""
         if not isinstance(new, Node):
             return QueueingHint.QUEUE
         was_closed = not isinstance(old, Node) or self._is_closed(old.spec.taints, pod.tolerations)
@@ -109,7 +109,7 @@ class TaintToleration(Plugin):
 
 
 def _after_toleration_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """The pod itself; tolerations can only be added."""
+    """An update of the pod itself: tolerations can only be added."""
     del old
     is_own = not isinstance(new, Pod) or PodInfo(new).uid == pod.uid
     return QueueingHint.QUEUE if is_own else QueueingHint.SKIP

@@ -1,7 +1,7 @@
 """Decide a scenario: the service's own cache, profiles and cycle, over objects instead of a live cluster.
 
-The cycle scores only where there is a choice, as kube-scheduler does. Here a single feasible node gets its points too:
-who asks why wants to see them.
+The cycle scores only if more than one node is feasible, as kube-scheduler does. Here a single feasible node is scored,
+too, because an explanation should show its points.
 """
 
 from dataclasses import dataclass, replace
@@ -29,138 +29,138 @@ from kscheduler.whatif.workloads import listed_workloads
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What came of a scenario: an error, a pod that is held back, or a record of its cycle."""
+    """The outcome of a scenario: an error, a pod that is held back, or the record of its cycle."""
 
     scenario: Scenario
     error: str = ""
-    """An internal error rather than a decision; the rest is empty then."""
+    """An internal error instead of a decision; all other fields are then empty."""
     pre_enqueue: Status | None = None
     """Why the pod may not enter the queue."""
     record: SchedulingRecord | None = None
-    """How the cycle went."""
+    """The record of the cycle."""
     profile: Profile | None = None
-    """Who decided."""
-    view: Cache | None = None
-    """The cluster that it was decided over, unchanged since: further questions about the record are put to it."""
+    """The profile that decided."""
+    cache: Cache | None = None
+    """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
 
 
 def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
     """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
-    view = cluster_view(scenario.objects, scenario.pod, scenario.where)
-    _nominate(view, scenario)
+    cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
+    _nominate(cache, scenario)
     pod = _judged(scenario)
     name = scenario.pod.spec.scheduler_name
-    profile = _profile(scenario, view, registry() if plugins is None else plugins)
+    profile = _profile(scenario, cache, registry() if plugins is None else plugins)
     if profile is None:
         return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
     gate = profile.run_pre_enqueue(pod)
     if gate.is_rejected:
-        return Decision(scenario, pre_enqueue=gate, profile=profile, view=view)
+        return Decision(scenario, pre_enqueue=gate, profile=profile, cache=cache)
     if not gate.is_success:
-        return Decision(scenario, error=gate.message, profile=profile, view=view)
+        return Decision(scenario, error=gate.message, profile=profile, cache=cache)
     if pod.node_name:
-        profile = replace(profile, post_filter=())  # it is somewhere already: only the judgement is asked for
-    record = schedule(profile, pod, view)
+        profile = replace(profile, post_filter=())  # the pod is on a node already: only judge that node
+    record = schedule(profile, pod, cache)
     if record.status.code is Code.ERROR:
-        return Decision(scenario, error=record.status.message, profile=profile, view=view)
+        return Decision(scenario, error=record.status.message, profile=profile, cache=cache)
     if record.node_name and not len(record.totals):
-        _score_the_only_one(profile, record, view)
-    return Decision(scenario, record=record, profile=profile, view=view)
+        _score_only_node(profile, record, cache)
+    return Decision(scenario, record=record, profile=profile, cache=cache)
 
 
 def without_nomination(decision: Decision) -> SchedulingRecord | None:
-    """How the cycle would go if the pod were nominated to no node; `None` where it was not tried alone.
+    """The record of the cycle without the pod's nomination; `None` if the nominated node was not tried alone.
 
     The nominated node is tried first and alone, so such a record says nothing about any other node.
     """
-    record, profile, view = decision.record, decision.profile, decision.view
-    if record is None or profile is None or view is None or not record.only_nominated:
+    record, profile, cache = decision.record, decision.profile, decision.cache
+    if record is None or profile is None or cache is None or not record.only_nominated:
         return None
     pod = record.pod.pod
     free = PodInfo(msgspec.structs.replace(pod, status=msgspec.structs.replace(pod.status, nominated_node_name="")))
-    other = schedule(profile, free, view)
+    other = schedule(profile, free, cache)
     if other.node_name and not len(other.totals):
-        _score_the_only_one(profile, other, view)
+        _score_only_node(profile, other, cache)
     return other
 
 
 def pods_going(decision: Decision, node_name: str) -> tuple[str, ...]:
     """Keys of the pods of a node that are being deleted: a preemptor waits for its victims to be gone."""
-    nodes = decision.view.nodes if decision.view is not None else None
+    nodes = decision.cache.nodes if decision.cache is not None else None
     row = nodes.row_of(node_name) if nodes is not None else -1
     if nodes is None or row < 0:
         return ()
     return tuple(sorted(pod.key for pod in nodes.info(row).pods.values() if pod.is_terminating))
 
 
-def cluster_view(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
-    """The cluster as the scheduler's cache would hold it, without the pod to be judged. Raises `ScenarioError`."""
-    view = Cache()
+def cluster_cache(objects: ClusterObjects, pod: Pod, where: str = "") -> Cache:
+    """The cluster in a state cache as the scheduler would fill it, without the judged pod. Raises `ScenarioError`."""
+    cache = Cache()
     for namespace in objects.namespaces:
-        view.counters.set_namespace(namespace)
+        cache.counters.set_namespace(namespace)
     for index, node in enumerate(objects.nodes):
-        _add(view, node, f"{where}: objects.nodes[{index}]")
+        _add(cache, node, f"{where}: objects.nodes[{index}]")
     for stored in objects.storage():
-        view.volumes.put(stored)
+        cache.volumes.put(stored)
     for index, other in enumerate(objects.pods):
         if other.spec.node_name and not other.is_terminal and other.key != pod.key:
-            _add(view, other, f"{where}: objects.pods[{index}]")
-    return view
+            _add(cache, other, f"{where}: objects.pods[{index}]")
+    return cache
 
 
-def _nominate(view: Cache, scenario: Scenario) -> None:
-    """Expect pending pods of these profiles where their status names a node: the scheduler would leave room for them.
+def _nominate(cache: Cache, scenario: Scenario) -> None:
+    """Nominate pending pods of these profiles to the node in their status: the scheduler would leave room for them.
 
     Raises `ScenarioError`.
     """
-    ours = {profile.scheduler_name for profile in scenario.config.configuration.profiles}
+    scheduler_names = {profile.scheduler_name for profile in scenario.config.configuration.profiles}
     for index, other in enumerate(scenario.objects.pods):
         is_pending = not other.spec.node_name and not other.is_terminal and other.key != scenario.pod.key
-        if is_pending and other.status.nominated_node_name and other.spec.scheduler_name in ours:
+        if is_pending and other.status.nominated_node_name and other.spec.scheduler_name in scheduler_names:
             try:
-                view.nominator.add(PodInfo(other))
+                cache.nominator.add(PodInfo(other))
             except QuantityError as problem:
                 place = f"{scenario.where}: objects.pods[{index}]"
                 raise ScenarioError(f"{place}.{unreadable_quantity(other) or problem} ({other.key})") from None
 
 
-def _add(view: Cache, added: Node | Pod, place: str) -> None:
+def _add(cache: Cache, added: Node | Pod, place: str) -> None:
     try:
         if isinstance(added, Node):
-            view.add_node(added)
+            cache.add_node(added)
         else:
-            view.add_pod(added)
+            cache.add_pod(added)
     except QuantityError as problem:
         raise ScenarioError(f"{place}.{unreadable_quantity(added) or problem} ({added.key})") from None
 
 
 def _judged(scenario: Scenario) -> PodInfo:
-    """The pod, with what it asks for worked out: what cannot be read is the file's fault, not a plugin's."""
+    """The pod with its requests worked out. An unreadable quantity is reported as the file's fault, not a plugin's."""
     pod = PodInfo(scenario.pod)
     try:
         _ = pod.requests, pod.nonzero_requests, pod.accounted
     except QuantityError as problem:
-        told = unreadable_quantity(scenario.pod) or problem
-        raise ScenarioError(f"{scenario.where}: pod.{told} ({pod.key})") from None
+        text = unreadable_quantity(scenario.pod) or problem
+        raise ScenarioError(f"{scenario.where}: pod.{text} ({pod.key})") from None
     return pod
 
 
 def scenario_ports(objects: ClusterObjects) -> Ports:
-    """Services, controllers and budgets as listed; nothing is written, nobody is told."""
+    """Ports that read the listed services, controllers and budgets, and write nothing."""
     return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
-def _profile(scenario: Scenario, view: Cache, plugins: Registry) -> Profile | None:
+def _profile(scenario: Scenario, cache: Cache, plugins: Registry) -> Profile | None:
     try:
-        profiles = profiles_over(view, scenario.config, plugins, scenario_ports(scenario.objects))
+        profiles = profiles_over(cache, scenario.config, plugins, scenario_ports(scenario.objects))
     except ConfigError as problem:
-        problems = "; ".join(str(one) for one in problem.problems)
+        problems = "; ".join(str(each) for each in problem.problems)
         raise ScenarioError(f"{scenario.where}: config: {problems}") from None
     return profiles.get(scenario.pod.spec.scheduler_name)
 
 
-def _score_the_only_one(profile: Profile, record: SchedulingRecord, view: Cache) -> None:
+def _score_only_node(profile: Profile, record: SchedulingRecord, cache: Cache) -> None:
     try:
-        score_feasible(profile, record, view.nodes)
+        score_feasible(profile, record, cache.nodes)
     except PluginFailure:
-        return  # the service would not have asked for these points, so a plugin that cannot give them changes nothing
+        return  # the service would not have scored here, so a plugin that fails to score changes nothing

@@ -1,4 +1,4 @@
-"""Whether profiles can be built: what a configuration says only when its plugins are made, without a cluster."""
+"""Whether profiles can be built: some mistakes show only when the plugins are built, which needs no cluster."""
 
 import dataclasses
 from collections.abc import Iterator
@@ -14,17 +14,17 @@ from kscheduler.state.cache import Cache
 
 
 def profile_problems(loaded: LoadedConfig, plugins: Registry | None = None) -> tuple[Problem, ...]:
-    """All that is wrong with each profile by itself, then with all together; none means that they can be built."""
+    """The problems of each profile separately, or else of all together; empty means that they can be built."""
     known = registry() if plugins is None else plugins
     profiles = loaded.configuration.profiles
-    of_each = [problem for one in profiles for problem in _problems(loaded, known, one.scheduler_name)]
+    of_each = [problem for profile in profiles for problem in _problems(loaded, known, profile.scheduler_name)]
     return tuple(of_each or _problems(loaded, known))
 
 
 def _problems(loaded: LoadedConfig, plugins: Registry, only: str = "") -> Iterator[Problem]:
     configuration = loaded.configuration
     if only:
-        profiles = tuple(one for one in configuration.profiles if one.scheduler_name == only)
+        profiles = tuple(profile for profile in configuration.profiles if profile.scheduler_name == only)
         configuration = replace(configuration, profiles=profiles)
     try:
         profiles_over(Cache(), dataclasses.replace(loaded, configuration=configuration), plugins)

@@ -1,8 +1,8 @@
 """A tree to typed settings: strict, with all mistakes at once and the set of fields that were given.
 
-The problem: a decoder that stops at the first mistake makes fixing a file a long conversation. The idea: walk the
-types that msgspec describes beside the tree, and note each unknown field, wrong type and number out of range with its
-path. A wrong value leaves the field's default in its place, so that the walk can go on.
+The problem: with a decoder that stops at the first mistake, correcting a file takes many attempts. The idea: walk
+through the tree along the types that msgspec describes, and note each unknown field, wrong type and number out of range
+with its path. In place of a wrong value the field keeps its default, so that the walk can continue.
 
 `null` means "not given", as everywhere in the API.
 """
@@ -23,12 +23,12 @@ from kscheduler.config.reading.yaml_tree import MAX_DEPTH, MAX_VALUES, Tree
 S = TypeVar("S", bound=msgspec.Struct)
 
 TYPE_FIELDS = frozenset(("apiVersion", "kind"))
-"""May stand in any object that has a kind; who decodes it checks them."""
+"""Allowed in every object that has a kind; the caller that decodes such an object checks them."""
 
 
 @dataclass(slots=True)
 class Walk:
-    """What a decoding has found so far."""
+    """What decoding has found so far: the problems, and the paths of the given fields."""
 
     problems: list[Problem] = field(default_factory=list)
     given: set[str] = field(default_factory=set)
@@ -52,7 +52,7 @@ def child(path: str, name: str) -> str:
 
 
 def decode_struct(tree: Tree, kind: type[S], path: str, walk: Walk, *, allowed: frozenset[str] = frozenset()) -> S:
-    """Read an object; mistakes go to the walk. `allowed` fields are passed over: the caller reads them."""
+    """Read an object and note mistakes in the walk. `allowed` fields are skipped: the caller reads them."""
     if not isinstance(tree, dict):
         walk.wrong(path, f"expected an object, got {_described(tree)}")
         return kind()
@@ -72,7 +72,7 @@ def decode_struct(tree: Tree, kind: type[S], path: str, walk: Walk, *, allowed: 
 
 
 def _unknown(name: str, fields: dict[str, inspect.Field]) -> str:
-    """Names the field that was probably meant: most unknown fields are a matter of upper and lower case."""
+    """Names the field that was probably meant: in most unknown fields only upper and lower case are wrong."""
     meant = next((known for known in fields if known.lower() == name.lower()), None)
     return f"unknown field: did you mean {meant}?" if meant else "unknown field"
 
@@ -82,7 +82,7 @@ def _fields(kind: type[msgspec.Struct]) -> dict[str, inspect.Field]:
     described = inspect.type_info(kind)
     if not isinstance(described, inspect.StructType):
         raise TypeError(f"{kind} is no struct")
-    return {one.encode_name: one for one in described.fields}
+    return {field.encode_name: field for field in described.fields}
 
 
 def _decode(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
@@ -103,18 +103,18 @@ def _decode(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
 
 
 def _optional(kind: inspect.UnionType) -> inspect.Type:
-    return next(one for one in kind.types if not isinstance(one, inspect.NoneType))
+    return next(member for member in kind.types if not isinstance(member, inspect.NoneType))
 
 
 def _items(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
     if not isinstance(tree, list):
         walk.wrong(path, f"expected a list, got {_described(tree)}")
         return _WRONG
-    items = (_decode(_of_nothing(item, kind), kind, f"{path}[{index}]", walk) for index, item in enumerate(tree))
+    items = (_decode(_null_item(item, kind), kind, f"{path}[{index}]", walk) for index, item in enumerate(tree))
     return tuple(item for item in items if item is not _WRONG)
 
 
-def _of_nothing(item: Tree, kind: inspect.Type) -> Tree:
+def _null_item(item: Tree, kind: inspect.Type) -> Tree:
     """A null in a list is the empty value of its type, as Go reads it: `profiles: [null]` is one default profile."""
     if item is not None:
         return item
@@ -151,7 +151,7 @@ def _scalar(tree: Tree, kind: inspect.Type, path: str, walk: Walk) -> Any:
 
 
 def _float(number: float, path: str, walk: Walk) -> Any:
-    """Go keeps 32 bits of it."""
+    """A float within the range of Go's float32."""
     if abs(number) > _MAX_FLOAT32:
         walk.wrong(path, f"{shown(number)} is outside [-{_MAX_FLOAT32}, {_MAX_FLOAT32}]")
         return _WRONG
@@ -201,7 +201,7 @@ def _described(tree: Tree) -> str:
 
 
 def excess(tree: Tree) -> str:
-    """How a tree (of a caller's own making, say from JSON) is larger than any file may be; empty if it is not."""
+    """Why a tree that a caller built (say, from JSON) is larger than a file may be; empty if it is not."""
     level, values = [tree], 1
     for _ in range(MAX_DEPTH + 1):
         level = [item for node in level for item in _inner(node)]

@@ -1,13 +1,14 @@
-"""YAML to a tree of dicts, lists and scalars, safely, and with scalars as kube-scheduler's reader takes them.
+"""YAML to a tree of dicts, lists and scalars: safely, and with scalars as kube-scheduler reads them.
 
-The problem: 258 bytes of aliases grow to gigabytes, a key given twice silently wins once, tags construct objects, and
-YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: the parser's event stream is folded into a tree with
-an explicit stack, and every event that a configuration has no use for ends it with line and column. Plain scalars
-follow the Go library behind kube-scheduler (YAML 1.1 booleans with `yes` and `on`, no base-60 numbers, no dates).
+The problem: 258 bytes of aliases grow to gigabytes, one of two values for the same key is silently dropped, tags
+construct objects, and YAML libraries disagree on what `on`, `1e3` or `1:30` is. The idea: the parser's events are
+folded into a tree with an explicit stack, and every event that a configuration does not need is an error with line and
+column. Plain scalars follow the Go library that kube-scheduler uses (YAML 1.1 booleans with `yes` and `on`, no base-60
+numbers, no dates).
 
 Limits: one document of at most 1 MiB and 20,000 values, nested at most 50 deep, so that no file costs more than about
-a second and 50 MiB with libyaml. Where PyYAML was built without it, its own parser reads the same tree under the same
-checks, at about a twentieth of the speed. JSON is YAML, and read the same way.
+a second and 50 MiB with libyaml. If PyYAML was built without libyaml, its own parser reads the same tree with the same
+checks, at about a twentieth of the speed. JSON is read the same way, as YAML includes it.
 """
 
 import math
@@ -27,7 +28,7 @@ MAX_VALUES = 20_000
 MAX_UINT64 = 2**64 - 1
 
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""PyYAML on libyaml; its parser in Python where libyaml is missing."""
+"""PyYAML's loader on libyaml, or its loader in Python if libyaml is missing."""
 
 Tree = Any
 """None, bool, int, float, str, or a list or dict (with str keys) of these."""
@@ -40,13 +41,13 @@ _WORDS: dict[str, bool | None] = {
 _INTEGER = re.compile(r"([-+]?)(?:0([bB][01]+|[oO]?[0-7]+|[xX][0-9a-fA-F]+)|(0|[1-9][0-9]*))")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-"""What the parser in Python makes of the escape `\\ud800`; libyaml refuses it."""
+"""The parser in Python turns the escape `\\ud800` into a surrogate; libyaml rejects it."""
 _BASES = {"b": 2, "o": 8, "x": 16}
 _LONGEST_INTEGER = 80
 
 
 class _FaultError(Exception):
-    """Something that a configuration must not contain, at an event."""
+    """Something that a configuration must not contain, with the event that has it."""
 
     def __init__(self, message: str, event: yaml.Event) -> None:
         super().__init__(message)
@@ -55,14 +56,14 @@ class _FaultError(Exception):
 
 @dataclass(slots=True)
 class _Open:
-    """A list or dict that is being filled; `key` is the one that waits for its value."""
+    """A list or dict that is being filled; `key` is the key whose value comes next."""
 
     children: list[Tree] | dict[str, Tree]
     key: str | None = None
 
 
 def parse_yaml(data: bytes, where: str = "", *, loader: Any = LOADER) -> Tree:
-    """The one document in the text; `None` for an empty one. Raises `ConfigError` with line and column.
+    """The single document in the text; `None` if it is empty. Raises `ConfigError` with line and column.
 
     `loader` is a PyYAML loader class, of which only the parser is used.
     """
@@ -76,7 +77,7 @@ def parse_yaml(data: bytes, where: str = "", *, loader: Any = LOADER) -> Tree:
     except yaml.YAMLError as error:
         raise config_error("", f"not YAML: {' '.join(str(error).split())}", where) from None
     except (ValueError, OverflowError) as error:
-        # The parser in Python turns digits into numbers unchecked: `%YAML 1.999...` or the escape `\UFFFFFFFF`.
+        # The parser in Python does not check digits before it converts them: `%YAML 1.999...`, the escape `\UFFFFFFFF`.
         raise config_error("", f"not YAML: {error}", where) from None
 
 
@@ -95,7 +96,7 @@ def _syntax_error(error: yaml.MarkedYAMLError, where: str) -> ConfigError:
 
 
 def _place_of(mark: Any) -> str:
-    """A mark of either of PyYAML's parsers, or none."""
+    """The line and column of a mark of either PyYAML parser; empty without a mark."""
     return f"line {mark.line + 1}, column {mark.column + 1}" if mark else ""
 
 
@@ -121,7 +122,7 @@ def _fold(events: Iterator[yaml.Event]) -> Tree:
 
 
 def _refuse_second_document(events: Iterator[yaml.Event], start: yaml.Event) -> None:
-    """A trailing `---` with nothing behind it is common and harmless; content there would be ignored."""
+    """A trailing `---` with nothing after it is common and harmless; content after it would be ignored."""
     first = next(events)
     if not (isinstance(first, yaml.ScalarEvent) and first.value == ""):
         raise _FaultError("a second document: write one configuration in a file", start)
@@ -170,7 +171,7 @@ def _key(siblings: dict[str, Tree], value: Tree, event: yaml.Event) -> str:
 
 
 def _key_text(value: bool | float | str) -> str:
-    """As JSON would have the key: `true`, and `10` for 1e1."""
+    """The key as JSON would spell it: `true`, and `10` for 1e1."""
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if isinstance(value, str) else str(value).lower()
@@ -179,7 +180,7 @@ def _key_text(value: bool | float | str) -> str:
 def _scalar(event: yaml.ScalarEvent) -> Tree:
     if not event.value.isascii() and _SURROGATE.search(event.value):
         raise _FaultError("half a character (a surrogate) is not text", event)
-    # `implicit[0]` is PyYAML's word for "plain and untagged": only then may text turn into something else.
+    # `implicit[0]` is PyYAML's name for "plain and untagged": only such text may be a number, a boolean or null.
     if not event.implicit[0] or event.style:
         return event.value
     if event.value in _WORDS:

@@ -28,5 +28,5 @@ IN_TREE_POINTS: Final[Mapping[str, frozenset[str]]] = {
     "VolumeRestrictions": frozenset(("preFilter", "filter")),
     "VolumeZone": frozenset(("preFilter", "filter")),
 }
-"""By plugin, in the configuration's words. What a plugin has upstream a configuration may name, also where the plugin
-of the same name here has nothing to do there."""
+"""By plugin, as configurations spell the points. A configuration may name every point that a plugin has upstream, even
+if the plugin of the same name here does nothing at that point."""

@@ -1,6 +1,6 @@
-"""Plugins that are not Kubernetes' own and that configurations name: whose they are, and what to do about them.
+"""Plugins of other projects that configurations name: where they come from, and what to do about them.
 
-Go plugins are compiled into a scheduler; no other program can load them, so a name is all that arrives here.
+Go plugins are compiled into a scheduler; no other program can load them, so only their names arrive here.
 """
 
 from difflib import get_close_matches
@@ -29,7 +29,7 @@ SCHEDULER_PLUGINS: Final = frozenset(
         "TopologicalSort",
     )
 )
-"""Those of kubernetes-sigs/scheduler-plugins."""
+"""The plugins of kubernetes-sigs/scheduler-plugins."""
 
 _WHAT_TO_DO: Final = (
     "a plugin from outside is registered by a program that calls kscheduler.app.run with a registry of its own "
@@ -37,11 +37,11 @@ _WHAT_TO_DO: Final = (
 )
 
 _ALIKE: Final = 0.8
-"""How much a name must be like an in-tree plugin's to be taken for a slip of the pen."""
+"""How similar (0 to 1) a name must be to an in-tree plugin's to be taken for a misspelling."""
 
 
 def advice(name: str) -> str:
-    """What to do about a plugin that nobody has registered."""
+    """What to do about a plugin that is not registered."""
     if name in SCHEDULER_PLUGINS:
         return f"it is a plugin of kubernetes-sigs/scheduler-plugins, not of kube-scheduler: {_WHAT_TO_DO}"
     meant = get_close_matches(name, IN_TREE_POINTS, n=1, cutoff=_ALIKE)

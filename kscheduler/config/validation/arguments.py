@@ -25,7 +25,7 @@ Problems = Iterator[Problem]
 
 
 def args_problems(path: str, args: Settings, gates: FeatureGates) -> Problems:
-    """The problems of one plugin's arguments, which are complete (after `defaults.default_args`)."""
+    """The problems of a plugin's arguments, which must be complete (after `defaults.default_args`)."""
     return _JUDGES[type(args)](path, args, gates)
 
 
@@ -81,12 +81,12 @@ def _shape(path: str, shape: tuple[UtilizationShapePoint, ...]) -> Problems:
     if not shape:
         yield required(path, "at least one point must be specified")
     pairs = pairwise(shape)
-    fallen = next(
+    first_fall = next(
         (index for index, (left, right) in enumerate(pairs, 1) if left.utilization >= right.utilization), None
     )
-    if fallen is not None:
+    if first_fall is not None:
         detail = "values must be sorted in increasing order"
-        yield invalid(f"{path}[{fallen}].utilization", shape[fallen].utilization, detail)
+        yield invalid(f"{path}[{first_fall}].utilization", shape[first_fall].utilization, detail)
     for index, point in enumerate(shape):
         if not 0 <= point.utilization <= 100:
             yield invalid(f"{path}[{index}].utilization", point.utilization, "not in valid range [0, 100]")
@@ -114,11 +114,11 @@ def _pod_topology_spread(path: str, args: args_kinds.PodTopologySpreadArgs, _gat
         yield invalid(where, args.defaulting_type, "when .defaultConstraints are not empty")
     seen: set[tuple[str, str]] = set()
     for index, constraint in enumerate(args.default_constraints):
-        here = f"{path}.defaultConstraints[{index}]"
-        yield from _spread_constraint(here, constraint)
+        constraint_path = f"{path}.defaultConstraints[{index}]"
+        yield from _spread_constraint(constraint_path, constraint)
         identity = (constraint.topology_key, constraint.when_unsatisfiable)
         if identity in seen:
-            yield duplicate(here, f"{{{identity[0]}, {identity[1]}}}")
+            yield duplicate(constraint_path, f"{{{identity[0]}, {identity[1]}}}")
         seen.add(identity)
 
 
@@ -174,7 +174,7 @@ def _node_affinity(path: str, args: args_kinds.NodeAffinityArgs, _gates: Feature
         yield from _selector_term(f"{required_path}[{index}]", term)
     preferred_path = f"{path}.addedAffinity.preferredDuringSchedulingIgnoredDuringExecution"
     for index, preferred in enumerate(affinity.preferred_during_scheduling_ignored_during_execution):
-        # A term without weight is never looked at, so neither are its mistakes.
+        # kube-scheduler never reads a term without weight, so its mistakes do not matter.
         if preferred.weight:
             yield from _selector_term(f"{preferred_path}[{index}]", preferred.preference)
 

@@ -1,7 +1,7 @@
-"""What a configuration must satisfy once it is complete: every mistake, with its path, in kube-scheduler's words.
+"""What a complete configuration must satisfy: every mistake, with its path, in kube-scheduler's words.
 
-One intended difference: arguments of NodeResourcesFit are judged here with the rest, where kube-scheduler (by a slip in
-a table's key) finds their mistakes only when it builds the plugin.
+One intended difference: arguments of NodeResourcesFit are checked here with all others, but kube-scheduler (because of
+a wrong key in a table) finds their mistakes only when it builds the plugin.
 """
 
 from base64 import b64decode
@@ -24,10 +24,10 @@ from kscheduler.config.validation.arguments import args_problems
 from kscheduler.config.validation.names import is_extended_resource, qualified_name_faults
 
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
-"""Gone since v1beta3; NodeVolumeLimits does their work."""
+"""Removed since v1beta3; NodeVolumeLimits does their work."""
 
 JITTER_FACTOR = 1.2
-"""A leader's retries are spread by this factor, so a renewal must have at least that long."""
+"""A leader's retries are spread by this factor, so the renew deadline must be longer than a retry times it."""
 
 _POINTS_CHECKED_FOR_REMOVED = tuple(
     name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
@@ -36,7 +36,7 @@ _CAMEL = dict(zip(Plugins.__struct_fields__, Plugins.__struct_encode_fields__, s
 
 
 def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> list[Problem]:
-    """All problems of a completed configuration (after `defaults.apply_defaults`); none means that it is usable."""
+    """All problems of a completed configuration (after `defaults.apply_defaults`); an empty list means it is usable."""
     return [
         *_client_connection(configuration),
         *_leader_election(configuration.leader_election),
@@ -145,7 +145,7 @@ def _typed_args(path: str, entry: PluginConfig, gates: FeatureGates) -> Iterator
 
 
 def _common_queue_sort(profiles: tuple[KubeSchedulerProfile, ...]) -> Iterator[Problem]:
-    """There is one queue, so every profile must sort it the same way."""
+    """All profiles share one queue, so all must sort it the same way."""
     first = profiles[0].plugins.queue_sort
     if len(first.enabled) > 1:
         detail = "only one queue sort plugin can be enabled"
@@ -186,7 +186,7 @@ def _extenders(extenders: tuple[Extender, ...]) -> Iterator[Problem]:
 
 
 def _tls(path: str, tls: ExtenderTLSConfig | None) -> Iterator[Problem]:
-    """What kube-scheduler finds when it reads the file and makes its client; files are not opened here."""
+    """The problems that kube-scheduler finds when it reads the file and builds its client; no file is opened here."""
     if tls is None:
         return
     for name, data in (("certData", tls.cert_data), ("keyData", tls.key_data), ("caData", tls.ca_data)):

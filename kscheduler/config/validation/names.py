@@ -1,4 +1,4 @@
-"""Label keys, label values and resource names: the API's rules and its words for breaking them."""
+"""Label keys, label values and resource names: the API's rules, and its error texts."""
 
 import re
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ _QUOTA_PREFIX = "requests."
 
 
 def qualified_name_faults(name: str) -> tuple[str, ...]:
-    """What is wrong with a label key or resource name (`example.com/name`); nothing if it is right."""
+    """The faults of a label key or resource name (`example.com/name`); empty if it is valid."""
     parts = name.split("/")
     if len(parts) > 2:
         message = f"a valid label key {_NAME_RULE} {_example(_QUALIFIED, 'MyName', 'my.name', '123-abc')}"
@@ -31,7 +31,7 @@ def qualified_name_faults(name: str) -> tuple[str, ...]:
 
 
 def label_value_faults(value: str) -> tuple[str, ...]:
-    """What is wrong with a label's value."""
+    """The faults of a label's value; empty if it is valid."""
     return tuple(_label_value_faults(value))
 
 
@@ -50,7 +50,7 @@ def _prefix_faults(prefix: str | None) -> Iterator[str]:
         return
     if len(prefix) > LONGEST_PREFIX:
         yield f"prefix part must be no more than {LONGEST_PREFIX} bytes"
-    # Label by label: one pattern for the whole subdomain could be made to search for very long.
+    # Label by label: a crafted name could make a pattern for the whole subdomain search for very long.
     if not all(_LABEL_RE.fullmatch(label) for label in prefix.split(".")):
         rule = (
             "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "

@@ -1,13 +1,13 @@
 """DefaultPreemption: room for a pod by evicting pods of lower priority.
 
-    plugin       who may preempt, which nodes are worth a try, what is said
-    victims      on each of them the fewest and least important victims
-    budgets      whom a PodDisruptionBudget would rather keep
+    plugin       which pods may preempt, which nodes are tried, what is reported
+    victims      on each node the fewest and least important victims
+    budgets      which evictions would break a PodDisruptionBudget
     shortlist    when enough nodes have been tried
-    choice       the node where it hurts least
-    remembered   what the last preemptor like this one has found, where nothing has happened since
+    choice       the node where preemption does the least harm
+    remembered   what the last such preemptor found, on rows where nothing has changed since
 
-The victims themselves are taken away elsewhere (`framework.cluster.preemption.Evictions`).
+The victims are evicted elsewhere (`framework.cluster.preemption.Evictions`).
 """
 
 from kscheduler.plugins.default_preemption.plugin import DefaultPreemption

@@ -1,8 +1,8 @@
-"""PodDisruptionBudgets: whose eviction would break one.
+"""PodDisruptionBudgets: which pods' eviction would break a budget.
 
-A budget allows so many disruptions more. On each node by itself the victims are gone through, the most important first,
-and each takes one from every budget that selects it; who finds a budget spent breaks it. Whom a budget lists as
-disrupted is on the way out already and costs it nothing.
+A budget allows a number of further disruptions. On each node separately, the victims are counted from the most to the
+least important, and each uses up a disruption of every budget that selects it; a victim for which none is left breaks
+the budget. A pod that the budget lists as disrupted is being evicted already and uses up nothing.
 """
 
 from collections.abc import Sequence
@@ -18,20 +18,20 @@ from kscheduler.framework.nodes.label_column import Mask
 from kscheduler.framework.nodes.occupants import Items, PodKind, Removable
 
 _KEPT: Final = 10_000
-"""Rules, and verdicts of each of them; beyond that all are worked out anew."""
+"""The most rules, and the most verdicts per rule; above that, all are dropped and worked out again."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Rule:
-    """A budget that selects something."""
+    """A budget with its parsed selector."""
 
     budget: PodDisruptionBudget
     selector: Selector
     verdicts: dict[PodKind, bool] = field(default_factory=dict)
-    """What it said of pods so far."""
+    """Whether it selects the kinds of pods seen so far."""
 
     def selects(self, kind: PodKind) -> bool:
-        """Whether such pods are under the budget."""
+        """Whether the budget selects pods of this kind."""
         verdict = self.verdicts.get(kind)
         if verdict is None:
             if len(self.verdicts) > _KEPT:
@@ -47,18 +47,21 @@ class BudgetRules:
         self._budgets = budgets
         self._rules: dict[str, _Rule] = {}
         self._kinds: Sequence[PodKind] | None = None
-        """Of which there are verdicts."""
+        """The list of kinds that the verdicts belong to."""
 
     def listed(self) -> tuple[PodDisruptionBudget, ...]:
-        """All of them as they are now."""
+        """All current budgets."""
         return () if self._budgets is None else tuple(self._budgets.listed())
 
     def breaking(self, pods: Removable) -> Mask:
-        """Per pod whether its eviction would break a budget, if all before it in its row went, too."""
+        """Whether the eviction of each pod would break a budget once all pods before it in its row are evicted.
+
+        bool [pods]. Pods are grouped by kind and namespace first, so that each budget is matched once per kind.
+        """
         broken = np.zeros(len(pods), dtype=np.bool_)
         if self._budgets is None or not self.listed():
             return broken
-        if pods.all_kinds is not self._kinds:  # made anew: nobody asks about the kinds of before, which hold their pods
+        if pods.all_kinds is not self._kinds:  # a new list: verdicts on old kinds are of no use and hold pods
             self._kinds = pods.all_kinds
             self._rules.clear()
         by_namespace: dict[str, list[int]] = {}
@@ -85,13 +88,13 @@ class BudgetRules:
 
 
 def _are_of(pods: Removable, kinds: list[int]) -> Mask:
-    is_one = np.zeros(len(pods.all_kinds), dtype=np.bool_)
-    is_one[kinds] = True
-    return is_one[pods.kinds]
+    is_selected = np.zeros(len(pods.all_kinds), dtype=np.bool_)
+    is_selected[kinds] = True
+    return is_selected[pods.kinds]
 
 
 def _over(budget: PodDisruptionBudget, selected: Mask, pods: Removable) -> Mask:
-    """Those of the selected pods that are more, on their node, than the budget allows."""
+    """The selected pods that exceed, on their node, the disruptions that the budget allows: bool [pods]."""
     if budget.status.disrupted_pods:
         for item in np.flatnonzero(selected).tolist():
             selected[item] = pods.pod(item).name not in budget.status.disrupted_pods
@@ -101,7 +104,10 @@ def _over(budget: PodDisruptionBudget, selected: Mask, pods: Removable) -> Mask:
 
 
 def reprieve_order(pods: Removable, broken: Mask) -> Items:
-    """In each row those first whose eviction would break a budget; else as they are, the most important first."""
+    """The order of reprieve, places of pods [pods]: per row, pods whose eviction would break a budget come first.
+
+    Otherwise the order stays, the most important first.
+    """
     order = np.arange(len(pods))
     if broken.any():
         order = np.lexsort((order, ~broken, pods.row_of))

@@ -1,9 +1,10 @@
-"""The node where a preemption hurts least, over columns of candidates.
+"""The node where a preemption does the least harm, over columns of candidates.
 
-In this order, each criterion among those that the ones before leave over: fewest broken budgets; the least important
-"most important victim"; the smallest sum of priorities (each raised by 2^31, so that negative ones add up, too); the
-fewest victims; the latest start of the longest-running victim among the most important ones. Whoever is left then is
-equal, and the highest mix of the preemptor's UID and the node's name decides: upstream leaves it to chance.
+Criteria in order, each among the candidates that are equal by all earlier criteria: the fewest broken budgets; the
+lowest priority of the most important victim; the smallest sum of priorities (2^31 is added to each, so that negative
+priorities count, too); the fewest victims; the latest start of the longest-running among the most important victims.
+Among candidates that are still equal, the highest hash of the preemptor's UID and the node's name decides; upstream
+chooses at random.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ _OFFSET: Final = 2**31
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Rows where evicting victims makes room, with what decides among them; one entry per row, rows ascending."""
+    """Rows where evicting victims makes room, with the criteria; all arrays are [candidates], by ascending row."""
 
     rows: Rows
     broken_budgets: NDArray[np.int64]
@@ -33,27 +34,27 @@ class Candidates:
     sum_of_priorities: NDArray[np.int64]
     victims: NDArray[np.int64]
     started: NDArray[np.float64]
-    """When the longest-running of the most important victims began."""
+    """The start of the longest-running of the most important victims, in seconds since the epoch."""
     _first: Items
-    """Where the first victim is; the others follow it."""
+    """The place of the first victim; the others follow it."""
     _pods_at: Callable[[Items], list[PodInfo]]
 
     def __len__(self) -> int:
         return len(self.rows)
 
     def at(self, place: int, nodes: NodeTable) -> Candidate:
-        """One of them, with its victims as pods."""
+        """The candidate at this place, with its victims as pods."""
         first = int(self._first[place])
         victims = tuple(self._pods_at(np.arange(first, first + int(self.victims[place]))))
         return Candidate(nodes.name_of(int(self.rows[place])), victims, int(self.broken_budgets[place]))
 
     def all_victims(self) -> list[PodInfo]:
-        """Those of the first row, then those of the next one."""
+        """The victims of the first row, then those of the second, and so on."""
         before = np.cumsum(self.victims) - self.victims
         return self._pods_at(np.repeat(self._first - before, self.victims) + np.arange(int(self.victims.sum())))
 
     def kept(self, where: Mask) -> "Candidates":
-        """Some of them."""
+        """The candidates where the mask, bool [candidates], is true."""
         return Candidates(
             self.rows[where],
             self.broken_budgets[where],
@@ -67,7 +68,10 @@ class Candidates:
 
 
 def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candidates:
-    """The rows that fit (one entry per row of `pods`) once the pods that are out are gone; those with none are none."""
+    """The rows where the preemptor fits without the pods that are out; rows without a victim are left out.
+
+    `is_out` and `broken`: bool [pods]; `fits`: bool [rows of `pods`].
+    """
     starts = pods.starts
     victims = np.add.reduceat(is_out, starts, dtype=np.int64)
     has_victims = fits & (victims > 0)
@@ -88,32 +92,35 @@ def candidates(pods: Removable, is_out: Mask, broken: Mask, fits: Mask) -> Candi
 
 
 def choose(found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> Candidate:
-    """The best of them all (at least one)."""
+    """The best of all candidates, of which there must be at least one.
+
+    `left` holds the places, in all of `found` put together, of the candidates that are equal so far; `None` is all.
+    """
     left: Items | None = None
-    for criterion in zip(*(_criteria(one) for one in found), strict=True):
+    for criterion in zip(*(_criteria(part) for part in found), strict=True):
         values = criterion[0] if len(criterion) == 1 else np.concatenate(criterion)
         values = values if left is None else values.take(left)
-        (best_ones,) = (values == values[values.argmin()]).nonzero()
-        if len(best_ones) < len(values):
-            left = best_ones if left is None else left.take(best_ones)
-        if len(best_ones) == 1:
+        (smallest,) = (values == values[values.argmin()]).nonzero()
+        if len(smallest) < len(values):
+            left = smallest if left is None else left.take(smallest)
+        if len(smallest) == 1:
             break
     if left is None:
         left = np.arange(sum(map(len, found)))
     best = int(left[0]) if len(left) == 1 else _among_equals(left, found, nodes, preemptor)
-    for one in found:
-        if best < len(one):
-            return one.at(best, nodes)
-        best -= len(one)
+    for part in found:
+        if best < len(part):
+            return part.at(best, nodes)
+        best -= len(part)
     raise IndexError(best)
 
 
-def _criteria(one: Candidates) -> tuple[NDArray[Any], ...]:
-    """What the smallest of is best, the first one first."""
-    return one.broken_budgets, one.highest_priority, one.sum_of_priorities, one.victims, -one.started
+def _criteria(part: Candidates) -> tuple[NDArray[Any], ...]:
+    """The criteria in order, each [candidates]; the smallest value is the best."""
+    return part.broken_budgets, part.highest_priority, part.sum_of_priorities, part.victims, -part.started
 
 
 def _among_equals(left: Items, found: Sequence[Candidates], nodes: NodeTable, preemptor: PodInfo) -> int:
-    rows = np.concatenate([one.rows for one in found]).take(left)
+    rows = np.concatenate([part.rows for part in found]).take(left)
     mixed = mix(nodes.name_hash.take(rows), stable_hash(preemptor.uid))
     return int(left[mixed.argmax()])

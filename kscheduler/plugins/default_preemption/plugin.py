@@ -1,4 +1,4 @@
-"""The plugin: who may preempt, which nodes are tried out, and what is said of it."""
+"""The plugin: which pods may preempt, which nodes are tried, and what is reported."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch, r
 
 NOT_HELPFUL: Final = unresolvable("Preemption is not helpful for scheduling")
 WAITING: Final = unresolvable("waiting for the preemption for this pod to be finished", plugin="DefaultPreemption")
-"""Asked of each waiting preemptor with each victim that goes."""
+"""Made once: PreEnqueue runs for each waiting preemptor with each victim that is deleted."""
 _SMALLEST_BATCH: Final = 32
 
 
@@ -44,32 +44,32 @@ class DefaultPreemption(Plugin):
         self._budgets = BudgetRules(handle.budgets)
         self._memory = RowMemory()
         self._share = 1.0
-        """How many of the nodes that were tried out last were candidates: how many to begin the next search with."""
+        """The share of candidates among the nodes tried last: it decides how many nodes the next search begins with."""
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A pod that goes may end a preemption, but whether it helps is for the plugin to say that lacked the room."""
+        """A deleted pod may end a preemption; whether it helps the pod is decided by the plugin that rejected it."""
         return (ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _never),)
 
     def sign(self, pod: PodInfo) -> Signature:
-        """Whom it may evict, and whether it may at all."""
+        """The priority, which decides what the pod may evict, and its preemption policy."""
         return pod.priority, pod.pod.spec.preemption_policy
 
     def pre_enqueue(self, pod: PodInfo) -> Status:
-        """A preemptor waits until its victims are on their way: it would find them still there, and choose others."""
+        """A preemptor waits until its victims terminate: before that it would count them, and choose other victims."""
         return WAITING if self._handle.evictions.is_under_way(pod.uid) else SUCCESS
 
     def may_let_in(self) -> Collection[str]:
-        """Only preemptors whose last victim's turn has come: all others wait, whatever happens to other pods."""
+        """Only preemptors whose last victim is being evicted; all others wait, whatever happens to other pods."""
         return self._handle.evictions.nearly_done()
 
     def post_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
-        """Choose a node, and the victims there whose going makes room; say so, and touch nobody."""
+        """Choose a node and the victims there whose eviction makes room. Only reports the choice: evicts nothing."""
         result = self._preempt(cycle, pod, nodes, diagnosis)
         status = result.status
         if not status.reasons:
             return result
-        told = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
-        return replace(result, status=told)
+        prefixed = Status(status.code, (f"preemption: {status.message}",), self.name, status.fault)
+        return replace(result, status=prefixed)
 
     def _preempt(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, diagnosis: Diagnosis) -> PostFilterResult:
         potential = _potential(nodes, diagnosis)
@@ -84,16 +84,15 @@ class DefaultPreemption(Plugin):
         if not tried.found:
             return _no_candidate(nodes, tried)
         chosen = choose(tried.found, nodes, pod)
-        cycle.write(PreemptionSearch(lambda: _told(tried.found, nodes), chosen))
+        cycle.write(PreemptionSearch(lambda: _listed(tried.found, nodes), chosen))
         outbid = self._outbid(chosen.node_name, pod)
         preemption = Preemption(pod, chosen.node_name, chosen.victims, self.name, outbid)
         return PostFilterResult(SUCCESS, chosen.node_name, preemption)
 
     def _try_out(self, search: VictimSearch, potential: Rows, known: RememberedRows | None) -> Tried:
-        """Try nodes out in ring order, until there are enough candidates and one of them breaks no budget.
+        """Try nodes in ring order until there are enough candidates and one of them breaks no budget.
 
-        The ring begins at a place that the pod's UID decides: upstream draws it by chance. The nodes' order is that of
-        the table.
+        The pod's UID decides where the ring begins; upstream draws it at random. Nodes are in the order of the table.
         """
         tried = Tried()
         if not len(potential):
@@ -106,12 +105,12 @@ class DefaultPreemption(Plugin):
             batch = ring[at : at + max(shortlist.likely_enough(at), _SMALLEST_BATCH)]
             at += len(batch)
             rows = np.sort(batch)
-            one = search.on(rows) if known is None else known.on(rows, search)
-            candidates += sum(map(len, one.found))
-            tried.found += shortlist.take(batch, one.found)
-            tried.rejections += one.rejections
-            tried.errors += one.errors
-            tried.tells_all &= one.tells_all
+            result = search.on(rows) if known is None else known.on(rows, search)
+            candidates += sum(map(len, result.found))
+            tried.found += shortlist.take(batch, result.found)
+            tried.rejections += result.rejections
+            tried.errors += result.errors
+            tried.tells_all &= result.tells_all
         self._share = candidates / at
         return tried
 
@@ -120,7 +119,7 @@ class DefaultPreemption(Plugin):
         return min(max(by_share, self._args.min_candidate_nodes_absolute), nodes)
 
     def _nominated_node(self, pod: PodInfo) -> str:
-        """Where it is expected since its last decision: its status may not tell of that yet."""
+        """The node that the pod's last decision nominated: its status may not show that yet."""
         nominator = self._handle.nominator
         decided = nominator.nominated_node(pod) if nominator is not None else ""
         return decided or pod.pod.status.nominated_node_name
@@ -129,7 +128,7 @@ class DefaultPreemption(Plugin):
         nominator = self._handle.nominator
         if nominator is None:
             return ()
-        return tuple(one for one in nominator.nominated_pods(node_name) if one.priority < pod.priority)
+        return tuple(other for other in nominator.nominated_pods(node_name) if other.priority < pod.priority)
 
 
 def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
@@ -138,66 +137,66 @@ def _never(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> Queu
 
 
 def _potential(nodes: NodeTable, diagnosis: Diagnosis) -> Rows:
-    """The rows that were turned down for something that preemption might lift."""
+    """The rows whose rejection preemption might resolve, ascending."""
     if diagnosis.pre_filter.is_rejected:
         is_hopeless = diagnosis.pre_filter.code is not Code.UNSCHEDULABLE
         return nodes.rows()[:0] if is_hopeless else nodes.rows()
-    rows = [_liftable(one) for one in diagnosis.rejections]
+    rows = [_resolvable(rejected) for rejected in diagnosis.rejections]
     if len(rows) == 1:
         return rows[0]
     is_potential = np.zeros(nodes.capacity, dtype=np.bool_)
-    for some in rows:
-        is_potential[some] = True
+    for part in rows:
+        is_potential[part] = True
     return np.flatnonzero(is_potential)
 
 
-def _liftable(rejected: Rejection) -> Rows:
-    is_liftable = rejected.codes > 0
-    return rejected.rows if is_liftable.all() else rejected.rows.take(np.flatnonzero(is_liftable))
+def _resolvable(rejected: Rejection) -> Rows:
+    is_resolvable = rejected.codes > 0
+    return rejected.rows if is_resolvable.all() else rejected.rows.take(np.flatnonzero(is_resolvable))
 
 
 def _not_eligible(pod: PodInfo, nominated: str, nodes: NodeTable, potential: Rows, evictions: Evictions) -> str:
     """Why the pod may not preempt; empty where it may.
 
-    A second preemptor may be promised a node beside the first: its decision leaves the first one its room. Until its
-    victims go, the first one finds both them and the second one in its way, and would take other victims elsewhere.
+    Two preemptors may be nominated to the same node: the decision about the second leaves the first its room. Until the
+    second's victims are gone, the first would find both these and the second in its way, and evict pods elsewhere.
     """
     if pod.pod.spec.preemption_policy == "Never":
         return "not eligible due to preemptionPolicy=Never."
     row = nodes.row_of(nominated) if nominated else -1
-    if row < 0 or row not in potential:  # its earlier nomination is of no use, so it may try again
+    if row < 0 or row not in potential:  # the earlier nomination is of no use, so the pod may try again
         return ""
-    there = nodes.info(row).pods.values()
-    if any(one.priority < pod.priority and _goes_for_a_preemptor(one) for one in there):
+    others = nodes.info(row).pods.values()
+    if any(other.priority < pod.priority and _is_preempted(other) for other in others):
         return "not eligible due to a terminating pod on the nominated node."
     if evictions.is_clearing(nominated, pod):
         return "not eligible due to a pod on the nominated node that is about to be preempted."
     return ""
 
 
-def _goes_for_a_preemptor(pod: PodInfo) -> bool:
+def _is_preempted(pod: PodInfo) -> bool:
     if not pod.is_terminating:
         return False
-    target = next((one for one in pod.pod.status.conditions if one.type == "DisruptionTarget"), None)
+    target = next((each for each in pod.pod.status.conditions if each.type == "DisruptionTarget"), None)
     return target is not None and target.status == "True" and target.reason == "PreemptionByScheduler"
 
 
 def _no_candidate(nodes: NodeTable, tried: Tried) -> PostFilterResult:
-    """Nobody's going would help: the nomination, if there is one, is taken back. After errors alone nothing is."""
+    """No eviction would help, so a nomination is taken back ("" as the node). After errors it stays as it is."""
     if tried.errors:
         return PostFilterResult(error(_aggregate(tried.errors)))
-    told = [one.rows for one in tried.rejections]
-    untold = np.setdiff1d(nodes.rows(), np.concatenate(told)) if told else nodes.rows()
-    rejections = [*tried.rejections, rejection(untold, NOT_HELPFUL)] if len(untold) else tried.rejections
+    explained = [part.rows for part in tried.rejections]
+    others = np.setdiff1d(nodes.rows(), np.concatenate(explained)) if explained else nodes.rows()
+    rejections = [*tried.rejections, rejection(others, NOT_HELPFUL)] if len(others) else tried.rejections
     message = FitError(len(nodes), Diagnosis(rejections=rejections)).message
     return PostFilterResult(unschedulable(message), "")
 
 
 def _aggregate(errors: Sequence[str]) -> str:
-    """As Go's API machinery words several errors."""
+    """The text that Go's API machinery gives to several errors."""
     distinct = list(dict.fromkeys(errors))
     return distinct[0] if len(distinct) == 1 else f"[{', '.join(distinct)}]"
 
 
-def _told(found: Sequence[Candidates], nodes: NodeTable) -> tuple[Candidate, ...]:
-    return tuple(one.at(place, nodes) for one in found for place in range(len(one)))
+def _listed(found: Sequence[Candidates], nodes: NodeTable) -> tuple[Candidate, ...]:
+    return tuple(part.at(place, nodes) for part in found for place in range(len(part)))

@@ -1,13 +1,14 @@
-"""What came of trying rows out, kept for the next preemptor that is like the last one.
+"""Results of the search for victims, kept per row for the next preemptor of the same class.
 
-The problem: a controller's preemptors come by the hundred, all alike, and each tries out hundreds of nodes on which
-nothing has happened since the last one did. The idea: where the filters look at nothing but the row, what a search
-finds there is a matter of the preemptor's class (`DryRun.row_class`) and priority, the row's node and its pods, the
-pods that are nominated there, and the disruption budgets. The first two are the key here, logs name the rows where the
-next two have changed, and other budgets end everything: so what is kept is what a search would find.
+The problem: a controller's preemptors come by the hundred, all alike, and each tries hundreds of nodes on which nothing
+has changed since the preemptor before. The idea: where the filters read nothing but the row, the result depends on the
+preemptor's class (`DryRun.row_class`) and priority, the row's node and pods, the pods nominated there, and the
+disruption budgets. Class and priority are the key; logs name the rows whose node, pods or nominations have changed; a
+change of budgets drops all results. So a kept result equals the result of a new search.
 
-Limits: a class is kept from its second preemptor on. A preemptor that is nominated makes room for everybody there but
-itself, so it searches anew. Why a row is no candidate is not kept: who finds none at all searches anew, too.
+Limits: a class is kept from its second preemptor on. A nominated preemptor searches again, because on its node all
+nominated pods count but itself. The reason why a row is no candidate is not kept, so a preemptor without any candidate
+searches again to explain it.
 """
 
 from collections.abc import Hashable
@@ -27,33 +28,33 @@ from kscheduler.plugins.default_preemption.victims import Tried, VictimSearch
 
 _UNKNOWN, _NO_CANDIDATE, _CANDIDATE = range(3)
 _BROKEN, _HIGHEST, _SUM, _VICTIMS, _FIRST = range(5)
-"""Rows of `RememberedRows._numbers`: as in `Candidates`, and where in the list the row's victims begin."""
+"""Rows of `RememberedRows._numbers`: the columns of `Candidates`, and the place in the list of the first victim."""
 _BYTES_PER_ROW: Final = 100
 _BUDGET_BYTES: Final = 32 * 2**20
 _MOST_CLASSES: Final = 16
-"""Each Job's preemptors are a class, and most never come again."""
+"""The preemptors of each Job are a class, and most classes never return."""
 _MOST_VICTIMS: Final = 50_000
-"""Of all classes but the last: pods that have gone since are held on to, at 2 KB each."""
+"""The most victims of all classes but the last: deleted pods are kept alive as well, about 2 KB each."""
 _MOST_SEEN: Final = 256
-"""Classes that one preemptor has been of so far."""
+"""The most classes remembered as seen once."""
 
 
 class RememberedRows:
-    """The rows of one table as preemptors of one class find them."""
+    """The results for the rows of one table and for preemptors of one class."""
 
     def __init__(self, capacity: int) -> None:
         self._verdict = np.zeros(capacity, dtype=np.int8)
         self._numbers: NDArray[np.int64] = np.zeros((5, capacity), dtype=np.int64)
         self._started = np.zeros(capacity, dtype=np.float64)
         self._victims: list[PodInfo] = []
-        """Of all rows; a row that is learned anew goes to the end."""
+        """The victims of all rows; those of a row that is learned again go to the end, which leaves waste behind."""
         self._waste = 0
         self._logs: tuple[ChangeLog, ...] = ()
         self._positions: tuple[int, ...] = ()
         self._budgets: tuple[PodDisruptionBudget, ...] = ()
 
     def __len__(self) -> int:
-        """How many pods it holds on to."""
+        """How many pods the results keep alive."""
         return len(self._victims)
 
     def follow(self, logs: tuple[ChangeLog, ...], budgets: tuple[PodDisruptionBudget, ...]) -> None:
@@ -71,14 +72,14 @@ class RememberedRows:
         self._positions = tuple(log.position for log in logs)
 
     def on(self, rows: Rows, search: VictimSearch) -> Tried:
-        """What a search on the rows (ascending) finds. Those that are no candidates are told of only if none was known.
+        """What a search on the rows (ascending) finds; only the unknown rows are searched.
 
-        That shows in the result: `tells_all`.
+        The rows that are no candidates are reported only if all rows were unknown; the result says so in `tells_all`.
         """
         unknown = rows.take(np.flatnonzero(self._verdict.take(rows) == _UNKNOWN))
         if len(unknown):
             tried = search.on(unknown)
-            if tried.errors:  # a plugin failed, and may not do so again
+            if tried.errors:  # a plugin failed, which may not happen again: keep nothing
                 return tried if len(unknown) == len(rows) else search.on(rows)
             self._learn(unknown, tried)
             if len(unknown) == len(rows):
@@ -112,7 +113,7 @@ class RememberedRows:
             self._victims += found.all_victims()
 
     def _forget_all(self) -> None:
-        """Begin anew. Candidates that were handed out keep the list that they were made of."""
+        """Drop all results. Candidates that were returned before keep the list that they were made from."""
         self._verdict[:] = _UNKNOWN
         self._numbers[_VICTIMS] = 0
         self._victims = []
@@ -120,7 +121,7 @@ class RememberedRows:
 
 
 class _Listed:
-    """Pods by their places in a list that only grows."""
+    """Pods by their places in a list that only grows; called with places, it returns the pods."""
 
     def __init__(self, pods: list[PodInfo]) -> None:
         self._pods = pods
@@ -130,7 +131,7 @@ class _Listed:
 
 
 class RowMemory:
-    """The classes of one table, the least recently used ones forgotten."""
+    """The classes of one table; the least recently used are forgotten."""
 
     def __init__(self) -> None:
         self._nodes: NodeTable | None = None
@@ -143,33 +144,36 @@ class RowMemory:
         return len(self._classes)
 
     def of(self, search: VictimSearch) -> RememberedRows | None:
-        """What is known for such preemptors, as of now; `None` where nothing is or can be."""
+        """The up-to-date results for preemptors of this class; `None` where nothing is known or can be."""
         row_class = None if search.filters.counts_pods else search.filters.row_class()
         if row_class is None:
             return None
-        nodes, name = search.nodes, (row_class, search.pod.priority)
-        shape = nodes.capacity, nodes.resources_version  # a new resource may be one that a pod has asked for in vain
+        nodes, key = search.nodes, (row_class, search.pod.priority)
+        shape = nodes.capacity, nodes.resources_version  # a pod may have lacked a resource that is new
         if nodes is not self._nodes or shape != self._shape:
             self._nodes, self._shape = nodes, shape
             self._seen.clear()
             self._classes.clear()
-        known = self._classes.pop(name, None)
+        known = self._classes.pop(key, None)
         if known is None:
-            if not self._is_seen(name):
+            if not self._is_seen(key):
                 return None
             known = RememberedRows(nodes.capacity)
         known.follow((nodes.row_changes, search.filters.expected_changes), search.budgets.listed())
-        self._classes[name] = known
+        self._classes[key] = known
         self._make_room(_BUDGET_BYTES // (_BYTES_PER_ROW * nodes.capacity))
         return known
 
     def _make_room(self, most: int) -> None:
-        """The class of now stays, whatever it takes. By hand: what is known of a class grows after it was put here."""
+        """Drop old classes; the current class stays, whatever its size.
+
+        No size-limited cache does this, because a class grows after it was put here.
+        """
         victims = sum(map(len, self._classes.values()))
         while len(self._classes) > 1 and (len(self._classes) > min(most, _MOST_CLASSES) or victims > _MOST_VICTIMS):
             victims -= len(self._classes.pop(next(iter(self._classes))))
 
-    def _is_seen(self, name: Hashable) -> bool:
-        is_seen = name in self._seen
-        self._seen[name] = True
+    def _is_seen(self, key: Hashable) -> bool:
+        is_seen = key in self._seen
+        self._seen[key] = True
         return is_seen

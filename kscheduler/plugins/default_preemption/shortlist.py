@@ -1,7 +1,7 @@
-"""When to stop trying nodes out: enough candidates, and one among them that breaks no budget.
+"""When to stop trying nodes: enough candidates, and at least one that breaks no budget.
 
-Nodes are tried in batches, and what counts is their order in the ring: candidates that come after it was enough are
-left out, so that the size of a batch decides nothing.
+Nodes are tried in batches, but the result depends on their order in the ring only: candidates after the point where
+there were enough are left out, so the size of a batch makes no difference.
 """
 
 import math
@@ -14,14 +14,14 @@ from kscheduler.framework.nodes.node_table import Rows
 from kscheduler.plugins.default_preemption.choice import Candidates
 
 _LEAST_SHARE: Final = 0.25
-"""A search begins with no more than about four times the nodes that would do if all were candidates."""
+"""A search begins with at most about four times as many nodes as would be enough if all were candidates."""
 
 
 class Shortlist:
     """Counts the candidates of one search."""
 
     def __init__(self, wanted: int, share: float = 1.0) -> None:
-        """`share`: how many of the nodes that were tried out in the last search were candidates."""
+        """`share`: the share of candidates among the nodes tried in the last search, 0..1."""
         self._wanted = wanted
         self._share = share
         self._clean = 0
@@ -30,13 +30,13 @@ class Shortlist:
 
     @property
     def missing(self) -> int:
-        """At least so many more nodes have to be tried out."""
+        """How many candidates are missing: at least this number of further nodes has to be tried."""
         return max(self._wanted - self._clean - self._breaking, 0)
 
     def likely_enough(self, tried: int) -> int:
-        """How many nodes more should do, going by the share that did so far; where that says nothing, as many again.
+        """How many further nodes are probably enough, by the share of candidates so far; without any, as many again.
 
-        A few more than that share asks for: each further batch costs a pass over the table.
+        A few more than the share suggests, because each further batch costs a pass over the table.
         """
         found = self._clean + self._breaking
         if not tried:
@@ -49,15 +49,19 @@ class Shortlist:
 
     @property
     def is_full(self) -> bool:
-        """Whether that is enough."""
+        """Whether there are enough candidates."""
         return self._clean > 0 and not self.missing
 
     def take(self, batch: Rows, found: Sequence[Candidates]) -> list[Candidates]:
-        """Those of a batch's candidates (`batch` in ring order) that came in time."""
+        """The candidates of a batch (rows in ring order) that come before there are enough.
+
+        Candidates are put in ring order and counted; `stop` is the place after the first one with which there are
+        enough. Of those that break a budget no more than wanted are kept.
+        """
         if not found:
             return []
-        rows = np.concatenate([one.rows for one in found])
-        is_clean = np.concatenate([one.broken_budgets for one in found]) == 0
+        rows = np.concatenate([part.rows for part in found])
+        is_clean = np.concatenate([part.broken_budgets for part in found]) == 0
         if not self._breaking and is_clean.all():
             return self._take_clean(batch, rows, found)
         order = _places(batch, rows).argsort()
@@ -71,11 +75,11 @@ class Shortlist:
             return list(found)
         is_kept = np.zeros(len(rows), dtype=np.bool_)
         is_kept[in_time] = True
-        ends = np.cumsum([len(one) for one in found])
-        return [one.kept(is_kept[end - len(one) : end]) for one, end in zip(found, ends.tolist(), strict=True)]
+        ends = np.cumsum([len(part) for part in found])
+        return [part.kept(is_kept[end - len(part) : end]) for part, end in zip(found, ends.tolist(), strict=True)]
 
     def _take_clean(self, batch: Rows, rows: Rows, found: Sequence[Candidates]) -> list[Candidates]:
-        """The same where nobody breaks a budget: the first ones that are missing."""
+        """The same where no candidate breaks a budget: the first of them, as many as are missing."""
         room = max(self._wanted, 1) - self._clean
         self._clean += min(room, len(rows))
         if len(rows) <= room:
@@ -83,11 +87,11 @@ class Shortlist:
         is_kept = np.zeros(int(batch.max()) + 1, dtype=np.bool_)
         is_kept[rows] = True
         is_kept[batch.take(np.flatnonzero(is_kept.take(batch)))[room:]] = False
-        return [one.kept(is_kept.take(one.rows)) for one in found]
+        return [part.kept(is_kept.take(part.rows)) for part in found]
 
 
 def _places(batch: Rows, rows: Rows) -> Rows:
-    """Where in the batch each of the rows stands."""
+    """The place of each row in the batch, intp [rows]."""
     places = np.zeros(int(batch.max()) + 1, dtype=np.intp)
     places[batch] = np.arange(len(batch))
     return places.take(rows)

@@ -1,14 +1,14 @@
-"""Which pods would have to go, on many nodes at once.
+"""Which pods would have to be evicted, on many nodes at once.
 
-    all pods of lower priority away -> does it fit now? -> one by one they come back, unless it fits no longer
+    remove all pods of lower priority -> does the preemptor fit? -> put them back one by one, while it still fits
 
-First those come back whose eviction would break a budget, then the others, each time the most important first. Step k
-brings back the k-th pod of every row and runs the filters once over all rows still in play: the cost is a pass over
-arrays per pod of the fullest node, not per pod. Plugins that count pods beyond their own row (spread, affinity) keep
-what moves on a row apart from what is counted everywhere. Where one of them cannot do that, rows whose victims it
-counts are judged one by one, each with a state of its own; all others still go together.
+Pods whose eviction would break a budget are put back first, then the others, in both groups the most important first.
+Step k puts back the k-th pod of every row and runs the filters once over all rows that still have pods left: the cost
+is a pass over arrays per pod of the fullest node, not per pod of all nodes. Plugins that count pods beyond their own
+row (spread, affinity) keep the moves on a row apart from the counts of all rows. Where a plugin cannot do that, rows
+whose victims it counts are judged one by one, each with its own state; all other rows are still judged together.
 
-A plugin that fails spoils its row only: if it was asked about many, they are judged again one by one.
+A failing plugin affects its row only: if it failed on several rows at once, they are judged again one by one.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ NO_VICTIMS = unresolvable("No preemption victims found for incoming pod")
 
 @dataclass(slots=True)
 class Tried:
-    """What came of some rows."""
+    """The result of trying some rows."""
 
     found: list[Candidates] = field(default_factory=list)
     rejections: list[Rejection] = field(default_factory=list)
@@ -44,7 +44,7 @@ class Tried:
 
 @dataclass(frozen=True, slots=True)
 class VictimSearch:
-    """One preemptor's search."""
+    """The search for a preemptor's victims."""
 
     pod: PodInfo
     nodes: NodeTable
@@ -54,7 +54,7 @@ class VictimSearch:
     budgets: BudgetRules
 
     def on(self, rows: Rows) -> Tried:
-        """Try the rows out (ascending)."""
+        """Try the rows, which must be ascending."""
         tried = Tried()
         kinds = self.filters.counts_pods or bool(self.budgets.listed())
         pods = self.occupants.below(self.nodes, rows, self.pod.priority, kinds=kinds)
@@ -86,13 +86,13 @@ class VictimSearch:
             self._alone(row, tried)
 
     def _alone(self, row: int, tried: Tried) -> None:
-        one = self.on(np.array([row], dtype=np.intp))
-        tried.found += one.found
-        tried.rejections += one.rejections
-        tried.errors += one.errors
+        result = self.on(np.array([row], dtype=np.intp))
+        tried.found += result.found
+        tried.rejections += result.rejections
+        tried.errors += result.errors
 
     def _groups(self, trial: "_Trial", tried: Tried) -> Iterator["_Group"]:
-        """Rows that can be judged together. Rows where a count fails are no part of any; their errors are noted."""
+        """Rows that can be judged together. Rows where a plugin fails to count are in no group; the error is noted."""
         pods = trial.pods
         if not self.filters.counts_pods:
             yield _Group(pods.rows, self.state, is_counted=False)
@@ -117,18 +117,18 @@ class VictimSearch:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Rows that one state holds for."""
+    """Rows that share a cycle state."""
 
     rows: Rows
     state: CycleState
-    """As if the rows' removable pods were gone."""
+    """The state without the rows' removable pods."""
     is_counted: bool
-    """Whether the state must hear of each pod that comes back; if that is not possible for many, there is one row."""
+    """Whether the state must count each pod that is put back; where it cannot for many rows, the group has one row."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Trial:
-    """The table without the pods, and the order in which they come back."""
+    """The table without the removable pods, and the order in which they are put back."""
 
     search: VictimSearch
     table: TrialTable
@@ -136,7 +136,7 @@ class _Trial:
     order: Items
 
     def emptied(self) -> CycleState | None:
-        """A state for all rows at once, with their removable pods counted out; `None` where there can be none."""
+        """A state for all rows at once that no longer counts their removable pods; `None` where that is impossible."""
         move = self.search.filters.move_pods
         if move is None:
             return None
@@ -144,7 +144,7 @@ class _Trial:
         return state if move(state, self.pods.moving(slice(None), -1), self.table).is_success else None
 
     def without(self, state: CycleState, place: int) -> Status:
-        """Count a row's removable pods out."""
+        """Stop counting a row's removable pods in the state."""
         start, count = int(self.pods.starts[place]), int(self.pods.counts[place])
         row = int(self.pods.rows[place])
         for item in range(start, start + count):
@@ -154,9 +154,9 @@ class _Trial:
         return SUCCESS
 
     def judge(self, group: _Group, tried: Tried) -> Rows | None:
-        """The rows that fit without their pods, after as many of those as can be have come back.
+        """The rows where the preemptor fits without the removable pods; as many pods as possible are put back.
 
-        `None` where a plugin failed over several rows; of a single row the error is noted.
+        `None` where a plugin failed on several rows; the error of a single row is noted.
         """
         first = self.search.filters.passing(self.table, group.state, group.rows)
         if first.error is not None:
@@ -174,17 +174,17 @@ class _Trial:
         return group.rows[:0]
 
     def _reprieve(self, group: _Group, rows: Rows) -> Status | None:
-        """Bring pods back one by one, as long as the preemptor fits beside them. The error, if a plugin fails."""
+        """Put pods back one by one, as long as the preemptor still fits. Returns the error if a plugin fails."""
         places = np.searchsorted(self.pods.rows, rows)
         starts, counts = self.pods.starts[places], self.pods.counts[places]
         for step in range(int(counts.max(initial=0))):
             items = self.order[starts[counts > step] + step]
-            failure = self._bring_back(group, items)
+            failure = self._put_back(group, items)
             if failure is not None:
                 return failure
         return None
 
-    def _bring_back(self, group: _Group, items: Items) -> Status | None:
+    def _put_back(self, group: _Group, items: Items) -> Status | None:
         rows = self.pods.row_of[items]
         before = self.table.put_back(items)
         if group.is_counted:
@@ -213,5 +213,5 @@ class _Trial:
 
 
 def rejection(rows: Rows, status: Status) -> Rejection:
-    """The same status for all rows."""
+    """A rejection with the same status for all rows."""
     return Rejection(status.plugin, rows, np.ones(len(rows), dtype=np.int64), lambda _: status)

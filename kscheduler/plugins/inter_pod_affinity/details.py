@@ -1,7 +1,7 @@
 """Which term keeps the pod off which nodes, and whose pods are meant.
 
-Asked for explanations only: pods are walked here, where the filter reads counts. What the terms say of other pods comes
-from the pods themselves, so a node is looked into only where counts (or nominations) say that somebody is there.
+Used for explanations only: this module goes through the pods themselves, where the filter reads counts. A node's pods
+are read only where the counts (or nominations) say that a matching pod is there.
 """
 
 from collections.abc import Callable, Iterable, Iterator
@@ -19,29 +19,29 @@ from kscheduler.framework.reasons.wording import match_text
 _SHOWN: Final = 3
 """Pods and domains that are named in the text."""
 _LISTED: Final = 10
-"""Pods that are listed per domain in the facts; their number is told."""
+"""Pods that are listed per domain in the facts; `count` has the number of all."""
 
 PodsByDomain = dict[str, list[str]]
 
 
 def not_near(pod: PodInfo, counters: TopologyCounters, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
-    """Rows whose domain has nobody that the pod's required affinity wants. All terms together select who counts."""
+    """Rows whose domain has no pod that satisfies the pod's required affinity: a pod counts if all terms select it."""
     terms = pod.affinity_terms
     if terms.all_required_affinity is None:
         return
     column = counters.matching(terms.all_required_affinity)
-    there = [row for row in nodes.rows().tolist() if column[row] > 0]
-    for key in dict.fromkeys(one.topology_key for one in terms.required_affinity):
-        domains = sorted({value for row in there if (value := _domain(nodes, row, key)) is not None})
-        apart = [row for row in rows.tolist() if _domain(nodes, row, key) not in domains]
-        if apart:
-            wanted = [
-                match_text(one.match, pod.namespace) for one in terms.required_affinity if one.topology_key == key
+    occupied = [row for row in nodes.rows().tolist() if column[row] > 0]
+    for key in dict.fromkeys(term.topology_key for term in terms.required_affinity):
+        domains = sorted({value for row in occupied if (value := _domain(nodes, row, key)) is not None})
+        failing = [row for row in rows.tolist() if _domain(nodes, row, key) not in domains]
+        if failing:
+            texts = [
+                match_text(term.match, pod.namespace) for term in terms.required_affinity if term.topology_key == key
             ]
             count = int(column[nodes.rows()].sum())
-            facts: dict[str, Any] = {"topologyKey": key, "terms": wanted, "matchingPods": count, "domains": domains}
-            text = f"affinity wants a pod with {' and '.join(wanted)} in the same {key}; {_where(count, key, domains)}"
-            yield Detail("affinityNotMet", text, np.array(apart, dtype=np.intp), facts)
+            facts: dict[str, Any] = {"topologyKey": key, "terms": texts, "matchingPods": count, "domains": domains}
+            text = f"affinity wants a pod with {' and '.join(texts)} in the same {key}; {_where(count, key, domains)}"
+            yield Detail("affinityNotMet", text, np.array(failing, dtype=np.intp), facts)
 
 
 def _where(count: int, key: str, domains: list[str]) -> str:
@@ -56,21 +56,21 @@ def too_near(pod: PodInfo, counters: TopologyCounters, nodes: NodeTable, rows: R
     """Rows whose domain has a pod that the pod's own required anti-affinity avoids."""
     for term in pod.affinity_terms.required_anti_affinity:
         column = counters.matching(term.match)
-        asked = dict.fromkeys([*np.flatnonzero(column > 0).tolist(), *rows.tolist()])
+        rows_to_read = dict.fromkeys([*np.flatnonzero(column > 0).tolist(), *rows.tolist()])
 
         def is_meant(other: PodInfo, term: AffinityTerm = term) -> bool:
             return other.uid != pod.uid and counters.selects(term.match, other.pod)
 
-        found = _pods_by_domain(nodes, asked, term.topology_key, is_meant)
+        found = _pods_by_domain(nodes, rows_to_read, term.topology_key, is_meant)
         meant = match_text(term.match, pod.namespace)
         yield from _by_domain("antiAffinity", f"anti-affinity to {meant}", term, meant, found, nodes, rows)
 
 
 def repelled(pod: PodInfo, counters: TopologyCounters, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
-    """Rows whose domain has a pod that keeps this one away by its own required anti-affinity."""
+    """Rows whose domain has a pod with required anti-affinity to this pod."""
     held: dict[AffinityTerm, PodsByDomain] = {}
     for row in nodes.rows().tolist():
-        for other in sorted(nodes.info(row).pods.values(), key=lambda one: one.key):
+        for other in sorted(nodes.info(row).pods.values(), key=lambda entry: entry.key):
             if other.pod.spec.affinity is None or other.uid == pod.uid:
                 continue
             for term in other.affinity_terms.required_anti_affinity:
@@ -85,12 +85,12 @@ def repelled(pod: PodInfo, counters: TopologyCounters, nodes: NodeTable, rows: R
 def _by_domain(
     kind: str, why: str, term: AffinityTerm, meant: str, found: PodsByDomain, nodes: NodeTable, rows: Rows
 ) -> Iterator[Detail]:
-    """One detail per domain that has rows, the largest groups first; where there are many, those alike are one."""
+    """One detail per domain that has rows, the largest groups first; more than three domains share one detail."""
     key = term.topology_key
-    concerned = [row for row in rows.tolist() if _domain(nodes, row, key) in found]
-    if not concerned:
+    affected = [row for row in rows.tolist() if _domain(nodes, row, key) in found]
+    if not affected:
         return
-    groups = grouped(np.array(concerned, dtype=np.intp), lambda row: _domain(nodes, row, key) or "")
+    groups = grouped(np.array(affected, dtype=np.intp), lambda row: _domain(nodes, row, key) or "")
     if len(groups) > _SHOWN:
         yield _merged(
             kind, why, term, meant, {value: found[value] for value in groups}, np.concatenate([*groups.values()])
@@ -113,13 +113,13 @@ def _merged(kind: str, why: str, term: AffinityTerm, meant: str, found: PodsByDo
 
 
 def _pods_by_domain(
-    nodes: NodeTable, asked: Iterable[int], key: str, is_meant: Callable[[PodInfo], bool]
+    nodes: NodeTable, rows: Iterable[int], key: str, is_meant: Callable[[PodInfo], bool]
 ) -> PodsByDomain:
     found: PodsByDomain = {}
-    for row in asked:
+    for row in rows:
         value = _domain(nodes, row, key)
         if value is not None:
-            keys = sorted(one.key for one in nodes.info(row).pods.values() if is_meant(one))
+            keys = sorted(other.key for other in nodes.info(row).pods.values() if is_meant(other))
             if keys:
                 found.setdefault(value, []).extend(keys)
     return found

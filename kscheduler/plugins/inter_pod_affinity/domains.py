@@ -1,8 +1,8 @@
-"""Pods by topology domain: a number for each value of a node label, and what a row sees of them.
+"""Pods by topology domain: a count for each value of a node label, and the count that each row sees.
 
-The counters keep the sums of their columns by domain (`TopologyCounters.by_domain`); here those that one key asks for
-are added up. Where each node is a domain of its own (`own_domains`), the columns are what is added up. Dry runs move
-pods of many rows, each for its row alone.
+The counters keep the sums of their columns by domain (`TopologyCounters.by_domain`); this module adds up the sums that
+belong to one topology key. Where each node is a domain of its own (`own_domains`), it adds up the columns themselves.
+Dry runs move pods on many rows at once; each row sees only its own moves.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -22,7 +22,7 @@ _ALL: Final = slice(None)
 
 
 class DomainCounts:
-    """A number per domain of one topology key. Never changed: `moved` makes a new one."""
+    """A count per domain of one topology key. Immutable: `moved` returns new counts."""
 
     __slots__ = ("_counts", "_moved", "_numbers")
 
@@ -30,31 +30,31 @@ class DomainCounts:
         self, numbers: NDArray[np.int32] | None, counts: NDArray[np.int64], moved: RowCounts | None = None
     ) -> None:
         self._numbers = numbers
-        """Per row of the table the number of its domain; 0 where it has no such label, and so is in no domain. `None`
-        is each row's own number: there is one domain for each row."""
+        """int32 [capacity]: the number of each row's domain, 0 where the row lacks the label and so is in no domain.
+        `None`: each row is a domain of its own, and the row is the domain's number."""
         self._counts = counts
-        """Per domain; 0 for no domain. Perhaps a column of the counters: not to be written."""
+        """int64 [domains]; entry 0 stays 0. May be a column of the counters: do not write to it."""
         self._moved = moved
-        """What is to be added to its domain's count where a row is judged; `None` is nothing."""
+        """int64 [capacity]: added to the count of the row's domain, for that row only; `None` adds nothing."""
 
     @classmethod
     def none(cls, nodes: NodeTable, key: str) -> "DomainCounts":
-        """Nobody, in any domain."""
+        """Counts of 0 in every domain."""
         numbers, values = nodes.label_values(key, _ALL)
         return cls(numbers, np.zeros(len(values), dtype=np.int64))
 
     @property
     def is_empty(self) -> bool:
-        """Whether nobody is counted anywhere."""
+        """Whether all counts are 0."""
         return not self._counts.any()
 
     def at(self, rows: Rows) -> NDArray[np.int64]:
-        """The counts of the rows' domains. It may be a view of the counters: do not write."""
+        """The counts of the rows' domains, int64 [rows]. May share memory with the counters: do not write to it."""
         counts = self._unmoved(rows)
         return counts if self._moved is None else counts + self._moved.take(rows)
 
     def has_any_at(self, rows: Rows) -> Mask:
-        """Whether somebody is counted in the rows' domains."""
+        """Whether the count of each row's domain is above 0, bool [rows]."""
         if self._moved is None and self._numbers is not None:
             return (self._counts > 0).take(values_at(self._numbers, compact(rows)))
         found: Mask = self.at(rows) > 0
@@ -65,8 +65,8 @@ class DomainCounts:
             return values_at(self._counts, compact(rows))
         return self._counts.take(values_at(self._numbers, compact(rows)))
 
-    def nobody(self, rows: Rows) -> Mask | bool:
-        """Whether nobody is counted anywhere, as each of the rows sees it, or as all of them do."""
+    def none_anywhere(self, rows: Rows) -> Mask | bool:
+        """Whether all domains count 0 pods: bool [rows], or a single bool where all rows see the same counts."""
         if self._moved is None:
             return self.is_empty
         elsewhere = np.count_nonzero(self._counts) - (self._unmoved(rows) != 0)
@@ -74,14 +74,14 @@ class DomainCounts:
         return found
 
     def lacking(self, rows: Rows) -> Mask:
-        """The rows that have no such label."""
+        """Which rows lack the label, bool [rows]."""
         if self._numbers is None:
             return np.zeros(len(rows), dtype=np.bool_)
         lacking: Mask = values_at(self._numbers, compact(rows)) == 0
         return lacking
 
     def moved(self, row: int, by: int) -> "DomainCounts":
-        """With so many more in the row's domain."""
+        """The same with `by` added to the count of the row's domain."""
         number = row if self._numbers is None else self._numbers[row]
         if number == 0 and self._numbers is not None:
             return self
@@ -90,7 +90,10 @@ class DomainCounts:
         return DomainCounts(self._numbers, counts, self._moved)
 
     def moved_by_row(self, moved: MovedPods, weights: Sequence[int]) -> "DomainCounts":
-        """With pods moved on many rows, each row by itself."""
+        """The same with pods moved on many rows; each row sees only its own moves.
+
+        `weights` has an entry per kind of `moved`: how often a pod of that kind counts.
+        """
         capacity = len(self._counts) if self._numbers is None else len(self._numbers)
         after = moved.added_to(self._moved, weights, capacity)
         if after is self._moved or after is None:
@@ -110,26 +113,29 @@ def by_key(
     own_domains: OwnDomains,
     counted: Iterable[tuple[str, CountColumn, int]],
 ) -> dict[str, DomainCounts]:
-    """By topology key the sum of its columns, each as often as its weight says, over the live rows of each domain."""
+    """By topology key the sum of its columns, each times its weight, over the live rows of each domain.
+
+    `counted` yields topology key, column and weight.
+    """
     numbers: dict[str, NDArray[np.int32] | None] = {}
     sums: dict[str, NDArray[np.int64]] = {}
     for key, column, weight in counted:
         is_own = own_domains.has(nodes, key)
-        numbers[key], its = (None, column) if is_own else _sums(nodes, counters, key, column)
+        numbers[key], counts = (None, column) if is_own else _sums(nodes, counters, key, column)
         if key in sums:
-            sums[key] = sums[key] + its * weight
+            sums[key] = sums[key] + counts * weight
         else:
-            sums[key] = its if is_own and weight == 1 else its * weight
-    for key, its in sums.items():
+            sums[key] = counts if is_own and weight == 1 else counts * weight
+    for key, counts in sums.items():
         if numbers[key] is not None:
-            its[0] = 0
-    return {key: DomainCounts(numbers[key], its) for key, its in sums.items()}
+            counts[0] = 0
+    return {key: DomainCounts(numbers[key], counts) for key, counts in sums.items()}
 
 
 def counts_any(
     nodes: NodeTable, counters: TopologyCounters, own_domains: OwnDomains, key: str, column: CountColumn
 ) -> bool:
-    """Whether somebody is counted on a row that has the label; what they are worth may still cancel out."""
+    """Whether the column counts a pod on a row that has the label; the weights of such pods may still cancel out."""
     if own_domains.has(nodes, key):
         return bool(np.count_nonzero(column))
     _, sums = _sums(nodes, counters, key, column)
@@ -139,10 +145,10 @@ def counts_any(
 def _sums(
     nodes: NodeTable, counters: TopologyCounters, key: str, column: CountColumn
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-    """Per row the number of its domain, and the sum over each domain: shared, do not write."""
-    told = counters.by_domain(column, key, nodes)
-    if told is not None:
-        return told.numbers, told.sums
+    """The number of each row's domain, int32 [capacity], and the sums, int64 [domains]: shared, do not write."""
+    kept = counters.by_domain(column, key, nodes)
+    if kept is not None:
+        return kept.numbers, kept.sums
     numbers, values = nodes.label_values(key, _ALL)
     live = compact(nodes.rows())
     sums = np.zeros(len(values), dtype=np.int64)
@@ -151,7 +157,7 @@ def _sums(
 
 
 def with_moved(by_key: ByKey, nodes: NodeTable, keys: Iterable[str], row: int, by: int) -> ByKey:
-    """With so many more in the row's domains by these keys."""
+    """The same with `by` added to the counts of the row's domains by these keys."""
     more = dict(by_key)
     for key in keys:
         before = more.get(key) or DomainCounts.none(nodes, key)
@@ -160,14 +166,14 @@ def with_moved(by_key: ByKey, nodes: NodeTable, keys: Iterable[str], row: int, b
 
 
 def weights_by_key(keys_of: Sequence[tuple[str, ...]]) -> dict[str, list[int]]:
-    """By topology key how often it is among the keys of each kind."""
-    return {key: [its.count(key) for its in keys_of] for key in {key for its in keys_of for key in its}}
+    """By topology key how often it is among the keys of each kind of pod."""
+    return {key: [keys.count(key) for keys in keys_of] for key in {key for keys in keys_of for key in keys}}
 
 
 def with_moved_rows(by_key: ByKey, nodes: NodeTable, moved: MovedPods, weights: Mapping[str, Sequence[int]]) -> ByKey:
-    """With pods moved on many rows, each as often as its kind weighs by the key."""
+    """The same with pods moved on many rows; `weights` has for each key the weights of the kinds of `moved`."""
     more = dict(by_key)
-    for key, its in weights.items():
+    for key, key_weights in weights.items():
         before = more.get(key) or DomainCounts.none(nodes, key)
-        more[key] = before.moved_by_row(moved, its)
+        more[key] = before.moved_by_row(moved, key_weights)
     return more

@@ -1,4 +1,4 @@
-"""Which events may help a pod that affinity has turned down."""
+"""Which events may help a pod that affinity has rejected."""
 
 from collections.abc import Iterable
 
@@ -12,7 +12,7 @@ from kscheduler.framework.pods.pod_match import PodMatch
 
 
 def satisfies_itself(counters: TopologyCounters, pod: PodInfo) -> bool:
-    """Whether the pod is one of those that it wants to be near."""
+    """Whether the pod matches its own required affinity."""
     wanted = pod.affinity_terms.all_required_affinity
     return wanted is not None and counters.selects(wanted, pod.pod)
 
@@ -20,11 +20,11 @@ def satisfies_itself(counters: TopologyCounters, pod: PodInfo) -> bool:
 def after_pod_change(
     counters: TopologyCounters, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
 ) -> QueueingHint:
-    """Whether a pod came near, went out of the way, or changed its labels so that it did."""
-    changed = [one for one in (old, new) if isinstance(one, Pod)]
+    """Whether a pod now satisfies the affinity or no longer violates the anti-affinity, by moving or by its labels."""
+    changed = [version for version in (old, new) if isinstance(version, Pod)]
     if isinstance(old, Pod) and isinstance(new, Pod) and new.metadata.uid == pod.pod.metadata.uid:
-        return QueueingHint.QUEUE  # others may be averse to the labels it had
-    if any(not (one.spec.node_name or one.status.nominated_node_name) for one in changed):
+        return QueueingHint.QUEUE  # the anti-affinity of other pods may have matched its former labels
+    if any(not (version.spec.node_name or version.status.nominated_node_name) for version in changed):
         return QueueingHint.SKIP  # it is nowhere, so it is neither near nor in the way
     before = old if isinstance(old, Pod) else None
     after = new if isinstance(new, Pod) else None
@@ -33,7 +33,7 @@ def after_pod_change(
 
 
 def _came_near(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
-    """One that is wanted: it satisfies all required affinity terms now, and did not before."""
+    """Whether the changed pod satisfies all required affinity terms now, and did not before."""
     wanted = pod.affinity_terms.all_required_affinity
     if wanted is None or after is None or not counters.selects(wanted, after):
         return False
@@ -41,7 +41,7 @@ def _came_near(counters: TopologyCounters, pod: PodInfo, before: Pod | None, aft
 
 
 def _went_away(counters: TopologyCounters, pod: PodInfo, before: Pod | None, after: Pod | None) -> bool:
-    """One that was in the way of *any* anti-affinity term, the pod's or its own (Q14: upstream asks for all)."""
+    """Whether the changed pod violated *any* anti-affinity term, the pod's or its own (Q14: upstream needs all)."""
     if before is None:
         return False
     if after is None:
@@ -57,7 +57,7 @@ def _selects_no_longer(counters: TopologyCounters, match: PodMatch, before: Pod,
 
 
 def _own_group(counters: TopologyCounters, pod: PodInfo) -> Iterable[PodMatch]:
-    """Whom a pod that satisfies itself wants to join: once nobody of them is left, it may be the first anywhere."""
+    """The group that a pod which satisfies itself belongs to: once no pod of it is left, the pod may go anywhere."""
     wanted = pod.affinity_terms.all_required_affinity
     return (wanted,) if wanted is not None and satisfies_itself(counters, pod) else ()
 
@@ -65,10 +65,10 @@ def _own_group(counters: TopologyCounters, pod: PodInfo) -> Iterable[PodMatch]:
 def after_node_change(
     counters: TopologyCounters, pod: PodInfo, old: KubeObject | None, new: KubeObject | None
 ) -> QueueingHint:
-    """Whether a node came or joined a domain that affinity may ask for, or left one where somebody is in the way.
+    """Whether a node is new or joined a domain that affinity may require, or left a domain that anti-affinity avoids.
 
-    Upstream forgets pods that only the anti-affinity of others keeps away: a new node must wake them too. Nor does
-    it know that the first of a group may go anywhere once those it wanted to join are in no domain any more.
+    Upstream misses pods that only the anti-affinity of other pods keeps away: a new node must wake them, too. It also
+    misses that the first pod of a group may go anywhere once no pod of the group is in any domain.
     """
     if not isinstance(new, Node):
         return QueueingHint.QUEUE
@@ -87,9 +87,9 @@ def after_node_change(
 
 
 def after_namespace_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """The pod's own namespace, which others may ask for, or any where the pod asks for namespaces by their labels."""
-    names = {one.metadata.name for one in (old, new) if one is not None}
+    """Whether it is the pod's namespace, which other pods' terms may select, or the pod itself selects namespaces."""
+    names = {version.metadata.name for version in (old, new) if version is not None}
     terms = pod.affinity_terms
     required = (*terms.required_affinity, *terms.required_anti_affinity)
-    asks = any(term.match.namespace_selector is not None for term in required)
-    return QueueingHint.QUEUE if asks or pod.namespace in names else QueueingHint.SKIP
+    selects_namespaces = any(term.match.namespace_selector is not None for term in required)
+    return QueueingHint.QUEUE if selects_namespaces or pod.namespace in names else QueueingHint.SKIP

@@ -1,10 +1,11 @@
 """Topology keys under which each node is a domain of its own, as host names are.
 
-The problem: anti-affinity is mostly by host name, and with five hundred Deployments their sums over five thousand
-domains are as large as the counts they are made of, and have to be read and kept beside them. The idea: where no two
-nodes share a value, and none is without one, a node's count is its domain's, and rows stand for domains.
+The problem: anti-affinity is mostly by host name. With five hundred Deployments, the sums over five thousand domains
+are as large as the counts that they are made of, and would have to be read and kept besides. The idea: where every node
+has a value of the label and no two nodes share one, the count of a node is the count of its domain, so the row serves
+as the number of the domain.
 
-What was found out holds for one table until a node comes, goes or shows another label (`node_columns_version`).
+The answer holds for one table until a node is added, removed or has other labels (`node_columns_version`).
 """
 
 from typing import Final
@@ -18,13 +19,13 @@ _MOST_KEYS: Final = 64
 
 
 class OwnDomains:
-    """What is known of the keys that were asked about lately."""
+    """The answers for the topology keys used lately."""
 
     def __init__(self) -> None:
         self._known: RecentlyUsed[str, tuple[NodeTable, int, bool]] = RecentlyUsed(_MOST_KEYS)
 
     def has(self, nodes: NodeTable, key: str) -> bool:
-        """Whether each live node has a value of this label that no other live node has."""
+        """Whether every live node has this label, each with a value that no other live node has."""
         known = self._known.get(key)
         if known is not None and known[0] is nodes and known[1] == nodes.node_columns_version:
             return known[2]

@@ -1,14 +1,14 @@
 """InterPodAffinity: pods that want to be near others, or far from them, by topology domain.
 
-A domain is a value of a node label (a zone, a host name). It works both ways: the pod's own terms speak of pods that
-are there, and the terms of pods that are there speak of it. The counters know which pods are on which row; here they
-are summed over domains, and a domain's verdict is spread over its rows.
+A domain is a value of a node label (a zone, a host name). Affinity works both ways: the pod's own terms select pods
+that are on nodes, and the terms of pods on nodes select the pod. The counters know which pods are on which row; this
+plugin sums them over domains and gives each row the verdict of its domain.
 
                         the pod's own terms              terms of pods on nodes
     Filter  required    affinity, anti-affinity          anti-affinity
     Score   preferred   affinity (+), anti-affinity (-)  preferred (+ and -), required affinity (hardPodAffinityWeight)
 
-Terminating pods count: they are still there. The API server has merged `matchLabelKeys` into the selectors.
+Terminating pods count: they still run. The API server has merged `matchLabelKeys` into the selectors.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -57,20 +57,20 @@ class _Required:
     wanted: ByKey
     """Pods that satisfy all of its required affinity."""
     satisfies_itself: bool
-    """Whether it is itself such a pod."""
+    """Whether the pod itself satisfies it."""
 
     verdicts: "dict[PodInfo, _Verdict]" = field(default_factory=dict)
-    """About pods that were moved so far."""
+    """By pod that has been moved so far."""
 
     def may_be_first(self, rows: Rows) -> Mask | None:
-        """Where it is the first of a group that wants to be together: nobody is there whom it could join.
+        """The rows on which the pod may start its group: it satisfies itself, and no pod that does is in any domain.
 
-        `None` is nowhere.
+        bool [rows]; `None` is nowhere.
         """
         first: Mask | bool = self.satisfies_itself
-        for one in self.wanted.values():
+        for counts in self.wanted.values():
             if first is not False:
-                first = first & one.nobody(rows)
+                first = first & counts.none_anywhere(rows)
         if isinstance(first, bool):
             return np.ones(len(rows), dtype=np.bool_) if first else None
         return first if first.any() else None
@@ -78,13 +78,14 @@ class _Required:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What another pod means for the pod."""
+    """How another pod bears on the pod's required terms."""
 
     repels: tuple[str, ...]
-    """Topology keys of the terms by which it keeps the pod away."""
+    """Topology keys of the other pod's anti-affinity terms that select the pod."""
     avoided: tuple[str, ...]
-    """Those of the terms by which the pod keeps away from it."""
+    """Topology keys of the pod's anti-affinity terms that select the other pod."""
     is_wanted: bool
+    """Whether the other pod satisfies all of the pod's required affinity."""
 
     def __bool__(self) -> bool:
         return bool(self.repels or self.avoided or self.is_wanted)
@@ -98,7 +99,7 @@ class _Preferred:
 
 
 class InterPodAffinity(Plugin):
-    """Turns down nodes in domains where required terms do not hold; scores by the domains' preferences."""
+    """Rejects nodes in domains where required terms do not hold; scores by the preferred terms."""
 
     name = "InterPodAffinity"
     depends_on = (Source.ROW, Source.TOPOLOGY_COUNTERS, Source.NAMESPACES)
@@ -120,16 +121,16 @@ class InterPodAffinity(Plugin):
 
     @property
     def _counters(self) -> TopologyCounters:
-        """The counters. Without them nothing can be said, and silence would mean that every node fits."""
+        """The counters. Raises `LookupError` without them: to skip would mean that every node fits."""
         if self._known_counters is None:
             raise LookupError("InterPodAffinity was built without topology counters")
         return self._known_counters
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods that are to be near come or get their labels; pods that are in the way go; nodes join other domains.
+        """A pod comes that affinity wants, a pod leaves that anti-affinity avoids, or a node changes its domain.
 
-        A node that goes takes its pods out of its domain, and namespaces are asked for by their labels: upstream
-        registers neither.
+        A deleted node takes its pods out of its domain, and terms may select namespaces by labels: upstream registers
+        neither event.
         """
         pods = ActionType.ADD | ActionType.UPDATE_POD_LABEL | ActionType.DELETE
         nodes = ActionType.ADD | ActionType.DELETE | ActionType.UPDATE_NODE_LABEL
@@ -140,19 +141,19 @@ class InterPodAffinity(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its own terms. What the terms of others ask of it is in every class: its namespace and its labels."""
+        """The pod's own terms. What other pods' terms select it by, its namespace and labels, is in every signature."""
         return pod.affinity_terms
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Count by domain; skip where neither the pod nor one that is there requires anything."""
+        """Count by domain; skip where neither the pod nor a pod on a node requires anything of the other."""
         terms = pod.affinity_terms
         held = self._counters.required_anti_affinity(pod)
-        asks_nothing = not (terms.required_affinity or terms.required_anti_affinity)
-        if asks_nothing and not held:
+        requires_nothing = not (terms.required_affinity or terms.required_anti_affinity)
+        if requires_nothing and not held:
             return SKIPPED
         count = partial(by_key, nodes, self._counters, self._own_domains)
-        repelling = count((one.topology_key, one.holders, 1) for one in held)
-        if asks_nothing and all(one.is_empty for one in repelling.values()):
+        repelling = count((group.topology_key, group.holders, 1) for group in held)
+        if requires_nothing and all(counts.is_empty for counts in repelling.values()):
             return SKIPPED
         avoided, wanted = count(self._avoided(terms)), count(self._wanted(terms))
         cycle.write(_Required(repelling, avoided, wanted, hints.satisfies_itself(self._counters, pod)))
@@ -167,19 +168,19 @@ class InterPodAffinity(Plugin):
         self._move(cycle, pod, removed, nodes, row, -1)
 
     def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
-        """Count pods of many rows, each for its row alone."""
+        """Count the moved pods of many rows; each row sees only its own moves."""
         state = cycle.read(_Required)
-        verdicts = [self._verdict(state, pod, one) for one in moved.kinds]
+        verdicts = [self._verdict(state, pod, kind) for kind in moved.kinds]
         if any(verdicts):
-            wanted = {key: [int(one.is_wanted) for one in verdicts] for key in state.wanted}
+            wanted = {key: [int(verdict.is_wanted) for verdict in verdicts] for key in state.wanted}
             cycle.write(
                 replace(
                     state,
                     repelling=with_moved_rows(
-                        state.repelling, nodes, moved, weights_by_key([one.repels for one in verdicts])
+                        state.repelling, nodes, moved, weights_by_key([verdict.repels for verdict in verdicts])
                     ),
                     avoided=with_moved_rows(
-                        state.avoided, nodes, moved, weights_by_key([one.avoided for one in verdicts])
+                        state.avoided, nodes, moved, weights_by_key([verdict.avoided for verdict in verdicts])
                     ),
                     wanted=with_moved_rows(state.wanted, nodes, moved, wanted),
                 )
@@ -202,57 +203,65 @@ class InterPodAffinity(Plugin):
     def _verdict(self, state: _Required, pod: PodInfo, other: PodInfo) -> _Verdict:
         verdict = state.verdicts.get(other)
         if verdict is None:
-            own, its, selects = pod.affinity_terms, other.affinity_terms, self._counters.selects
-            every = own.all_required_affinity
+            own, others, selects = pod.affinity_terms, other.affinity_terms, self._counters.selects
+            affinity = own.all_required_affinity
             verdict = state.verdicts[other] = _Verdict(
-                tuple(one.topology_key for one in its.required_anti_affinity if selects(one.match, pod.pod, held=True)),
-                tuple(one.topology_key for one in own.required_anti_affinity if selects(one.match, other.pod)),
-                every is not None and selects(every, other.pod),
+                tuple(
+                    term.topology_key
+                    for term in others.required_anti_affinity
+                    if selects(term.match, pod.pod, held=True)
+                ),
+                tuple(term.topology_key for term in own.required_anti_affinity if selects(term.match, other.pod)),
+                affinity is not None and selects(affinity, other.pod),
             )
         return verdict
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """First the pod's own affinity, then its anti-affinity, then that of the others."""
+        """int64 [rows]. Where several rules fail, the code is that of the last one written: affinity comes before the
+        pod's own anti-affinity, and that before the anti-affinity of other pods.
+        """
         del pod, nodes
         state = cycle.read(_Required)
         codes = np.zeros(len(rows), dtype=np.int64)
-        for one in state.repelling.values():
-            np.copyto(codes, self.REPELLED, where=one.has_any_at(rows))
-        for one in state.avoided.values():
-            np.copyto(codes, self.TOO_NEAR, where=one.has_any_at(rows))
+        for counts in state.repelling.values():
+            np.copyto(codes, self.REPELLED, where=counts.has_any_at(rows))
+        for counts in state.avoided.values():
+            np.copyto(codes, self.TOO_NEAR, where=counts.has_any_at(rows))
         if state.wanted:
             may_be_first = state.may_be_first(rows)
-            for one in state.wanted.values():
-                is_away = ~one.has_any_at(rows)
+            for counts in state.wanted.values():
+                is_away = ~counts.has_any_at(rows)
                 if may_be_first is not None:
-                    is_away = np.where(may_be_first, one.lacking(rows), is_away)
+                    is_away = np.where(may_be_first, counts.lacking(rows), is_away)
                 np.copyto(codes, self.NOT_NEAR, where=is_away)
         return codes
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Sum the preferences by domain; skip where there is none."""
+        """Sum the preferences by domain; skip where no preference concerns a pod on a node."""
         del rows
         terms = pod.affinity_terms
         has_own = bool(terms.preferred_affinity or terms.preferred_anti_affinity)
         if self._ignores_existing and not has_own:
             return SKIP
-        around, preferences = (nodes, self._counters, self._own_domains), list(self._preferences(pod))
-        if not any(counts_any(*around, key, counts) for key, counts, _ in preferences):
+        sources, preferences = (nodes, self._counters, self._own_domains), list(self._preferences(pod))
+        if not any(counts_any(*sources, key, counts) for key, counts, _ in preferences):
             return SKIP
-        cycle.write(_Preferred(tuple(by_key(*around, preferences).values())))
+        cycle.write(_Preferred(tuple(by_key(*sources, preferences).values())))
         return SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """The sum over the node's domains; may be negative."""
+        """The sum of the points of the node's domains, int64 [rows]; may be negative."""
         del pod, nodes
         first, *others = cycle.read(_Preferred).points
         total = first.at(rows)
         for points in others:
             total = total + points.at(rows)
-        return total if total.base is None else total.copy()  # a view would be the counters themselves
+        return (
+            total if total.base is None else total.copy()
+        )  # callers may write to scores, and a numpy view is the counters' own memory
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
-        """From the lowest (0) to the highest (100), in float64 and cut off, as in Go; all alike get 0."""
+        """0 (lowest) to 100 (highest), int64 [rows]; float64 truncated, as in Go. Equal scores all become 0."""
         del cycle, pod, rows
         lowest = int(scores.min())
         span = int(scores.max()) - lowest
@@ -261,30 +270,30 @@ class InterPodAffinity(Plugin):
         return (MAX_NODE_SCORE * ((scores - lowest) / span)).astype(np.int64)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which term, and whose pods."""
+        """Which term fails, and which pods it selects."""
         codes = self.filter(cycle, pod, nodes, rows)
         if codes is None:
             return
-        for code, told in ((self.NOT_NEAR, not_near), (self.TOO_NEAR, too_near), (self.REPELLED, repelled)):
-            concerned = rows[codes == code]
-            if len(concerned):
-                yield from told(pod, self._counters, nodes, concerned)
+        for code, explain in ((self.NOT_NEAR, not_near), (self.TOO_NEAR, too_near), (self.REPELLED, repelled)):
+            affected = rows[codes == code]
+            if len(affected):
+                yield from explain(pod, self._counters, nodes, affected)
 
-    # --- what is asked of the counters --------------------------------------------------------------------------------
+    # --- what is read of the counters ---------------------------------------------------------------------------------
 
     def _avoided(self, terms: AffinityTerms) -> Iterator[tuple[str, CountColumn, int]]:
-        for one in terms.required_anti_affinity:
-            yield one.topology_key, self._counters.matching(one.match), 1
+        for term in terms.required_anti_affinity:
+            yield term.topology_key, self._counters.matching(term.match), 1
 
     def _wanted(self, terms: AffinityTerms) -> Iterator[tuple[str, CountColumn, int]]:
-        """Once for each key: all terms together select the pods that count."""
+        """Each key once: a pod counts if all terms select it."""
         if terms.all_required_affinity is not None:
             counts = self._counters.matching(terms.all_required_affinity)
             for key in dict.fromkeys(term.topology_key for term in terms.required_affinity):
                 yield key, counts, 1
 
     def _preferences(self, pod: PodInfo) -> Iterator[tuple[str, CountColumn, int]]:
-        """Topology key, pods per row, and what each of them is worth."""
+        """Topology key, pods per row, and points per pod."""
         terms, counters = pod.affinity_terms, self._counters
         for term in terms.preferred_affinity:
             yield term.topology_key, counters.matching(term.match), term.weight

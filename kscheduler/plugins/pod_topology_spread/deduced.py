@@ -1,7 +1,7 @@
-"""A profile's default constraints, as they are for the pods that the same services and the same controller select.
+"""A profile's default constraints, with the selector deduced from a pod's services and controller.
 
-The selector is deduced from those objects alone, so the pods of one StatefulSet get the very same constraints for as
-long as none of the objects changes, and what is kept by constraints (`layout`) is found for all of them.
+The selector depends on those objects alone, so all pods of one StatefulSet get the identical constraint objects as long
+as none of the services and controllers changes. What `layout` caches by constraints is therefore found for all of them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,13 +19,13 @@ ByAction = Mapping[str, tuple[SpreadConstraint, ...]]
 
 _NONE: Final[ByAction] = {}
 _KEPT: Final = 4096
-"""Sets of objects at most, three kilobytes each."""
+"""The most sets of services and controller that are kept, about 3 KB each."""
 _LEAST_SWEPT: Final = 256
-"""Beyond it, and whenever there are twice as many as were left, those go whose controller has gone or has changed."""
+"""Above this size, entries whose controller is deleted or changed are swept, each time the number has doubled."""
 
 
 class DeducedConstraints:
-    """The constraints made lately, by the objects that they come from."""
+    """The constraints made lately, by the objects that their selector is deduced from."""
 
     def __init__(self, defaults: Sequence[SpreadConstraint]) -> None:
         self._defaults = defaults
@@ -33,16 +33,16 @@ class DeducedConstraints:
         self._sweep_at = _LEAST_SWEPT
 
     def of(self, pod: PodInfo, workloads: WorkloadListers) -> ByAction:
-        """The default constraints of this pod; none where nothing selects it."""
+        """The default constraints of this pod; empty where neither a service nor a controller selects it."""
         found = selecting(pod, workloads)
         if not found.services and found.controller is None:
             return _NONE
         key = pod.namespace, tuple(map(id, found.services)), id(found.controller)
         known = self._known.use(key)
-        if known is None or not known[0].is_made_of(found):  # an id may be another object's by now
+        if known is None or not known[0].is_made_of(found):  # a freed object's id may be reused
             known = self._known[key] = found, self._made(found, pod.namespace)
         if len(self._known) > self._sweep_at:
-            for stale in [key for key, one in self._known.items() if not one[0].is_of_now(workloads)]:
+            for stale in [key for key, entry in self._known.items() if not entry[0].is_current(workloads)]:
                 del self._known[stale]
             self._sweep_at = max(_LEAST_SWEPT, 2 * len(self._known))
         return known[1]
@@ -52,6 +52,6 @@ class DeducedConstraints:
         if selector.is_empty:
             return _NONE
         counted = counted_by(selector, namespace)
-        made = [replace(one, selector=selector, counted=counted) for one in self._defaults]
-        actions = dict.fromkeys(one.action for one in made)
-        return {action: tuple(one for one in made if one.action == action) for action in actions}
+        made = [replace(default, selector=selector, counted=counted) for default in self._defaults]
+        actions = dict.fromkeys(constraint.action for constraint in made)
+        return {action: tuple(each for each in made if each.action == action) for action in actions}

@@ -1,6 +1,6 @@
-"""Which pods a pod without constraints of its own should be spread from: its services' and its controller's.
+"""The selector for a pod without constraints of its own: the pods of its services and of its controller.
 
-Upstream's helper DefaultSelector: the labels that all matching services ask for, and besides them the selector of the
+As upstream's helper DefaultSelector: the labels that all matching services select, combined with the selector of the
 ReplicationController, ReplicaSet or StatefulSet that owns the pod. A pod that nothing selects is not spread.
 """
 
@@ -17,14 +17,14 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.spread_constraint import merged
 
 _UNKNOWN_SET: Final = ReplicaSet()
-"""Adds nothing, as one whose selector cannot be parsed."""
+"""Stands for a controller that is not in the cache: its empty selector adds nothing."""
 
 Controller = ReplicationController | ReplicaSet | StatefulSet
 
 
 @dataclass(frozen=True, slots=True)
 class Selecting:
-    """Who selects a pod."""
+    """The services and the controller that select a pod."""
 
     services: tuple[Service, ...]
     controller: Controller | None
@@ -41,13 +41,13 @@ class Selecting:
         return merged(_of_labels(labels), parse_label_selector(self.controller.spec.selector).requirements)
 
     def is_made_of(self, other: "Selecting") -> bool:
-        """Whether both name the very same objects."""
-        its = other.services
-        same = len(self.services) == len(its) and all(map(operator.is_, self.services, its))
+        """Whether both hold the identical objects."""
+        others = other.services
+        same = len(self.services) == len(others) and all(map(operator.is_, self.services, others))
         return same and self.controller is other.controller
 
-    def is_of_now(self, workloads: WorkloadListers) -> bool:
-        """Whether the controller is still there as it was; services by themselves are few."""
+    def is_current(self, workloads: WorkloadListers) -> bool:
+        """Whether the controller still exists unchanged. Entries with services only are few, so they always stay."""
         match self.controller:
             case None:
                 return True

@@ -1,8 +1,8 @@
-"""Hard constraints: the skew that a node's domain would have, against the emptiest domain.
+"""Hard constraints: the skew that a node's domain would have, compared with the emptiest domain.
 
     matching pods in the node's domain + 1 if the pod matches its own selector - minimum over domains <= maxSkew
 
-A domain exists where a counting node has its value: nodes that a policy leaves out neither make a domain nor lower the
+A domain exists if a counting node has its value: nodes that a policy excludes neither make a domain nor lower the
 minimum. With fewer domains than minDomains the minimum is 0.
 """
 
@@ -40,19 +40,20 @@ class ConstraintCounts:
     is_own: bool
     """Whether the pod matches its own selector: it would count itself."""
     domain_of_row: DomainNumbers
-    """Over the table's whole capacity."""
+    """[capacity]"""
     pods: Counts
+    """[domains]"""
     exists: Mask
-    """Whether a counting node is in the domain."""
+    """Whether a counting node is in the domain, [domains]."""
     existing: Rows
-    """The numbers of those where one is, ascending."""
+    """The numbers of the domains that exist, ascending."""
     is_everywhere: bool
     """Whether all live rows have the label."""
     by_row: RowCounts | None = None
-    """What is to be added to its domain's pods where a row is judged; `None` is nothing."""
+    """int64 [capacity]: added to the pods of the row's domain, for that row only; `None` adds nothing."""
 
     def codes(self, rows: Rows) -> Codes | None:
-        """What the constraint has against the rows; `None` if nothing."""
+        """The constraint's verdicts, int64 [rows]: `MISSING_LABEL`, `TOO_UNEVEN` or 0; `None` if no row is rejected."""
         if self.by_row is not None:
             return self._codes_by_row(self.by_row[rows], self.domain_of_row[rows])
         is_too_full = self.pods > self.constraint.max_skew + self._minimum() - self.is_own
@@ -64,7 +65,10 @@ class ConstraintCounts:
         return codes.take(values_at(self.domain_of_row, compact(rows)))
 
     def seen_from(self, rows: Rows) -> tuple[Counts, Counts]:
-        """Per row (each with the label) the pods of its domain, and the minimum over domains as the row sees it."""
+        """The pods of each row's domain, and the minimum over domains as the row sees it: both int64 [rows].
+
+        All rows must have the label.
+        """
         domains = self.domain_of_row[rows]
         if self.by_row is None:
             return self.pods[domains], np.full(len(rows), self._minimum(), dtype=np.int64)
@@ -85,7 +89,11 @@ class ConstraintCounts:
         return codes
 
     def _minimum_beside(self, domains: DomainNumbers, pods: Counts) -> Counts:
-        """The minimum as rows of these domains see it, with so many pods in theirs."""
+        """The minimum over domains as each row sees it, where `pods` is the count of the row's own domain.
+
+        Only the row's own domain has moved pods. So the minimum of all others is that of the unmoved counts, except for
+        rows of the emptiest domain, for which it is the second smallest.
+        """
         existing = self.existing
         if not len(existing) or len(existing) < self.constraint.min_domains:
             return np.zeros(len(domains), dtype=np.int64)
@@ -95,11 +103,11 @@ class ConstraintCounts:
         return np.where(self.exists[domains], np.minimum(seen, pods), least)
 
     def selects(self, other: PodInfo, pod: PodInfo) -> bool:
-        """Whether the constraint is about the other pod."""
+        """Whether the constraint counts the other pod by its namespace and labels."""
         return other.namespace == pod.namespace and self.constraint.selector.matches(other.labels)
 
     def moved_by_row(self, moved: MovedPods, weights: Sequence[int], without: Rows) -> "ConstraintCounts":
-        """The same with pods moved on many rows, each row by itself, but for some rows, whose pods do not count."""
+        """The same with pods moved on many rows; each row sees only its own moves, rows in `without` see none."""
         by_row = moved.added_to(self.by_row, weights, len(self.domain_of_row))
         if by_row is None or by_row is self.by_row:
             return self
@@ -107,7 +115,7 @@ class ConstraintCounts:
         return replace(self, by_row=by_row)
 
     def moved(self, row: int, by: int) -> "ConstraintCounts":
-        """The same with so many pods more in the row's domain."""
+        """The same with `by` pods added to the row's domain."""
         pods = self.pods.copy()
         pods[self.domain_of_row[row]] += by
         return replace(self, pods=pods)
@@ -115,26 +123,26 @@ class ConstraintCounts:
 
 @dataclass(frozen=True, slots=True)
 class HardSpread:
-    """What PreFilter found out, per constraint."""
+    """What PreFilter worked out, per constraint."""
 
     counts: tuple[ConstraintCounts, ...]
     compares: bool
     """Whether tolerations may compare numbers."""
 
     def codes(self, rows: Rows) -> Codes | None:
-        """The first constraint that has an objection decides; `None` if none has."""
+        """int64 [rows]: the code of the first constraint that rejects the row; `None` if no row is rejected."""
         codes: Codes | None = None
-        for one in self.counts:
-            more = one.codes(rows)
-            if more is not None:
-                codes = more if codes is None else np.where(codes, codes, more)
+        for counts in self.counts:
+            rejected = counts.codes(rows)
+            if rejected is not None:
+                codes = rejected if codes is None else np.where(codes, codes, rejected)
         return codes
 
     def moved(self, pod: PodInfo, other: PodInfo, nodes: NodeTable, row: int, by: int) -> "HardSpread":
-        """The same as if so many like `other` were on the row besides; itself where none of them counts.
+        """The same with `by` pods like `other` added to the row; `self` where no constraint counts them.
 
-        As upstream only selectors are asked here: an empty one counts `other` (Q23), and one that terminates is
-        taken away though it was not counted.
+        As upstream, only selectors decide here: an empty selector counts `other` (Q23), and a terminating pod is
+        subtracted although it was never counted.
         """
         if other.namespace != pod.namespace or not all(one.domain_of_row[row] for one in self.counts):
             return self
@@ -152,7 +160,7 @@ class HardSpread:
         )
 
     def moved_by_row(self, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> "HardSpread":
-        """The same with pods moved on many rows, each row by itself; what counts is told in `moved`."""
+        """The same with pods moved on many rows; each row sees only its own moves. As in `moved`, selectors decide."""
         selected = [[int(one.selects(kind, pod)) for kind in moved.kinds] for one in self.counts]
         if not any(map(any, selected)):
             return self
@@ -174,15 +182,15 @@ def hard_spread(layout: Layout, pod: PodInfo, counters: TopologyCounters | None)
     return HardSpread(
         tuple(
             ConstraintCounts(
-                one.constraint,
-                is_own=one.constraint.selector.matches(pod.labels),
-                domain_of_row=one.of_row,
-                pods=one.pods(counters),
-                exists=one.exists,
-                existing=one.existing,
-                is_everywhere=one.column.is_everywhere,
+                domains.constraint,
+                is_own=domains.constraint.selector.matches(pod.labels),
+                domain_of_row=domains.of_row,
+                pods=domains.pods(counters),
+                exists=domains.exists,
+                existing=domains.existing,
+                is_everywhere=domains.column.is_everywhere,
             )
-            for one in layout.domains
+            for domains in layout.domains
         ),
         layout.compares,
     )

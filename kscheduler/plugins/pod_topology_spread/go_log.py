@@ -1,8 +1,8 @@
 """Go's natural logarithm, to the last bit.
 
-A spread score is rounded from a sum of counts times logarithms. Go on amd64 works them out by the reduction and the
-polynomial of fdlibm (e_log.c), whose last bit differs from the C library's for one size in a hundred; so it is done
-here in the same order of operations.
+A spread score is rounded from a sum of counts times logarithms. Go on amd64 computes them with the reduction and the
+polynomial of fdlibm (e_log.c), whose last bit differs from the C library's for about one size in a hundred. So this
+module does the same operations in the same order.
 
     x = 2^k (1 + f),  sqrt(1/2) <= 1 + f < sqrt(2);  s = f / (2 + f);  log(1 + f) = f - f^2/2 + s (f^2/2 + R(s^2))
 """

@@ -1,8 +1,8 @@
-"""Which changes may help a pod that hard constraints turned down.
+"""Which changes may help a pod that hard constraints rejected.
 
-A pod that came, went, changed its labels or began to terminate moves a count where it is on a node (or expected on one)
-in the same namespace and a selector sees it. A node moves domains where it has all keys, before or after; that its pods
-count may also hang on other labels of it, those that the pod itself asks for (which upstream's hint does not look at).
+A pod that is added, deleted, relabelled or begins to terminate changes a count if it is on a node (or nominated to one)
+in the same namespace and a selector matches it. A node changes the domains if it has all keys, before or after. Whether
+its pods count may also depend on the labels that the pod's own node affinity requires; upstream's hint ignores these.
 """
 
 from collections.abc import Sequence
@@ -16,7 +16,7 @@ Constraints = Sequence[SpreadConstraint]
 
 
 def is_involved(changed: Pod, pod: PodInfo) -> bool:
-    """Whether the changed pod is the waiting one, or counts somewhere in its namespace."""
+    """Whether the changed pod is the waiting pod, or may count: it is on a node or nominated, in the same namespace."""
     if (changed.metadata.uid or changed.key) == pod.uid:
         return True
     is_placed = bool(changed.spec.node_name or changed.status.nominated_node_name)
@@ -24,41 +24,47 @@ def is_involved(changed: Pod, pod: PodInfo) -> bool:
 
 
 def after_pod_change(pod: PodInfo, constraints: Constraints, old: Pod | None, new: Pod | None) -> QueueingHint:
-    """`old` and `new` are involved; where one is missing the pod came or went."""
+    """`old` and `new` are versions of an involved pod; `None` for `old` means added, for `new` deleted."""
     if old is not None and new is not None:
         return _hint(_is_update_of_interest(pod, constraints, old, new))
     changed = new or old
-    return _hint(changed is None or any(one.selector.matches(changed.metadata.labels) for one in constraints))
+    return _hint(
+        changed is None or any(constraint.selector.matches(changed.metadata.labels) for constraint in constraints)
+    )
 
 
 def _is_update_of_interest(pod: PodInfo, constraints: Constraints, old: Pod, new: Pod) -> bool:
     is_own = (new.metadata.uid or new.key) == pod.uid
-    if is_own and old.spec.tolerations != new.spec.tolerations and any(one.honors_taints for one in constraints):
+    if (
+        is_own
+        and old.spec.tolerations != new.spec.tolerations
+        and any(constraint.honors_taints for constraint in constraints)
+    ):
         return True
     before, after = _counts_by(constraints, old), _counts_by(constraints, new)
     return before != after or (is_own and old.metadata.labels != new.metadata.labels)
 
 
 def _counts_by(constraints: Constraints, pod: Pod) -> list[bool]:
-    """Per constraint whether it counts a pod that is somewhere."""
+    """Per constraint whether it counts this pod, which is on a node or nominated."""
     if pod.metadata.deletion_timestamp is not None:
         return [False] * len(constraints)
-    return [one.selector.matches(pod.metadata.labels) for one in constraints]
+    return [constraint.selector.matches(pod.metadata.labels) for constraint in constraints]
 
 
 def after_node_change(pod: PodInfo, constraints: Constraints, old: Node | None, new: Node | None) -> QueueingHint:
-    """A node that makes or leaves a domain, moves to another, has other taints, or is counted by now, or no longer."""
+    """Whether a node changes domains: it is added, deleted, relabelled or retainted, or begins or stops to count."""
     matched = old is not None and _has_all_keys(old, constraints)
     matches = new is not None and _has_all_keys(new, constraints)
     if old is None or new is None:
         return _hint(matched or matches)
     if matched != matches:
         return QueueingHint.QUEUE
-    is_counted_otherwise = old.spec.taints != new.spec.taints or _is_wanted(pod, old) != _is_wanted(pod, new)
-    return _hint(matches and (is_counted_otherwise or _domains_differ(old, new, constraints)))
+    counts_differently = old.spec.taints != new.spec.taints or _matches_pod(pod, old) != _matches_pod(pod, new)
+    return _hint(matches and (counts_differently or _domains_differ(old, new, constraints)))
 
 
-def _is_wanted(pod: PodInfo, node: Node) -> bool:
+def _matches_pod(pod: PodInfo, node: Node) -> bool:
     """Whether the node matches the pod's own nodeSelector and required node affinity."""
     labels, name = node.metadata.labels, node.metadata.name
     if pod.node_selector is not None and not pod.node_selector.matches(labels, name):
@@ -68,12 +74,12 @@ def _is_wanted(pod: PodInfo, node: Node) -> bool:
 
 
 def _has_all_keys(node: Node, constraints: Constraints) -> bool:
-    return all(one.topology_key in node.metadata.labels for one in constraints)
+    return all(constraint.topology_key in node.metadata.labels for constraint in constraints)
 
 
 def _domains_differ(old: Node, new: Node, constraints: Constraints) -> bool:
     before, after = old.metadata.labels, new.metadata.labels
-    return any(before.get(one.topology_key) != after.get(one.topology_key) for one in constraints)
+    return any(before.get(constraint.topology_key) != after.get(constraint.topology_key) for constraint in constraints)
 
 
 def _hint(may_help: bool) -> QueueingHint:

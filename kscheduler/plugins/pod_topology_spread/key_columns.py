@@ -1,7 +1,7 @@
-"""A topology key over the nodes: the same for all constraints that name it, whosever they are.
+"""The domains of a topology key over the nodes, shared by all constraints that name the key.
 
-Fifty Deployments that spread over zones would otherwise have fifty copies of who is in which zone, and each decision
-would read another one. Kept until a node comes, goes or shows another label (`node_columns_version`).
+Otherwise fifty Deployments that spread over zones would have fifty copies of which node is in which zone, and each
+decision would read another copy. Kept until a node is added, removed or relabelled (`node_columns_version`).
 """
 
 from collections.abc import Hashable
@@ -25,46 +25,46 @@ _BYTES_PER_FEASIBLE_ROW: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class KeyColumn:
-    """Who is in which domain of one key."""
+    """Which row is in which domain of a topology key."""
 
     of_row: DomainNumbers
-    """Over the table's whole capacity."""
+    """[capacity]"""
     of_live: DomainNumbers
-    """Over the live rows."""
+    """[live rows]"""
     size: int
-    """How many numbers there are."""
+    """How many domain numbers there are."""
     exists: Mask
-    """Per domain whether a live row is in it."""
+    """Whether a live row is in the domain, [size]."""
     is_everywhere: bool
     """Whether all live rows have the label."""
     empty_value: int
     """The number of the empty value; 0 where no node has it."""
     label: NDArray[np.int32] | None
-    """The table's own column, to know it by."""
+    """The table's own column: its identity shows whether other numbers refer to the same column."""
 
 
 class Feasible:
-    """What was worked out lately about feasible rows, by how many they are, and the first and the last of them.
+    """Results worked out lately for sets of feasible rows, found by the number of rows and the first and last row.
 
-    Beside a hard constraint by zone, pods are left with now one zone and now another, again and again.
+    With a hard constraint by zone, for example, the rows of the same few zones remain again and again.
     """
 
     def __init__(self) -> None:
         self._known: WithinBudget[Hashable, tuple[Rows, object]] = WithinBudget(_BUDGET_BYTES, _MOST_FEASIBLE)
 
     def find(self, rows: Rows) -> object | None:
-        """What was kept for the same rows."""
-        rows_then, told = self._known.get(_mark(rows)) or (None, None)
+        """The result kept for the same rows; `None` where there is none."""
+        rows_then, result = self._known.get(_mark(rows)) or (None, None)
         if rows_then is rows or (rows_then is not None and bool((rows_then == rows).all())):
-            return told
+            return result
         return None
 
-    def keep(self, rows: Rows, told: object) -> None:
-        """Keep it; what was kept first makes room. The rows must not change."""
-        self._known.put(_mark(rows), (rows, told), _BYTES_PER_FEASIBLE_ROW * len(rows))
+    def keep(self, rows: Rows, result: object) -> None:
+        """Keep the result; the oldest results make room for it. The rows array must not change afterwards."""
+        self._known.put(_mark(rows), (rows, result), _BYTES_PER_FEASIBLE_ROW * len(rows))
 
     def forget(self) -> None:
-        """Give all of it back: whoever still holds this one holds nothing."""
+        """Free all results: layouts that still refer to this object then keep no memory alive."""
         self._known.clear()
 
 
@@ -73,7 +73,7 @@ def _mark(rows: Rows) -> Hashable:
 
 
 class KeyColumns:
-    """The columns of the keys in use, and what was worked out for lists of them."""
+    """The columns of the topology keys in use, and the results for lists of keys."""
 
     def __init__(self) -> None:
         self._nodes: NodeTable | None = None
@@ -82,14 +82,14 @@ class KeyColumns:
         self._feasible: dict[Hashable, Feasible] = {}
 
     def follow(self, nodes: NodeTable) -> None:
-        """Forget what holds for another table, or for one that has changed."""
+        """Forget everything if it belongs to another table or the node columns have changed."""
         if nodes is not self._nodes or nodes.node_columns_version != self._version or len(self._columns) > _MOST_KEYS:
             self._nodes, self._version = nodes, nodes.node_columns_version
             self._columns = {}
             self._forget_feasible()
 
     def of(self, key: str, nodes: NodeTable) -> KeyColumn:
-        """The column of this key, as nodes are now."""
+        """The column of this key for the current nodes."""
         self.follow(nodes)
         column = self._columns.get(key)
         if column is None:
@@ -97,15 +97,15 @@ class KeyColumns:
         return column
 
     def feasible(self, keys: tuple[str, ...], *, needs_all_keys: bool) -> Feasible:
-        """For all lists of constraints by these keys, in this order."""
+        """The results shared by all lists of constraints with these keys, in this order."""
         if len(self._feasible) > _MOST_KEYS:
             self._forget_feasible()
         return self._feasible.setdefault((keys, needs_all_keys), Feasible())
 
     def _forget_feasible(self) -> None:
-        """Layouts of before may be kept for long, and are never used again."""
-        for one in self._feasible.values():
-            one.forget()
+        """Free the results at once: old layouts that hold them may be kept for long, and are never used again."""
+        for results in self._feasible.values():
+            results.forget()
         self._feasible = {}
 
 

@@ -1,12 +1,12 @@
-"""Which rows are in which domains, and whose pods count there: what stays as it is while no node changes.
+"""Which rows are in which domains, and which rows' pods count: what stays the same while no node changes.
 
-The problem: the constraints of a pod are judged over all rows in each cycle, and of what that takes only the number of
-pods has changed since the last one. The idea: domains and counting rows are worked out once per list of constraints and
-kept until a node comes, goes or changes; pods of one template share their parsed constraints, so they find them by the
-list itself. What is left for a cycle is one pass that adds up pods. What hangs on the keys alone is one for all lists
-(`key_columns`).
+The problem: each cycle judges the pod's constraints over all rows, though of all the inputs only the numbers of pods
+have changed since the last cycle. The idea: domains and counting rows are worked out once per list of constraints and
+kept until a node is added, removed or changed. Pods of one template share their parsed constraints, so the list itself
+is the key. What is left for a cycle is one pass that adds up pods. What depends on the topology keys alone is shared by
+all lists (`key_columns`).
 
-Limit: nothing is kept for a list that is one pod's own.
+Limit: nothing is kept for a list that belongs to a single pod.
 """
 
 from collections.abc import Hashable
@@ -34,9 +34,9 @@ from kscheduler.plugins.pod_topology_spread.key_columns import Feasible, KeyColu
 
 _BUDGET_BYTES: Final = 64 * 2**20
 _OWN_BYTES: Final = 2048
-"""Of a layout besides its arrays."""
+"""What a layout takes besides its arrays."""
 _MOST: Final = 1024
-"""Layouts: those of releases that are gone are not asked for again, but have no end while no node changes."""
+"""The most layouts kept: without a limit, those of past releases would pile up while no node changes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,20 +46,20 @@ class Domains:
     constraint: SpreadConstraint
     column: KeyColumn
     exists: Mask
-    """Per domain whether a counting row is in it."""
+    """Whether a counting row is in the domain, [domains]."""
     existing: Rows
-    """The numbers of those where one is, ascending."""
+    """The numbers of the domains that exist, ascending."""
     counting: Rows
     """The rows whose pods count."""
     of_counting: Rows
-    """Their domains."""
+    """The domains of the counting rows."""
     counts_all: bool
     """Whether the pods of all rows count."""
     nodes: NodeTable
 
     @property
     def of_row(self) -> DomainNumbers:
-        """Over the table's whole capacity."""
+        """The number of each row's domain, intp [capacity]."""
         return self.column.of_row
 
     @property
@@ -68,12 +68,12 @@ class Domains:
         return self.constraint.topology_key == HOSTNAME
 
     def pods(self, counters: TopologyCounters | None) -> Counts:
-        """Per domain the pods that count: an array of the caller's own."""
+        """The pods that count per domain, int64 [domains]: a new array that the caller may change."""
         if self.counts_all and counters is not None and self.constraint.counted is not None:
             column = counters.matching(self.constraint.counted)
-            told = counters.by_domain(column, self.constraint.topology_key, self.nodes)
-            if told is not None and told.numbers.base is self.column.label:
-                return told.sums.copy()
+            kept = counters.by_domain(column, self.constraint.topology_key, self.nodes)
+            if kept is not None and kept.numbers.base is self.column.label:
+                return kept.sums.copy()
         sums = np.zeros(self.column.size, dtype=np.int64)
         np.add.at(sums, self.of_counting, counts_at(self.constraint, counters, self.counting))
         return sums
@@ -81,31 +81,31 @@ class Domains:
 
 @dataclass(slots=True)
 class Layout:
-    """A list of constraints over one state of the nodes."""
+    """A list of constraints over one version of the nodes."""
 
     constraints: tuple[SpreadConstraint, ...]
     nodes: NodeTable
     version: int
-    """Of the columns of nodes, when it was made."""
+    """The `node_columns_version` for which the layout was made."""
     needs_all_keys: bool
     """Whether nodes that lack one of the keys are left out."""
     domains: tuple[Domains, ...]
     bytes: int
-    """About what it takes."""
+    """About how much memory it takes."""
     feasible: Feasible
-    """What somebody has worked out for feasible rows."""
+    """Results that scoring keeps for feasible rows."""
     compares: bool
     """Whether tolerations may compare numbers."""
 
 
 class Layouts:
-    """The layouts used lately, of one plugin."""
+    """The layouts that a plugin has used lately."""
 
     def __init__(self, *, compares: bool = False) -> None:
         self._compares = compares
         """Whether tolerations may compare numbers."""
         self._layouts: WithinBudget[Hashable, Layout] = WithinBudget(_BUDGET_BYTES, _MOST)
-        """All of one state of the nodes."""
+        """All for the same version of the nodes."""
         self._version = -1
         self._columns = KeyColumns()
 
@@ -118,13 +118,13 @@ class Layouts:
         needs_all_keys: bool,
         is_shared: bool,
     ) -> Layout:
-        """The layout of these constraints (at least one) of this pod, as nodes are now.
+        """The layout of these constraints (at least one) of this pod for the current nodes.
 
-        `is_shared`: the very same list is that of other pods, too.
+        `is_shared`: other pods have the identical list of constraints.
         """
         if not is_shared:
             return self._made(constraints, pod, nodes, needs_all_keys=needs_all_keys)
-        if nodes.node_columns_version != self._version:  # none of them is ever used again
+        if nodes.node_columns_version != self._version:  # the old layouts are never used again
             self._layouts.clear()
             self._version = nodes.node_columns_version
         key = id(constraints), needs_all_keys, *_places(constraints, pod)
@@ -142,9 +142,9 @@ class Layouts:
 
 
 def _places(constraints: tuple[SpreadConstraint, ...], pod: PodInfo) -> tuple[Hashable, ...]:
-    """What of the pod decides which rows count."""
-    wanted = (pod.node_selector, pod.required_node_terms) if any(one.honors_affinity for one in constraints) else ()
-    return (*wanted, pod.tolerations) if any(one.honors_taints for one in constraints) else wanted
+    """The pod's properties that decide which rows count."""
+    affinity = (pod.node_selector, pod.required_node_terms) if any(each.honors_affinity for each in constraints) else ()
+    return (*affinity, pod.tolerations) if any(each.honors_taints for each in constraints) else affinity
 
 
 def _layout(
@@ -157,16 +157,18 @@ def _layout(
     compares: bool,
 ) -> Layout:
     rows = nodes.rows()
-    columns = [known.of(one.topology_key, nodes) for one in constraints]
-    needs_all = needs_all_keys and not all(one.is_everywhere for one in columns)
-    shared = rows_with_all_keys([one.of_live for one in columns]) if needs_all else None
+    columns = [known.of(constraint.topology_key, nodes) for constraint in constraints]
+    needs_all = needs_all_keys and not all(column.is_everywhere for column in columns)
+    shared = rows_with_all_keys([column.of_live for column in columns]) if needs_all else None
     counting = counting_rows(constraints, pod, nodes, rows, shared, compares=compares)
     domains = tuple(
         _domains(constraint, nodes, column, mask)
         for constraint, column, mask in zip(constraints, columns, counting, strict=True)
     )
-    feasible = known.feasible(tuple(one.topology_key for one in constraints), needs_all_keys=needs_all_keys)
-    size = _OWN_BYTES + sum(16 * len(one.counting) + 9 * one.column.size for one in domains)
+    feasible = known.feasible(
+        tuple(constraint.topology_key for constraint in constraints), needs_all_keys=needs_all_keys
+    )
+    size = _OWN_BYTES + sum(16 * len(each.counting) + 9 * each.column.size for each in domains)
     return Layout(constraints, nodes, nodes.node_columns_version, needs_all_keys, domains, size, feasible, compares)
 
 

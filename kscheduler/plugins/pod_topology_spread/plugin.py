@@ -1,4 +1,4 @@
-"""The plugin: constraints chosen, extension points in cycle order."""
+"""The plugin: which constraints apply, and the extension points in cycle order."""
 
 from collections.abc import Hashable, Iterable, Sequence
 from typing import ClassVar, Final
@@ -37,14 +37,14 @@ SYSTEM_CONSTRAINTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOSTNAME, when_unsatisfiable=SCHEDULE_ANYWAY),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SCHEDULE_ANYWAY),
 )
-"""What pods without constraints get that a service or a controller selects, unless the profile says otherwise."""
+"""For pods without constraints that a service or a controller selects, unless the profile says otherwise."""
 
 _REASON = "node(s) didn't match pod topology spread constraints"
 _PREPARED: Final = PreFilterResult(SUCCESS)
 
 
 class PodTopologySpread(Plugin):
-    """Turns down nodes whose domain would be too full; scores by how full domains are."""
+    """Rejects nodes whose domain would have too large a skew; scores by how many matching pods domains have."""
 
     name = "PodTopologySpread"
     depends_on = (Source.ROW, Source.TOPOLOGY_COUNTERS)
@@ -54,23 +54,23 @@ class PodTopologySpread(Plugin):
         args = args or PodTopologySpreadArgs()
         self._is_system = args.defaulting_type == SYSTEM_DEFAULTING
         defaults = SYSTEM_CONSTRAINTS if self._is_system else args.default_constraints
-        self._defaults = tuple(parse_spread_constraint(one, "", {}) for one in defaults)
-        self._default_actions = frozenset(one.action for one in self._defaults)
+        self._defaults = tuple(parse_spread_constraint(constraint, "", {}) for constraint in defaults)
+        self._default_actions = frozenset(constraint.action for constraint in self._defaults)
         self._deduced = DeducedConstraints(self._defaults)
         self._layouts = Layouts(compares=COMPARISON_OPERATORS in handle.features)
-        mine, itself = PodTopologySpread, type(self)
-        self._scores_itself = itself.score is mine.score and itself.normalize is mine.normalize
-        """Whether nobody comes between the two who may write to the scores."""
+        original, actual = PodTopologySpread, type(self)
+        self._scores_itself = actual.score is original.score and actual.normalize is original.normalize
+        """Whether no subclass overrides `score` or `normalize`, and so might change the scores in between."""
         self._counters = handle.counters
         self._workloads = handle.workloads
         if DO_NOT_SCHEDULE in self._default_actions and self._workloads is NO_WORKLOADS:
             raise ValueError("defaultConstraints with DoNotSchedule need services and controllers to select pods by")
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Pods that are counted or no longer, and nodes that make, leave or open a domain.
+        """Pods that begin or stop to count, and nodes that change the domains.
 
-        Terminating pods do not count, so that a pod begins to terminate is an event (of no action in particular), which
-        upstream does not ask for.
+        Terminating pods do not count, so the begin of a termination is an event, too. It has no action of its own
+        (`UPDATE_OTHER`), and upstream does not register it.
         """
         pod_actions = (
             ActionType.ADD
@@ -86,9 +86,10 @@ class PodTopologySpread(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its constraints and the nodes that count for it. Those of the profile depend on its services and its owner.
+        """The pod's constraints and what selects the nodes that count for it.
 
-        Nobody tells when services change, so where they decide on more than points, the pod is like no other.
+        The profile's constraints depend on the pod's services and its owner. No event says that services have changed,
+        so where such constraints forbid nodes, the pod has no signature; where they only score, the owner is signed.
         """
         places = pod.node_selector, pod.required_node_terms, pod.tolerations
         if pod.pod.spec.topology_spread_constraints:
@@ -98,60 +99,60 @@ class PodTopologySpread(Plugin):
         return (pod.pod.metadata.owner_references, places) if self._defaults else ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Skip where nothing is forbidden; else count all nodes' pods by domain."""
+        """Skip without hard constraints; otherwise count all nodes' pods by domain."""
         constraints = self._constraints(pod, DO_NOT_SCHEDULE)
         if not constraints:
             return SKIPPED
-        if not all(one.is_readable for one in constraints):
+        if not all(constraint.is_readable for constraint in constraints):
             return PreFilterResult(self._unreadable())
         layout = self._layout(constraints, pod, nodes, needs_all_keys=True)
         cycle.write(hard_spread(layout, pod, self._counters))
         return _PREPARED
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
-        """A pod that is nominated to the row counts as if it were there."""
+        """Count a pod that is nominated to the row as if it ran there."""
         cycle.write(cycle.read(HardSpread).moved(pod, added, nodes, row, 1))
 
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
-        """A victim counts no longer."""
+        """Stop counting a victim."""
         cycle.write(cycle.read(HardSpread).moved(pod, removed, nodes, row, -1))
 
     def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
-        """Victims on many nodes count no longer, or again, each for its own node."""
+        """Stop counting victims on many nodes, or count them again; each node sees only its own victims."""
         before = cycle.read(HardSpread)
         after = before.moved_by_row(pod, moved, nodes)
         if after is not before:
             cycle.write(after)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Rows without one of the keys, and rows whose domain would be too full."""
+        """Rows that lack one of the keys, and rows whose domain would have too large a skew: int64 [rows]."""
         del pod, nodes
         return cycle.read(HardSpread).codes(rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Skip where nothing is preferred; else work out the feasible rows' points."""
+        """Skip without soft constraints; otherwise work out the raw scores of the feasible rows."""
         constraints = self._constraints(pod, SCHEDULE_ANYWAY)
         if not constraints:
             return SKIP
-        if not all(one.is_readable for one in constraints):
+        if not all(constraint.is_readable for constraint in constraints):
             return self._unreadable()
         layout = self._layout(constraints, pod, nodes, needs_all_keys=self._needs_all_keys(pod))
         cycle.write(soft_spread(layout, rows, self._counters))
         return SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """What PreScore worked out for the same rows."""
+        """The raw scores that PreScore worked out for the same rows: int64 [rows]."""
         del pod, nodes, rows
         return cycle.read(SoftSpread).raw
 
     def normalize(self, cycle: CycleState, pod: PodInfo, rows: Rows, scores: Scores) -> Scores:
-        """The emptiest domains are the best."""
+        """0..100, int64 [rows]: the emptiest domains are the best."""
         del pod, rows
         kept = cycle.read(SoftSpread)
         return kept.normalized(scores, are_own=self._scores_itself and scores is kept.raw)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Per constraint and domain: how many pods it has, and the skew that one more would make."""
+        """Per constraint and domain: how many pods it has, and the skew with one pod more."""
         found = cycle.find(HardSpread)
         return () if found is None else spread_details(found, pod, nodes, rows)
 
@@ -175,11 +176,11 @@ class PodTopologySpread(Plugin):
         return error("a topology spread constraint has a label selector that cannot be parsed", plugin=self.name)
 
     def _after_pod_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-        before, after = (one if isinstance(one, Pod) else None for one in (old, new))
-        if any(one is not None and not hints.is_involved(one, pod) for one in (before, after)):
+        before, after = (version if isinstance(version, Pod) else None for version in (old, new))
+        if any(version is not None and not hints.is_involved(version, pod) for version in (before, after)):
             return QueueingHint.SKIP
         return hints.after_pod_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)
 
     def _after_node_change(self, pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-        before, after = (one if isinstance(one, Node) else None for one in (old, new))
+        before, after = (version if isinstance(version, Node) else None for version in (old, new))
         return hints.after_node_change(pod, self._constraints(pod, DO_NOT_SCHEDULE), before, after)

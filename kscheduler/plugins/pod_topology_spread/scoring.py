@@ -2,13 +2,13 @@
 
     raw score = round( sum over constraints of  pods in the domain * ln(number of domains + 2) + maxSkew - 1 )
 
-The logarithm keeps a topology with many small domains from being outweighed by one with few big ones; maxSkew waters
-differences down that it tolerates. Domains are those of the feasible nodes. For host names the node's own pods are
-counted, whatever the policies say. A node without one of the keys is ignored and gets 0 in the end; with the system's
-default constraints it is scored by the keys that it has.
+The logarithm keeps a topology with many small domains from being outweighed by a topology with few big ones; maxSkew
+reduces the weight of differences that it tolerates. Domains are those of the feasible nodes. For host names the node's
+own pods count, whatever the policies say. A node that lacks one of the keys is ignored and gets 0 in the end; with the
+system's default constraints it is scored by the keys that it has.
 
-A single constraint gives few different scores: one for each domain, or, by host name, one for each number of pods. They
-are worked out for those, and spread over the rows in the end.
+A single constraint gives few distinct scores: one per domain or, by host name, one per number of pods. They are worked
+out per distinct value, and each row then takes the score of its value.
 """
 
 import math
@@ -36,21 +36,22 @@ from kscheduler.plugins.pod_topology_spread.layout import Domains, Layout
 
 _ALMOST_HALF: Final = math.nextafter(0.5, 0.0)
 _MOST_COUNTED: Final = 63
-"""Up to so many pods on a node, scores are looked up by their number."""
+"""Up to this number of pods on a node, scores are looked up by the number of pods."""
 
 
 @dataclass(frozen=True, slots=True)
 class SoftSpread:
-    """What PreScore found out about the feasible rows."""
+    """What PreScore worked out for the feasible rows."""
 
     raw: Scores
+    """[feasible rows]"""
     scored: Mask | None = None
-    """The rows that are not ignored; `None` is all of them."""
+    """The rows that are not ignored, [feasible rows]; `None` is all of them."""
     by_value: "_ByValue | None" = None
-    """Where the rows' scores are few."""
+    """The distinct scores, where a single constraint gives few of them."""
 
     def normalized(self, scores: Scores, *, are_own: bool) -> Scores:
-        """The fewest pods are the best. `are_own`: the scores are those above, and nobody has written to them."""
+        """0..100, int64 [rows]: the fewest pods are the best. `are_own`: `scores` is `raw`, unchanged."""
         if self.by_value is not None and are_own:
             return self.by_value.normalized()
         return normalized(scores, self.scored)
@@ -58,16 +59,16 @@ class SoftSpread:
 
 @dataclass(frozen=True, slots=True)
 class _ByValue:
-    """The scores of one constraint."""
+    """The distinct scores of a single constraint."""
 
     values: Scores
     """Raw scores by domain, or by number of pods."""
     of_row: NDArray[np.intp]
-    """Per feasible row the place of its score in them."""
+    """The place of each row's score in `values`, [feasible rows]."""
     largest: int
     smallest: int
 
-    def told(self) -> SoftSpread:
+    def spread(self) -> SoftSpread:
         return SoftSpread(self.values.take(self.of_row), by_value=self)
 
     def normalized(self) -> Scores:
@@ -75,31 +76,31 @@ class _ByValue:
 
 
 @dataclass(frozen=True, slots=True)
-class _Own:
-    """One constraint over the feasible rows."""
+class _OverFeasible:
+    """A constraint over the feasible rows."""
 
     numbers: DomainNumbers
-    """Their domains."""
+    """The rows' domains, [feasible rows]."""
     existing: Rows
-    """The numbers of those domains that scored rows are in."""
+    """The numbers of the domains that scored rows are in."""
     weight: float
-    """The logarithm of how many domains the scored rows are in (and 2)."""
+    """ln(number of domains that scored rows are in + 2)."""
     lacking: Mask | None
-    """The rows without the label; `None` where all have it."""
+    """The rows without the label, [feasible rows]; `None` where all have it."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Feasible:
-    """What does not hang on pods: it stays as long as the rows and the nodes do."""
+    """What does not depend on pods: it holds as long as the feasible rows and the nodes are the same."""
 
     scored: Mask | None
-    own: tuple[_Own, ...]
+    own: tuple[_OverFeasible, ...]
 
 
 def soft_spread(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -> SoftSpread:
     """Raw scores of the feasible rows for the constraints."""
     if len(layout.domains) == 1 and layout.domains[0].column.is_everywhere and len(feasible):
-        return _by_one(layout, feasible, counters)
+        return _by_single_constraint(layout, feasible, counters)
     known = _of_feasible(layout, feasible)
     total = np.zeros(len(feasible), dtype=np.float64)
     for domains, own in zip(layout.domains, known.own, strict=True):
@@ -116,7 +117,7 @@ def soft_spread(layout: Layout, feasible: Rows, counters: TopologyCounters | Non
     return SoftSpread(rounded(total), known.scored)
 
 
-def _by_one(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -> SoftSpread:
+def _by_single_constraint(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -> SoftSpread:
     """The scores for a single constraint whose label all nodes have."""
     (domains,) = layout.domains
     constraint = domains.constraint
@@ -124,19 +125,19 @@ def _by_one(layout: Layout, feasible: Rows, counters: TopologyCounters | None) -
         (own,) = _of_feasible(layout, feasible).own
         values = rounded(_worth(_by_domain(domains, counters), own.weight, constraint))
         existing = values.take(own.existing)
-        return _ByValue(values, own.numbers, int(existing.max()), int(existing.min())).told()
+        return _ByValue(values, own.numbers, int(existing.max()), int(existing.min())).spread()
     counts, weight = counts_at(constraint, counters, feasible), go_log(len(feasible) + 2)
     most = int(counts.max())
     if most > _MOST_COUNTED:
         return SoftSpread(rounded(_worth(counts, weight, constraint)))
     values = _by_count(weight, constraint.max_skew)
-    # More pods are never worth less: neither the product nor rounding turns two numbers around.
-    return _ByValue(values, counts, values.item(most), values.item(counts.min())).told()
+    # Raw scores never fall as pods are added: neither the product nor rounding swaps two of them.
+    return _ByValue(values, counts, values.item(most), values.item(counts.min())).spread()
 
 
 @lru_cache(maxsize=256)
 def _by_count(weight: float, max_skew: int) -> Scores:
-    """Raw scores of a node by the number of its pods, which is its domain's."""
+    """Raw scores by the number of pods on the node, which is its own domain."""
     worth: NDArray[np.float64] = np.arange(_MOST_COUNTED + 1) * np.float64(weight)
     return rounded(worth + float(max_skew - 1))
 
@@ -148,7 +149,7 @@ def _worth(counts: Counts, weight: float, constraint: SpreadConstraint) -> NDArr
 
 
 def _by_domain(domains: Domains, counters: TopologyCounters | None) -> Counts:
-    """An empty value and a missing label are one domain: upstream looks both up as "" (it matters to defaults only)."""
+    """Empty value and missing label are the same domain: upstream looks up "" for both (default constraints only)."""
     sums, empty = domains.pods(counters), domains.column.empty_value
     if empty:
         sums[0] += sums[empty]
@@ -160,38 +161,38 @@ def _of_feasible(layout: Layout, feasible: Rows) -> _Feasible:
     known = layout.feasible.find(feasible)
     if isinstance(known, _Feasible):
         return known
-    numbers = [one.of_row.take(feasible) for one in layout.domains]
+    numbers = [domains.of_row.take(feasible) for domains in layout.domains]
     scored = rows_with_all_keys(numbers) if layout.needs_all_keys else None
-    own = tuple(_own(domains, its, scored) for domains, its in zip(layout.domains, numbers, strict=True))
+    own = tuple(_own(domains, of_row, scored) for domains, of_row in zip(layout.domains, numbers, strict=True))
     known = _Feasible(scored, own)
     layout.feasible.keep(feasible, known)
     return known
 
 
-def _own(domains: Domains, numbers: DomainNumbers, scored: Mask | None) -> _Own:
+def _own(domains: Domains, numbers: DomainNumbers, scored: Mask | None) -> _OverFeasible:
     lacking = numbers == 0
     existing = existing_domains(numbers, domains.column.size, scored)
     size = int(np.count_nonzero(existing)) - _is_counted_twice(domains, existing)
     if domains.is_by_host:
         size = len(numbers) if scored is None else int(np.count_nonzero(scored))
-    return _Own(numbers, existing.nonzero()[0], go_log(size + 2), lacking if lacking.any() else None)
+    return _OverFeasible(numbers, existing.nonzero()[0], go_log(size + 2), lacking if lacking.any() else None)
 
 
 def _is_counted_twice(domains: Domains, existing: Mask) -> bool:
-    """Whether there are rows without the label and rows with an empty one: that is one domain."""
+    """Whether there are rows without the label and rows with an empty value, which are the same domain."""
     return domains.column.empty_value > 0 and bool(existing[0] and existing[domains.column.empty_value])
 
 
 def rounded(points: NDArray[np.float64]) -> Scores:
-    """Go's `math.Round`: halves away from zero, exactly.
+    """Go's `math.Round`, halves away from zero, exactly: int64 in the shape of `points`.
 
-    What is added is the largest number below a half: a half and it round up to one, and nothing below a half does.
+    It adds the largest float below 0.5 and truncates: 0.5 plus it rounds to 1.0, and no fraction below 0.5 reaches 1.0.
     """
     return (points + np.copysign(_ALMOST_HALF, points)).astype(np.int64)
 
 
 def normalized(raw: Scores, scored: Mask | None) -> Scores:
-    """100 (largest + smallest - raw) / largest, over the rows that are not ignored, which get 0."""
+    """100 (largest + smallest - raw) / largest over the scored rows, 0 for the ignored ones: int64 [rows]."""
     counted = raw if scored is None else raw[scored]
     if not len(counted):
         return np.zeros_like(raw)
@@ -202,5 +203,5 @@ def normalized(raw: Scores, scored: Mask | None) -> Scores:
 
 
 def _points(raw: Scores, largest: int, smallest: int) -> Scores:
-    """By one divisor numpy divides integers faster than it converts them."""
+    """Integer division throughout: numpy divides by a scalar faster than it converts to float and back."""
     return np.full_like(raw, MAX_NODE_SCORE) if largest <= 0 else MAX_NODE_SCORE * (largest + smallest - raw) // largest

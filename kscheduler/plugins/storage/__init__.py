@@ -1,1 +1,1 @@
-"""The plugins that look at volumes: binding, limits, restrictions, zones."""
+"""The plugins that judge volumes: binding, limits, restrictions, zones."""

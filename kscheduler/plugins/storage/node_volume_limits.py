@@ -1,8 +1,8 @@
-"""NodeVolumeLimits: a node attaches only so many volumes of a CSI driver.
+"""NodeVolumeLimits: a node can attach a limited number of volumes of a CSI driver.
 
-The limit is what the driver told the kubelet (CSINode). What counts against it: volumes that the node's pods use,
-volumes that are attached though no pod uses them, and those of the pod that are not there yet. A volume that the pod
-shares with a pod of the node costs nothing.
+The kubelet publishes the driver's limit (CSINode). Counted are the volumes that the node's pods use, volumes that are
+attached although no pod uses them, and the pod's own volumes that are not on the node yet. A volume that the pod shares
+with a pod of the node counts once.
 """
 
 import math
@@ -51,7 +51,7 @@ class _Missing:
 
 
 class NodeVolumeLimits(Plugin):
-    """Turns down nodes that cannot attach the pod's volumes."""
+    """Rejects nodes that cannot attach the pod's volumes."""
 
     name = "NodeVolumeLimits"
     depends_on = (Source.ROW, Source.VOLUMES)
@@ -65,11 +65,11 @@ class NodeVolumeLimits(Plugin):
         self._handle = handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Room on a node: a new or higher limit or none, a pod or an attachment that goes. Or a claim that was missing.
+        """Room on a node: a new, higher or removed limit, a deleted pod or attachment; or a claim that was missing.
 
-        Not asked for upstream: a node comes after its CSINode, or has none; a CSINode goes, and its limits with it; a
-        claim, a volume or a class goes or is exchanged, so that what pods of the node have attached is less, or
-        something else; a pod gets a node whose volume the waiting pod shares, and costs nothing there now.
+        Upstream does not register these events: a node is added after its CSINode, or has none; a CSINode is deleted,
+        and its limits with it; a claim, volume or class is deleted or replaced, so that the node's pods count fewer or
+        other volumes; a pod that shares a volume with the waiting pod is bound, so that the volume counts once there.
         """
         return (
             ClusterEventWithHint(NODE_ADD),
@@ -84,57 +84,59 @@ class NodeVolumeLimits(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Who needs something attached shares nothing."""
+        """Pods that need a volume attached cannot share a decision."""
         return UNSIGNABLE if _may_attach(pod.pod) else ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Skip for pods that need nothing attached."""
+        """Skip for pods that need no volume attached."""
         del cycle, nodes
         if not pod.pod.spec.volumes or not _may_attach(pod.pod):
             return SKIPPED
         return PreFilterResult(NOTHING_KNOWN if self._handle.volumes is None else SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """What is attached and what is new, against the limit of each driver."""
+        """Attached plus new volumes, compared with the limit of each driver: int64 [rows]."""
         volumes = self._handle.volumes
         if volumes is None:
             return PASS_ALL
         try:
-            wanted = volumes.attachable(pod.pod, is_new=True)
+            needed_volumes = volumes.attachable(pod.pod, is_new=True)
         except ClaimNotFoundError as missing:
             cycle.write(_Missing(str(missing)))
             return np.full(len(rows), self.NO_CLAIM, dtype=np.int64)
         if nodes is not self._handle.view.nodes:
-            return self._filter_fork(wanted, volumes, nodes, rows)
-        if _surely_fits(wanted, volumes, rows):
+            return self._filter_fork(needed_volumes, volumes, nodes, rows)
+        if _surely_fits(needed_volumes, volumes, rows):
             return PASS_ALL
-        return self._filter_rows(wanted, volumes, nodes, rows)
+        return self._filter_rows(needed_volumes, volumes, nodes, rows)
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """The missing claim by name."""
+        """The reason; a missing claim is named."""
         if code == self.NO_CLAIM:
             return unresolvable(cycle.read(_Missing).text, plugin=self.name)
         return super().status(cycle, code)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Per driver: the limit, what is attached and how many more the pod needs, on the nodes that come closest."""
+        """Per driver the limit, the attached and the additional volumes, on the nodes that come closest."""
         del cycle
         volumes = self._handle.volumes
         if volumes is None:
             return
         try:
-            wanted = volumes.attachable(pod.pod, is_new=True)
+            needed_volumes = volumes.attachable(pod.pod, is_new=True)
         except ClaimNotFoundError as missing:
             yield Detail("claimMissing", str(missing), rows, {"message": str(missing)})
             return
-        for driver in sorted({one.driver for one in wanted}):
+        for driver in sorted({volume.driver for volume in needed_volumes}):
             limits, attached = volumes.attach_limits(driver)[rows], volumes.attached(driver)[rows]
             new = np.zeros(len(rows), dtype=np.int64)
-            for one in wanted:
-                if one.driver == driver:
-                    is_new = ~np.isin(rows, volumes.rows_using(one.unique_name))
+            for volume in needed_volumes:
+                if volume.driver == driver:
+                    is_new = ~np.isin(rows, volumes.rows_using(volume.unique_name))
                     counts = (
-                        _among(volumes.migrated_rows(one.migrated_from), nodes, rows) if one.migrated_from else True
+                        _among(volumes.migrated_rows(volume.migrated_from), nodes, rows)
+                        if volume.migrated_from
+                        else True
                     )
                     new += is_new & counts
             over = np.flatnonzero((limits >= 0) & (limits - attached < new) & (new > 0))
@@ -142,16 +144,16 @@ class NodeVolumeLimits(Plugin):
                 yield _over_limit(driver, nodes, rows[over], limits[over], attached[over], new[over])
 
     def _filter_rows(
-        self, wanted: Iterable[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
+        self, needed_volumes: Iterable[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
     ) -> Codes | None:
         needed: dict[str, dict[str, Mask | None]] = {}
-        for volume in wanted:
+        for volume in needed_volumes:
             counts = _where_it_counts(volume, volumes, nodes, rows)
             masks = needed.setdefault(volume.driver, {})
             earlier = masks.get(volume.unique_name, counts)
             masks[volume.unique_name] = None if counts is None or earlier is None else earlier | counts
         if volumes.uncountable():
-            _raise_where_uncountable(volumes, nodes, _asking(needed, rows))
+            _raise_where_uncountable(volumes, nodes, _rows_with_volumes(needed, rows))
         exceeded: Mask | None = None
         for driver, masks in needed.items():
             too_many = _too_many(driver, masks, volumes, rows)
@@ -160,10 +162,10 @@ class NodeVolumeLimits(Plugin):
         return PASS_ALL if exceeded is None else np.where(exceeded, self.TOO_MANY, 0)
 
     def _filter_fork(
-        self, wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
+        self, needed_volumes: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, rows: Rows
     ) -> Codes:
-        """Row by row from the pods that stand there: a fork has few rows, and the columns know nothing of it."""
-        codes = (self.TOO_MANY if _exceeds(wanted, volumes, nodes, row) else 0 for row in rows.tolist())
+        """int64 [rows], from the pods of each row: a fork has few rows, and the columns do not cover it."""
+        codes = (self.TOO_MANY if _exceeds(needed_volumes, volumes, nodes, row) else 0 for row in rows.tolist())
         return np.fromiter(codes, dtype=np.int64, count=len(rows))
 
 
@@ -183,7 +185,8 @@ def _over_limit(
         for at in order
     ]
     shown = "; ".join(
-        f"{one['node']} has {one['attached']} of {one['limit']}, the pod needs {one['needed']} more" for one in closest
+        f"{node['node']} has {node['attached']} of {node['limit']}, the pod needs {node['needed']} more"
+        for node in closest
     )
     return Detail("volumeLimit", f"driver {driver}: {shown}", rows, {"driver": driver, "closest": closest})
 
@@ -197,20 +200,20 @@ def _may_attach(pod: Pod) -> bool:
     )
 
 
-def _surely_fits(wanted: Iterable[AttachableVolume], volumes: Volumes, rows: Rows) -> bool:
-    """Whether all rows have room for all volumes, even if none of them is there yet and each counts everywhere."""
+def _surely_fits(needed_volumes: Iterable[AttachableVolume], volumes: Volumes, rows: Rows) -> bool:
+    """Whether all rows have room for all volumes, even if no volume is attached yet and each counts on every row."""
     new: dict[str, int] = {}
-    for volume in wanted:
+    for volume in needed_volumes:
         if volume.problem:
             return False
         new[volume.driver] = new.get(volume.driver, 0) + 1
-    return not new or (volumes.is_countable() and all(volumes.surely_take(*one, rows) for one in new.items()))
+    return not new or (volumes.is_countable() and all(volumes.surely_take(*item, rows) for item in new.items()))
 
 
 def _where_it_counts(volume: AttachableVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask | None:
-    """All rows (`None`), or those where its in-tree plugin is migrated.
+    """The rows where the volume counts, bool [rows]: where its in-tree plugin is migrated; `None` is all rows.
 
-    Raises `ValueError` where it should count and cannot.
+    Raises `ValueError` where the volume should count but its driver's volume cannot be named.
     """
     if not volume.migrated_from:
         return None
@@ -229,8 +232,8 @@ def _among(some: Rows, nodes: NodeTable, rows: Rows) -> Mask:
     return found.take(rows)
 
 
-def _asking(needed: Mapping[str, Mapping[str, Mask | None]], rows: Rows) -> Rows:
-    """The rows where something counts."""
+def _rows_with_volumes(needed: Mapping[str, Mapping[str, Mask | None]], rows: Rows) -> Rows:
+    """The rows where at least one of the volumes counts."""
     masks = [mask for of_driver in needed.values() for mask in of_driver.values()]
     if not masks:
         return rows[:0]
@@ -239,7 +242,7 @@ def _asking(needed: Mapping[str, Mapping[str, Mask | None]], rows: Rows) -> Rows
 
 
 def _too_many(driver: str, masks: Mapping[str, Mask | None], volumes: Volumes, rows: Rows) -> Mask | None:
-    """The rows where the driver's limit would be exceeded; `None` where there are none."""
+    """Where the driver's limit would be exceeded, bool [rows]; `None` where it is nowhere."""
     room = values_at(volumes.attach_room(driver), compact(rows))
     new: NDArray[np.int64] | int = 0
     for unique_name, counts in masks.items():
@@ -259,33 +262,36 @@ def _too_many(driver: str, masks: Mapping[str, Mask | None], volumes: Volumes, r
 def _raise_where_uncountable(volumes: Volumes, nodes: NodeTable, rows: Rows) -> None:
     uncountable = volumes.uncountable()
     if uncountable and len(rows):
-        asked = {nodes.name_of(row) for row in rows.tolist()}
+        names = {nodes.name_of(row) for row in rows.tolist()}
         for node_name, problem in uncountable.items():
-            if node_name in asked:
+            if node_name in names:
                 raise ValueError(problem)
 
 
-def _exceeds(wanted: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, row: int) -> bool:
+def _exceeds(needed_volumes: frozenset[AttachableVolume], volumes: Volumes, nodes: NodeTable, row: int) -> bool:
     name = nodes.name_of(row)
-    new = _used([wanted], volumes, name)
+    new = _used([needed_volumes], volumes, name)
     if not new or not volumes.has_attach_limits(name):
-        return False  # what the pods of such a node have attached is not asked for, were it not to be counted
+        return False  # without limits the pods' volumes are not read: one of them might not be countable
     pods = (pod.pod for pod in nodes.info(row).pods.values() if pod.pod.spec.volumes)
     used = _used((volumes.attachable(pod, is_new=False) for pod in pods), volumes, name)
     attached = {**dict(volumes.volumes_attached_to(name)), **used}
     for driver in {driver for unique_name, driver in new.items() if unique_name not in used}:
         limit = int(volumes.attach_limits(driver)[row])
-        added = sum(one == driver for unique_name, one in new.items() if unique_name not in used)
-        if 0 <= limit < sum(one == driver for one in attached.values()) + added:
+        added = sum(other == driver for unique_name, other in new.items() if unique_name not in used)
+        if 0 <= limit < sum(other == driver for other in attached.values()) + added:
             return True
     return False
 
 
 def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_name: str) -> dict[str, str]:
-    """Unique name to driver of what counts on the node. Raises `ValueError` for what should and cannot."""
+    """The driver by unique name of the volumes that count on the node.
+
+    Raises `ValueError` for a volume that should count but cannot be named.
+    """
     used: dict[str, str] = {}
-    for wanted in sets:
-        for volume in wanted:
+    for needed_volumes in sets:
+        for volume in needed_volumes:
             if volume.migrated_from and not volumes.is_migrated(node_name, volume.migrated_from):
                 continue
             if volume.problem:
@@ -295,7 +301,7 @@ def _used(sets: Iterable[frozenset[AttachableVolume]], volumes: Volumes, node_na
 
 
 def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A limit that rose, or is none any more (upstream takes none for 0), or other plugins migrated: others count."""
+    """A limit that rose or was removed (upstream takes a removed limit for 0), or a change of the migrated plugins."""
     del pod
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return QueueingHint.QUEUE
@@ -307,18 +313,20 @@ def _after_csi_node_update(pod: PodInfo, old: KubeObject | None, new: KubeObject
 
 
 def _limits(node: CSINode) -> dict[str, int]:
-    """By driver; those without a limit are left out."""
-    allocatable = ((one.name, one.allocatable) for one in node.spec.drivers)
-    return {name: given.count for name, given in allocatable if given is not None and given.count is not None}
+    """The limits by driver; drivers without a limit are left out."""
+    allocatable = ((driver.name, driver.allocatable) for driver in node.spec.drivers)
+    return {name: limit.count for name, limit in allocatable if limit is not None and limit.count is not None}
 
 
 def _after_pod_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod on a node that shares one of the pod's claims; or both have disks of their own, which may be the same."""
+    """A bound pod that shares one of the pod's claims; or both pods name disks directly, which may be the same."""
     del old
     if not isinstance(new, Pod):
         return QueueingHint.QUEUE
-    is_near = new.metadata.namespace == pod.namespace and not set(claim_names(new)).isdisjoint(claim_names(pod.pod))
-    return QueueingHint.QUEUE if is_near or (_has_disks(new) and _has_disks(pod.pod)) else QueueingHint.SKIP
+    shares_claim = new.metadata.namespace == pod.namespace and not set(claim_names(new)).isdisjoint(
+        claim_names(pod.pod)
+    )
+    return QueueingHint.QUEUE if shares_claim or (_has_disks(new) and _has_disks(pod.pod)) else QueueingHint.SKIP
 
 
 def _has_disks(pod: Pod) -> bool:
@@ -326,7 +334,7 @@ def _has_disks(pod: Pod) -> bool:
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod that was on a node, or about to be, and had something attached."""
+    """A deleted pod that was on a node or nominated to one, and had volumes attached."""
     del pod, new
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
@@ -335,17 +343,17 @@ def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | No
 
 
 def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """One of the pod's claims (of ephemeral volumes too) has come; or any claim is gone or names another volume."""
+    """One of the pod's claims (also of ephemeral volumes) is new; or any claim is deleted or names another volume."""
     if not isinstance(new, PersistentVolumeClaim):
         return QueueingHint.QUEUE
     if isinstance(old, PersistentVolumeClaim):
         return QueueingHint.QUEUE if old.spec.volume_name != new.spec.volume_name else QueueingHint.SKIP
-    is_its = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod.pod)
-    return QueueingHint.QUEUE if is_its else QueueingHint.SKIP
+    is_own = new.metadata.namespace == pod.namespace and new.metadata.name in claim_names(pod.pod)
+    return QueueingHint.QUEUE if is_own else QueueingHint.SKIP
 
 
 def _after_attachment_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """Any attachment for a pod with claims; for one with migrated disks, an attachment of their driver."""
+    """Any attachment for a pod with claims; for a pod with migrated disks, an attachment of their driver."""
     del new
     if not isinstance(old, VolumeAttachment):
         return QueueingHint.QUEUE

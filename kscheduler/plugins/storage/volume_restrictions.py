@@ -1,7 +1,7 @@
-"""VolumeRestrictions: disks that must not be shared, and claims that only one pod may use.
+"""VolumeRestrictions: disks that pods cannot share, and claims that only a single pod may use.
 
-Disks that pods name themselves (GCE, EBS, iSCSI, Ceph) conflict with pods on the same node; a ReadWriteOncePod claim
-conflicts with any pod that uses it anywhere. Preemption may help against both.
+Disks that pods name directly (GCE, EBS, iSCSI, Ceph) conflict with pods on the same node; a ReadWriteOncePod claim
+conflicts with any pod that uses it, on any node. Preemption may resolve both.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -35,27 +35,27 @@ from kscheduler.framework.status import SUCCESS, unresolvable
 
 
 @dataclass(frozen=True, slots=True)
-class _Wanted:
-    """What the pod must have to itself."""
+class _Exclusive:
+    """The disks and claims that the pod cannot share."""
 
     disks: frozenset[tuple[Disk, bool]]
-    """With whether the pod only reads them."""
+    """Each with whether the pod only reads it."""
     claims: frozenset[str]
-    """Names of its ReadWriteOncePod claims."""
+    """Names of the pod's ReadWriteOncePod claims."""
     users: int
-    """How often other pods use those."""
+    """How often other pods use these claims."""
     moved: RowCounts | None = None
-    """What is to be added to that where a row is judged; `None` is nothing."""
+    """int64 [capacity]: added to `users` for the row only; `None` adds nothing."""
 
     def uses(self, pod: PodInfo, other: PodInfo) -> int:
         """How often another pod uses the claims.
 
-        They are told apart by namespace here; upstream compares their names only (Q21).
+        Namespaces are compared here; upstream compares the names of the claims only (Q21).
         """
         return sum(name in self.claims for name in _claims(other.pod)) if other.namespace == pod.namespace else 0
 
     def in_use(self, rows: Rows) -> Mask | bool:
-        """Whether somebody else uses one of the claims, as each of the rows sees it."""
+        """Whether another pod uses one of the claims: bool [rows], or a single bool where all rows see the same."""
         if self.moved is None:
             return self.users > 0
         found: Mask = self.moved[rows] > -self.users
@@ -63,7 +63,7 @@ class _Wanted:
 
 
 class VolumeRestrictions(Plugin):
-    """Turns down nodes where a disk is in use, and all nodes where a claim for one pod only is."""
+    """Rejects nodes where a disk is in use, and all nodes if a ReadWriteOncePod claim is in use."""
 
     name = "VolumeRestrictions"
     depends_on = (Source.ROW, Source.VOLUMES)
@@ -81,9 +81,9 @@ class VolumeRestrictions(Plugin):
         self._handle = handle
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """A pod that goes may free the disk or the claim, a new node has none in use, a missing claim may come.
+        """A deleted pod may free the disk or the claim, a new node has no disk in use, a missing claim may be created.
 
-        A node that goes frees the claims of its pods, which count no longer; upstream does not ask for that.
+        A deleted node frees the claims of its pods, which no longer count; upstream does not register that event.
         """
         return (
             ClusterEventWithHint(ClusterEvent(Resource.POD, ActionType.DELETE), _after_pod_delete),
@@ -93,11 +93,11 @@ class VolumeRestrictions(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Its disks. Who has claims shares nothing."""
+        """The pod's disks. Pods with claims cannot share a decision."""
         return UNSIGNABLE if _claims(pod.pod) else _disks(pod.pod)
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
-        """Skip for pods without such disks whose claims nobody else uses."""
+        """Skip for pods without such disks, unless another pod uses one of their ReadWriteOncePod claims."""
         if not pod.pod.spec.volumes:
             return SKIPPED
         disks, volumes = _disks(pod.pod), self._handle.volumes
@@ -113,58 +113,58 @@ class VolumeRestrictions(Plugin):
         users = sum(_is_used(volumes, nodes, pod.namespace, name) for name in exclusive) if exclusive else 0
         if not disks and not users:
             return SKIPPED
-        cycle.write(_Wanted(disks, frozenset(exclusive), users))
+        cycle.write(_Exclusive(disks, frozenset(exclusive), users))
         return PreFilterResult(SUCCESS)
 
     def add_pod(self, cycle: CycleState, pod: PodInfo, added: PodInfo, nodes: NodeTable, row: int) -> None:
-        """Another pod is thought to be there: its uses of the claims count."""
+        """Count the claims that the added pod uses."""
         del nodes, row
         self._count(cycle, pod, added, 1)
 
     def remove_pod(self, cycle: CycleState, pod: PodInfo, removed: PodInfo, nodes: NodeTable, row: int) -> None:
-        """Another pod is thought to be gone."""
+        """Stop counting the claims that the removed pod uses."""
         del nodes, row
         self._count(cycle, pod, removed, -1)
 
     def move_pods(self, cycle: CycleState, pod: PodInfo, moved: MovedPods, nodes: NodeTable) -> None:
-        """Pods of many rows are thought to come or go, each row by itself."""
-        wanted = cycle.read(_Wanted)
-        after = moved.added_to(wanted.moved, [wanted.uses(pod, one) for one in moved.kinds], nodes.capacity)
-        if after is not wanted.moved:
-            cycle.write(replace(wanted, moved=after))
+        """Count the claims of pods moved on many rows; each row sees only its own moves."""
+        required = cycle.read(_Exclusive)
+        after = moved.added_to(required.moved, [required.uses(pod, kind) for kind in moved.kinds], nodes.capacity)
+        if after is not required.moved:
+            cycle.write(replace(required, moved=after))
 
     def _count(self, cycle: CycleState, pod: PodInfo, other: PodInfo, sign: int) -> None:
-        wanted = cycle.read(_Wanted)
-        uses = wanted.uses(pod, other)
+        required = cycle.read(_Exclusive)
+        uses = required.uses(pod, other)
         if uses:
-            cycle.write(replace(wanted, users=wanted.users + sign * uses))
+            cycle.write(replace(required, users=required.users + sign * uses))
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """A disk in use on the row; else a claim in use anywhere."""
-        wanted = cycle.read(_Wanted)
+        """A disk in use on the row, otherwise a claim in use anywhere: int64 [rows]."""
+        required = cycle.read(_Exclusive)
         codes = np.zeros(len(rows), dtype=np.int64)
-        codes[wanted.in_use(rows)] = self.CLAIM_IN_USE
-        if wanted.disks:
-            codes[self._have_disk(wanted, pod, nodes, rows)] = self.DISK_IN_USE
+        codes[required.in_use(rows)] = self.CLAIM_IN_USE
+        if required.disks:
+            codes[self._have_disk(required, pod, nodes, rows)] = self.DISK_IN_USE
         return codes if codes.any() else PASS_ALL
 
-    def _have_disk(self, wanted: _Wanted, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
-        """Positions in `rows` where a pod has one of the disks."""
+    def _have_disk(self, required: _Exclusive, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        """The places in `rows` of the rows where a pod has one of the disks: intp, ascending."""
         volumes = self._handle.volumes
-        if volumes is None or nodes is not self._handle.view.nodes:  # a fork: judge the pods that stand in its rows
+        if volumes is None or nodes is not self._handle.view.nodes:  # a fork: judge the pods in its rows
             taken = [_conflict(pod.pod, nodes.info(row).pods.values()) for row in rows.tolist()]
             return np.flatnonzero(taken)
-        having = [volumes.disk_rows(disk, read_only=reads) for disk, reads in wanted.disks]
+        having = [volumes.disk_rows(disk, read_only=reads) for disk, reads in required.disks]
         return np.flatnonzero(np.isin(rows, np.concatenate(having)))
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which claim or disk is in use, and by whom."""
-        wanted, volumes = cycle.find(_Wanted), self._handle.volumes
-        if wanted is None or volumes is None:
+        """Which claim or disk is in use, and by which pods."""
+        required, volumes = cycle.find(_Exclusive), self._handle.volumes
+        if required is None or volumes is None:
             return
-        for claim in sorted(wanted.claims):
+        for claim in sorted(required.claims):
             yield from _claim_users(claim, volumes, nodes, pod, rows)
-        if wanted.disks:
+        if required.disks:
             yield from _disk_users(pod, nodes, rows)
 
 
@@ -174,19 +174,19 @@ def _claim_users(claim: str, volumes: Volumes, nodes: NodeTable, pod: PodInfo, r
     users = [
         {"node": name, "pod": other.key}
         for name, row in live
-        for other in sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
+        for other in sorted(nodes.info(row).pods.values(), key=lambda user: user.key)
         if other.namespace == pod.namespace and claim in _claims(other.pod)
     ]
     if users:
-        whose = ", ".join(f"{one['pod']} on {one['node']}" for one in users[:3])
-        text = f"claim {claim} is for one pod only (ReadWriteOncePod) and used by {whose}"
+        shown = ", ".join(f"{user['pod']} on {user['node']}" for user in users[:3])
+        text = f"claim {claim} is for one pod only (ReadWriteOncePod) and used by {shown}"
         yield Detail("claimInUse", text, rows, {"claim": claim, "users": users})
 
 
 def _disk_users(pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
     def holders(row: int) -> tuple[str, ...]:
-        there = sorted(nodes.info(row).pods.values(), key=lambda one: one.key)
-        return tuple(one.key for one in there if _conflict(pod.pod, (one,)))
+        others = sorted(nodes.info(row).pods.values(), key=lambda other: other.key)
+        return tuple(other.key for other in others if _conflict(pod.pod, (other,)))
 
     for keys, group in grouped(rows, holders).items():
         if keys:
@@ -209,36 +209,36 @@ def _is_exclusive(claim: PersistentVolumeClaim) -> bool:
 
 
 def _is_used(volumes: Volumes, nodes: NodeTable, namespace: str, name: str) -> bool:
-    """Whether a pod on a node that is there uses the claim; pods on unknown nodes count for nothing, as upstream."""
+    """Whether a pod on a known node uses the claim; as upstream, pods on unknown nodes do not count."""
     return any(nodes.row_of(node_name) >= 0 for node_name in volumes.claim_users(namespace, name))
 
 
 def _conflict(pod: Pod, others: Iterable[PodInfo]) -> bool:
-    """Whether one of the others has a disk of the pod's, and one of the two writes to it (or it is EBS)."""
-    wanted = _disks(pod)
+    """Whether another pod has one of the pod's disks, and one of the two pods writes to it (or it is EBS)."""
+    own = _disks(pod)
     for other in others:
-        had = _disks(other.pod)
-        for disk, reads in wanted:
-            if (disk, False) in had or (not reads and (disk, True) in had):
+        used = _disks(other.pod)
+        for disk, reads in own:
+            if (disk, False) in used or (not reads and (disk, True) in used):
                 return True
     return False
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod that had one of the disks, or a pod of the same namespace that had one of the claims.
+    """A deleted pod that had one of the disks, or one of the same namespace that had one of the claims.
 
-    Disks know no namespaces; upstream skips pods of other namespaces before it looks at them.
+    Disks have no namespace; upstream skips pods of other namespaces before it compares disks.
     """
     del new
     if not isinstance(old, Pod):
         return QueueingHint.QUEUE
-    is_near = old.metadata.namespace == pod.namespace
-    frees_claim = is_near and not set(_claims(pod.pod)).isdisjoint(_claims(old))
+    is_same_namespace = old.metadata.namespace == pod.namespace
+    frees_claim = is_same_namespace and not set(_claims(pod.pod)).isdisjoint(_claims(old))
     return QueueingHint.QUEUE if frees_claim or _conflict(pod.pod, (PodInfo(old),)) else QueueingHint.SKIP
 
 
 def _after_node_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """Its pods' claims may be free: a pod that has claims itself looks again."""
+    """The claims of the node's pods may be free: this may help any pod that has claims."""
     del old, new
     return QueueingHint.QUEUE if _claims(pod.pod) else QueueingHint.SKIP
 
@@ -248,5 +248,5 @@ def _after_claim_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | Non
     del old
     if not isinstance(new, PersistentVolumeClaim):
         return QueueingHint.QUEUE
-    is_its = new.metadata.namespace == pod.namespace and new.metadata.name in _claims(pod.pod)
-    return QueueingHint.QUEUE if is_its else QueueingHint.SKIP
+    is_own = new.metadata.namespace == pod.namespace and new.metadata.name in _claims(pod.pod)
+    return QueueingHint.QUEUE if is_own else QueueingHint.SKIP

@@ -1,7 +1,7 @@
-"""VolumeZone: a volume whose labels name zones or regions is used from there only.
+"""VolumeZone: a volume whose labels name zones or regions can be used only from nodes there.
 
-Labels of the volume that a claim is bound to are compared with the nodes' own. Nodes without any such label pass: a
-cluster in one zone need not say so.
+The labels of the volume that a claim is bound to are compared with the nodes' labels. Nodes without any such label
+pass: a cluster in a single zone does not need the labels.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -38,13 +38,13 @@ _SUCCESSOR = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 @dataclass(frozen=True, slots=True)
 class _Topologies:
-    """What the pod's volumes ask of a node's labels: all of it must hold."""
+    """The requirements of the pod's volumes on a node's labels: all must hold."""
 
     requirements: tuple[Requirement, ...]
 
 
 class VolumeZone(Plugin):
-    """Turns down nodes outside the zones and regions of the pod's volumes."""
+    """Rejects nodes outside the zones and regions of the pod's volumes."""
 
     name = "VolumeZone"
     depends_on = (Source.ROW, Source.VOLUMES)
@@ -68,7 +68,7 @@ class VolumeZone(Plugin):
         )
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Who has claims shares nothing."""
+        """Pods with claims cannot share a decision."""
         return UNSIGNABLE if _claims(pod) else ()
 
     def pre_filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable) -> PreFilterResult:
@@ -92,7 +92,7 @@ class VolumeZone(Plugin):
         return PreFilterResult(SUCCESS)
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """All requirements, or no zone and region at all."""
+        """Rows that have a zone or region label, but fail one of the requirements: int64 [rows]."""
         del pod
         is_nowhere = np.ones(len(rows), dtype=np.bool_)
         for key in _KEYS:
@@ -103,7 +103,7 @@ class VolumeZone(Plugin):
         return np.where(is_nowhere | fits, 0, self.ELSEWHERE)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which volume is where, and where the nodes are."""
+        """The zone or region of each volume, and those of the nodes."""
         del cycle
         if self._volumes is None or not len(rows):
             return
@@ -123,8 +123,8 @@ def _elsewhere(claim: str, volume: PersistentVolume, requirement: Requirement, n
     if successor is not None:
         places |= {nodes.info(row).labels.get(successor) for row in rows.tolist()}
     known = sorted(place for place in places if place is not None)
-    there = f"{', '.join(known[:3])}{', ...' if len(known) > 3 else ''}" if known else "nodes without that label"
-    text = f"volume {name} of claim {claim} is in {requirement_text(requirement)}; these nodes are in {there}"
+    node_places = f"{', '.join(known[:3])}{', ...' if len(known) > 3 else ''}" if known else "nodes without that label"
+    text = f"volume {name} of claim {claim} is in {requirement_text(requirement)}; these nodes are in {node_places}"
     facts = {"claim": claim, "volume": name, "requirement": requirement_facts(requirement), "found": known}
     return Detail("volumeElsewhere", text, rows, facts)
 
@@ -135,7 +135,7 @@ def _claims(pod: PodInfo) -> list[str]:
 
 
 def _volume_of(volumes: Volumes, namespace: str, name: str) -> PersistentVolume | Status | None:
-    """The volume behind a claim; `None` where it waits for its first consumer; else what is wrong."""
+    """The volume of a claim; `None` if the claim waits for its first consumer; otherwise a status with the problem."""
     if not name:
         return unresolvable("PersistentVolumeClaim had no name")
     claim = volumes.confirmed_claim(namespace, name)
@@ -161,7 +161,7 @@ def _unbound(volumes: Volumes, claim: PersistentVolumeClaim) -> Status | None:
 
 
 def _topologies(volume: PersistentVolume) -> Iterator[Requirement]:
-    """Zone and region labels; one with an empty part is not looked at, as upstream."""
+    """The zone and region labels as requirements; as upstream, a label with an empty part is ignored."""
     for key in _KEYS:
         if key in volume.metadata.labels:
             values = frozenset(part.strip() for part in volume.metadata.labels[key].split(ZONE_DELIMITER))
@@ -175,7 +175,7 @@ def _has_label(nodes: NodeTable, key: str, rows: Rows) -> Mask:
 
 
 def _matches(nodes: NodeTable, requirement: Requirement, rows: Rows) -> Mask:
-    """The node's label; where a volume has an old key and the node lacks it, the key that came after."""
+    """Which rows match, bool [rows]; where a volume has a beta key that the node lacks, its GA key is compared."""
     matched = nodes.matches(requirement, rows)
     successor = _SUCCESSOR.get(requirement.key)
     if successor is None:
@@ -185,7 +185,7 @@ def _matches(nodes: NodeTable, requirement: Requirement, rows: Rows) -> Mask:
 
 
 def _after_class_add(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """Only a class that waits for its first consumer excuses a claim without a volume."""
+    """Only with a class that waits for its first consumer may a claim lack a volume."""
     del pod, old
     if not isinstance(new, StorageClass):
         return QueueingHint.QUEUE
@@ -197,12 +197,12 @@ def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | 
     del old
     if not isinstance(new, PersistentVolumeClaim):
         return QueueingHint.QUEUE
-    is_its = new.metadata.namespace == pod.namespace and new.metadata.name in _claims(pod)
-    return QueueingHint.QUEUE if is_its else QueueingHint.SKIP
+    is_own = new.metadata.namespace == pod.namespace and new.metadata.name in _claims(pod)
+    return QueueingHint.QUEUE if is_own else QueueingHint.SKIP
 
 
 def _after_volume_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A new volume, or one with other zones or regions."""
+    """A new volume, or a volume whose zones or regions have changed."""
     del pod
     if not isinstance(old, PersistentVolume) or not isinstance(new, PersistentVolume):
         return QueueingHint.QUEUE

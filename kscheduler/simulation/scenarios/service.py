@@ -1,7 +1,7 @@
-"""The scheduler that is measured: the service's assembly over a cluster that stands in.
+"""The scheduler that is measured: the service's assembly with a stand-in for the cluster.
 
-Metrics, records, classes of pods, conditions and preemption are on, as in the service. What is left out is what talks
-to a network: the client, the workers whose only work is to wait for it, and the sending of Events.
+Metrics, records, classes of pods, conditions and preemption are on, as in the service. Left out are the parts that talk
+to a network: the client, the workers that only wait for it, and the sending of Events.
 """
 
 from typing import Any, Final
@@ -21,21 +21,21 @@ SCHEDULER_NAME: Final = "kscheduler"
 
 
 class CountedEvents:
-    """Counts Events; their bodies and their way to the API server belong to the wire. Implements `EventSink`."""
+    """Counts Events without building or sending them. Implements `EventSink`."""
 
     def __init__(self) -> None:
         self.count = 0
 
     def record(self, *_: Any, **__: Any) -> None:
-        """One more."""
+        """Count an Event."""
         self.count += 1
 
 
 class ServiceInProcess(Assembly):
-    """A scheduler without a network; nothing in it runs by itself but the conditions' tasks."""
+    """A scheduler without a network; only the tasks that write conditions run on their own."""
 
     def __init__(self, cluster: StandIn, *, clock: Clock = REAL_CLOCK, events: EventSink | None = None) -> None:
-        """`events`: who records them; by default they are counted."""
+        """`events`: where Events are recorded; by default they are counted."""
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
         self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)

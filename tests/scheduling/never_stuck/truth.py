@@ -30,7 +30,7 @@ from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 from kscheduler.state.queue.scheduling_queue import ACTIVE, BACKOFF, GATED, UNSCHEDULABLE
-from kscheduler.whatif.decide import cluster_view, scenario_ports
+from kscheduler.whatif.decide import cluster_cache, scenario_ports
 from kscheduler.whatif.scenario import ClusterObjects
 from tests.scheduling.never_stuck.service import CONFIG, Service
 
@@ -43,7 +43,7 @@ class Afresh:
 
     def __init__(self, objects: ClusterObjects) -> None:
         self._objects = objects
-        self.view = cluster_view(objects, _NOBODY)
+        self.view = cluster_cache(objects, _NOBODY)
         self.waiting = [pod for pod in objects.pods if wants_a_node(pod)]
         for pod in self.waiting:
             self.view.nominator.add(PodInfo(pod))

@@ -1,4 +1,4 @@
-"""The pod's claims, sorted by what is still to be done about them."""
+"""The pod's claims: which are bound, and which still have to be bound."""
 
 from dataclasses import dataclass
 
@@ -14,18 +14,18 @@ LOST = "Lost"
 class PodClaims:
     """Claims in the order of the pod's volumes, each once.
 
-    Upstream looks for a volume for each mention of a claim, so that a pod that mounts one claim twice needs two disks
-    for it, and sets both aside.
+    Upstream looks for a volume for each mention of a claim, so that a pod that mounts a claim twice needs two disks for
+    it, and reserves both.
     """
 
     bound: tuple[PersistentVolumeClaim, ...] = ()
-    """They have their volumes for good."""
+    """Claims that are bound to their volumes."""
     delayed: tuple[PersistentVolumeClaim, ...] = ()
-    """They wait for their first consumer."""
+    """Unbound claims that wait for their first consumer."""
 
 
 def pod_claims(pod: PodInfo, volumes: Volumes) -> PodClaims | Status:
-    """The claims, or why the pod cannot be placed now."""
+    """The pod's claims, or a status with the reason why the pod cannot be placed now."""
     found = _usable_claims(pod, volumes)
     if isinstance(found, Status):
         return found
@@ -76,7 +76,7 @@ def _problem(claim: PersistentVolumeClaim) -> str:
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, volumes: Volumes) -> bool | Status:
-    """Whether its volume is chosen when a pod is placed; a claim without a (known) class has it chosen at once."""
+    """Whether the claim's volume is chosen when a pod is placed; without a (known) class it is chosen at once."""
     name = claim.storage_class
     storage_class = volumes.storage_class(name) if name else None
     if storage_class is None:
@@ -87,5 +87,5 @@ def _waits_for_consumer(claim: PersistentVolumeClaim, volumes: Volumes) -> bool 
 
 
 def selected_node(claim: PersistentVolumeClaim) -> str | None:
-    """The node that its volume is to be made for, where that was decided before."""
+    """The node that the claim's volume has to be provisioned for, if that was decided before."""
     return claim.metadata.annotations.get(SELECTED_NODE)

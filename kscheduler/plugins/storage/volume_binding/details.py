@@ -1,7 +1,7 @@
-"""Which claim cannot be served on which nodes, and what would have to be there.
+"""Which claim cannot be served on which nodes, and what it would need there.
 
-Asked for explanations only. Each claim is placed by itself with the filter's own rule. Claims may also compete (two
-claims, one local disk): rows that no single claim explains are told so.
+Used for explanations only. Each claim is placed separately by the filter's own rule. Claims may also compete (two
+claims for one local disk): rows that no single claim explains are reported so.
 """
 
 from collections.abc import Iterator
@@ -42,11 +42,11 @@ _KINDS: Final = {
 
 
 def claim_details(claims: PodClaims, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Iterator[Detail]:
-    """Per claim the rows where it cannot be served."""
+    """The rows where each claim cannot be served, with the reason."""
     explained = np.zeros(len(rows), dtype=np.bool_)
-    for alone in _one_by_one(claims):
-        bits, _ = place(alone, Storage(volumes, nodes), rows)
-        (claim,) = (*alone.bound, *alone.delayed)
+    for single in _each_separately(claims):
+        bits, _ = place(single, Storage(volumes, nodes), rows)
+        (claim,) = (*single.bound, *single.delayed)
         if bits is None:
             continue
         for bit, kind in _KINDS.items():
@@ -60,22 +60,22 @@ def claim_details(claims: PodClaims, volumes: Volumes, nodes: NodeTable, rows: R
         yield Detail("claimsCompete", text, rows[~explained], {"claims": names})
 
 
-def _one_by_one(claims: PodClaims) -> Iterator[PodClaims]:
+def _each_separately(claims: PodClaims) -> Iterator[PodClaims]:
     yield from (PodClaims(bound=(claim,)) for claim in claims.bound)
     yield from (PodClaims(delayed=(claim,)) for claim in claims.delayed)
 
 
 def unready_claims(pod: PodInfo, volumes: Volumes) -> Iterator[Detail]:
     """Claims for which the pod has to wait, whatever the node."""
-    nobody = np.zeros(0, dtype=np.intp)
+    no_rows = np.zeros(0, dtype=np.intp)
     for name in dict.fromkeys(claim_names(pod.pod)):
         claim = volumes.claim(pod.namespace, name)
         if claim is None:
-            yield Detail("claimMissing", f"claim {name} does not exist", nobody, {"claim": name})
+            yield Detail("claimMissing", f"claim {name} does not exist", no_rows, {"claim": name})
         elif not claim.is_fully_bound and not _waits_for_consumer(claim, volumes):
             mode = "which binds at once" if claim.storage_class else "without a storage class"
             text = f"claim {name} ({_described(claim)}), {mode}, is not bound yet: a provisioner or a volume is missing"
-            yield Detail("claimUnbound", text, nobody, _facts(claim, volumes))
+            yield Detail("claimUnbound", text, no_rows, _facts(claim, volumes))
 
 
 def _waits_for_consumer(claim: PersistentVolumeClaim, volumes: Volumes) -> bool:
@@ -105,11 +105,11 @@ def _why_not_served(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
     storage_class = volumes.storage_class(claim.storage_class)
     if storage_class is None or storage_class.provisioner in ("", NO_PROVISIONER):
         return "no free volume that fits can be reached from here, and its class has no provisioner to make one"
-    wanted = " or ".join(
-        ",".join(f"{one.key} in ({', '.join(one.values)})" for one in term.match_label_expressions)
+    topologies = " or ".join(
+        ",".join(f"{label.key} in ({', '.join(label.values)})" for label in term.match_label_expressions)
         for term in storage_class.allowed_topologies
     )
-    return f"its class makes volumes only where {wanted}" if wanted else "its volume cannot be made here"
+    return f"its class makes volumes only where {topologies}" if topologies else "its volume cannot be made here"
 
 
 def _terms(required: NodeSelector | None) -> str:
@@ -118,7 +118,7 @@ def _terms(required: NodeSelector | None) -> str:
 
 
 def _most(claim: PersistentVolumeClaim, volumes: Volumes) -> str:
-    limits = [value(one.limit) for one in volumes.capacities(claim.storage_class) if one.limit is not None]
+    limits = [value(each.limit) for each in volumes.capacities(claim.storage_class) if each.limit is not None]
     return f" (the most anywhere is {bytes_text(max(limits))})" if limits else ""
 
 

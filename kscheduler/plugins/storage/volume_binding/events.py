@@ -1,4 +1,4 @@
-"""What may bring a pod its volumes, or bring a node to them."""
+"""The events after which a pod's volumes may become available, or a node may reach them."""
 
 from kscheduler.api.core import Pod
 from kscheduler.api.meta import KubeObject
@@ -21,7 +21,7 @@ def _queue_if(may_help: bool) -> QueueingHint:
 
 
 def _after_class_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A new class, or other topologies allowed; its binding mode never changes."""
+    """A new class, or a change of its allowed topologies; the binding mode never changes."""
     del pod
     if not isinstance(old, StorageClass) or not isinstance(new, StorageClass):
         return QueueingHint.QUEUE
@@ -37,7 +37,7 @@ def _after_claim_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | 
 
 
 def _after_csi_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """Other plugins are migrated: in-tree volumes are reached by other labels."""
+    """A change of the migrated plugins: in-tree volumes are then reached by other labels."""
     del pod
     if not isinstance(old, CSINode) or not isinstance(new, CSINode):
         return QueueingHint.QUEUE
@@ -46,26 +46,26 @@ def _after_csi_node_change(pod: PodInfo, old: KubeObject | None, new: KubeObject
 
 
 def _after_driver_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A driver that told capacities does so no longer: it has any room.
+    """A driver that reported capacities no longer does: its capacity counts as unlimited.
 
-    Upstream looks for the driver among the pod's inline volumes, which nobody asks for their capacity.
+    Upstream looks for the driver among the pod's inline volumes, whose capacity is never checked.
     """
     del pod
-    told = isinstance(old, CSIDriver) and bool(old.spec.storage_capacity)
-    return _queue_if(told and not (isinstance(new, CSIDriver) and new.spec.storage_capacity))
+    reported = isinstance(old, CSIDriver) and bool(old.spec.storage_capacity)
+    return _queue_if(reported and not (isinstance(new, CSIDriver) and new.spec.storage_capacity))
 
 
 def _after_pod_delete(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """A pod with claims that came to nothing: what was set aside for it, and never written, is free again.
+    """A pod with claims was deleted: volumes that were reserved for it, but not written, are free again.
 
-    Upstream does not ask for it; no volume or claim changes for anybody to see.
+    Upstream does not register this event; no other event shows it, because no volume or claim changes.
     """
     del pod, new
     return _queue_if(not isinstance(old, Pod) or any(True for _ in claim_names(old)))
 
 
 def _after_capacity_change(pod: PodInfo, old: KubeObject | None, new: KubeObject | None) -> QueueingHint:
-    """More room than before."""
+    """A new capacity, or a higher limit than before."""
     del pod
     if not isinstance(old, CSIStorageCapacity) or not isinstance(new, CSIStorageCapacity):
         return QueueingHint.QUEUE
@@ -79,9 +79,9 @@ _EITHER = ActionType.ADD | ActionType.UPDATE
 REGISTERED = (
     ClusterEventWithHint(ClusterEvent(Resource.STORAGE_CLASS, _EITHER), _after_class_change),
     ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME_CLAIM, _EITHER), _after_claim_change),
-    # Any volume may be the one.
+    # Any volume may be the one that is missing.
     ClusterEventWithHint(ClusterEvent(Resource.PERSISTENT_VOLUME, _EITHER)),
-    # A node may have come to the volume, or its labels have.
+    # A new node, or a node with new labels, may reach the volume.
     ClusterEventWithHint(ClusterEvent(Resource.NODE, ActionType.ADD | ActionType.UPDATE_NODE_LABEL)),
     ClusterEventWithHint(ClusterEvent(Resource.CSI_NODE, _EITHER | ActionType.DELETE), _after_csi_node_change),
     ClusterEventWithHint(

@@ -1,12 +1,12 @@
 """Filter: on which rows the pod's claims can be served, and by what.
 
-    bound claims     their volumes must be reachable from the row
-    delayed claims   with a selected node: made there, and nowhere else
-                     else the smallest free volume that matches and is reachable; else made for the row's node
+    bound claims     the volume must be reachable from the row
+    delayed claims   with a selected node: provisioned on that node only
+                     otherwise the smallest free volume that matches and is reachable; if there is none, provisioned
 
-Claims are served from the smallest request up, so that a small one does not take the only large volume. A volume that
-is set aside for the claim beforehand is taken, or none. Which volume serves which claim differs from row to row (local
-disks), so each claim keeps a column of choices.
+Claims are served from the smallest request to the largest, so that a small claim does not take the only large volume. A
+volume that is reserved for the claim beforehand is taken, or none. Which volume serves which claim differs from row to
+row (local disks), so each claim keeps a column of choices.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +33,7 @@ from kscheduler.plugins.storage.volume_binding.claims import PodClaims, selected
 from kscheduler.plugins.storage.volume_binding.reach import in_topology, reachable, reachable_as_migrated, selected
 
 NODE_CONFLICT, BIND_CONFLICT, NOT_ENOUGH_SPACE, VOLUME_MISSING = 1, 2, 4, 8
-"""Bits of what is wrong with a row."""
+"""Bits of the problems of a row."""
 
 AVAILABLE = "Available"
 _NONE = -1
@@ -43,26 +43,26 @@ Bits = NDArray[np.int64]
 
 @dataclass(slots=True)  # freezing costs more than the rest of a placement, here and below
 class Choice:
-    """What serves one claim on each row."""
+    """The volume that serves a claim on each row."""
 
     claim: PersistentVolumeClaim
     candidates: Sequence[PersistentVolume] = ()
     chosen: NDArray[np.int64] | None = None
-    """Per row the index into `candidates`; `_NONE` is to be made. `None`: it is to be made on all of them."""
+    """int64 [rows]: the index into `candidates`, `_NONE` to provision. `None`: provisioned on all rows."""
 
     def volume_at(self, place: int) -> PersistentVolume | None:
-        """The volume for the claim at a place of the rows."""
+        """The volume for the claim at this place of the rows; `None` if it has to be provisioned."""
         index = _NONE if self.chosen is None else int(self.chosen[place])
         return None if index == _NONE else self.candidates[index]
 
     @property
-    def to_be_made(self) -> Mask | None:
-        """The rows where no volume serves the claim; `None` is all of them."""
+    def to_provision(self) -> Mask | None:
+        """Where the volume has to be provisioned, bool [rows]; `None` is on all rows."""
         return None if self.chosen is None else self.chosen == _NONE
 
 
 Served = tuple[list[tuple[PersistentVolume, PersistentVolumeClaim]], list[PersistentVolumeClaim]]
-"""(volume, claim) pairs to be bound, and claims whose volumes are to be made."""
+"""(volume, claim) pairs to bind, and claims whose volumes have to be provisioned."""
 
 
 @dataclass(slots=True)
@@ -71,11 +71,11 @@ class Placement:
 
     rows: Rows
     given: tuple[PersistentVolumeClaim, ...] = ()
-    """Claims whose node was selected before."""
+    """Claims with a selected node."""
     choices: tuple[Choice, ...] = ()
 
     def at(self, row: int) -> Served | None:
-        """How on the row; `None` where it was not worked out for it."""
+        """How the claims are served on this row; `None` if the row was not judged."""
         place = int(self.rows.searchsorted(row))
         if place == len(self.rows) or self.rows.item(place) != row:
             return None
@@ -86,48 +86,49 @@ class Placement:
 
 @dataclass(slots=True)
 class Storage:
-    """What placing looks at."""
+    """The inputs of a placement besides the claims."""
 
     volumes: Volumes
     nodes: NodeTable
 
 
 def place(claims: PodClaims, storage: Storage, rows: Rows) -> tuple[Bits | None, Placement]:
-    """What is wrong with each row, and how claims are served where nothing is. Raises `ValueError`: an Error.
+    """The problems of each row, int64 [rows] of bits, and how the claims are served on the rows without a problem.
 
-    Where nothing is wrong with any row there is no array (`None`), here and below: most pods' claims can be served on
-    every node, and to find that out over thousands of rows costs as much as all the rest.
+    `None` means that no row has a problem, here and below: most pods' claims can be served on every node, and to build
+    and test an array of zeros over thousands of rows costs as much as all the rest. Raises `ValueError`, which becomes
+    an Error status.
     """
     wrong = _bound_elsewhere(claims.bound, storage, rows)
     if not claims.delayed:
         return wrong, Placement(rows)
     given = tuple(claim for claim in claims.delayed if selected_node(claim) is not None)
     open_claims = [claim for claim in claims.delayed if selected_node(claim) is None]
-    here = _selected_here(given, storage.nodes, rows) if given else None
-    inside = rows if here is None else rows[here]
-    choices = tuple(_matched(open_claims, storage, inside))
-    to_be_made: list[tuple[PersistentVolumeClaim, Mask | None]] = [(claim, None) for claim in given]
-    to_be_made.extend((choice.claim, choice.to_be_made) for choice in choices)
-    lacking = _not_to_be_made(to_be_made, storage, inside)
-    if here is None:
+    on_selected = _on_selected_nodes(given, storage.nodes, rows) if given else None
+    judged = rows if on_selected is None else rows[on_selected]
+    choices = tuple(_matched(open_claims, storage, judged))
+    to_provision: list[tuple[PersistentVolumeClaim, Mask | None]] = [(claim, None) for claim in given]
+    to_provision.extend((choice.claim, choice.to_provision) for choice in choices)
+    lacking = _not_provisionable(to_provision, storage, judged)
+    if on_selected is None:
         return _either(wrong, lacking), Placement(rows, given, choices)
-    conflicts = np.where(here, 0, BIND_CONFLICT)
+    conflicts = np.where(on_selected, 0, BIND_CONFLICT)
     if lacking is not None:
-        conflicts[here] |= lacking
-    return _either(wrong, conflicts), Placement(inside, given, choices)
+        conflicts[on_selected] |= lacking
+    return _either(wrong, conflicts), Placement(judged, given, choices)
 
 
-def _either(one: Bits | None, other: Bits | None) -> Bits | None:
-    if one is None or other is None:
-        return other if one is None else one
-    return one | other
+def _either(first: Bits | None, second: Bits | None) -> Bits | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return first | second
 
 
 # --- bound claims -----------------------------------------------------------------------------------------------------
 
 
 def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Bits | None:
-    """The first claim that fails decides about a row."""
+    """The problem of the first claim that fails on each row, int64 [rows]; `None` if there is no problem."""
     wrong: Bits | None = None
     for claim in claims:
         volume = storage.volumes.volume(claim.spec.volume_name)
@@ -140,24 +141,24 @@ def _bound_elsewhere(claims: Iterable[PersistentVolumeClaim], storage: Storage, 
 
 
 def _marked(wrong: Bits | None, failing: Mask | None, bit: int, rows: Rows) -> Bits:
-    """With this bit on the failing rows (`None`: all) that nothing was wrong with."""
+    """The problems with this bit set on the failing rows (`None`: all rows) that had no problem before."""
     if wrong is None:
         wrong = np.zeros(len(rows), dtype=np.int64)
-    asked = wrong == 0
-    wrong[asked if failing is None else asked & failing] = bit
+    is_good = wrong == 0
+    wrong[is_good if failing is None else is_good & failing] = bit
     return wrong
 
 
 # --- delayed claims ---------------------------------------------------------------------------------------------------
 
 
-def _selected_here(claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: Rows) -> Mask:
-    here = np.ones(len(rows), dtype=np.bool_)
+def _on_selected_nodes(claims: Iterable[PersistentVolumeClaim], nodes: NodeTable, rows: Rows) -> Mask:
+    on_selected = np.ones(len(rows), dtype=np.bool_)
     for claim in claims:
         name = selected_node(claim)
         if name is not None:
-            here &= rows == nodes.row_of(name)
-    return here
+            on_selected &= rows == nodes.row_of(name)
+    return on_selected
 
 
 def _matched(claims: Sequence[PersistentVolumeClaim], storage: Storage, rows: Rows) -> Iterator[Choice]:
@@ -182,7 +183,7 @@ def _matched(claims: Sequence[PersistentVolumeClaim], storage: Storage, rows: Ro
 
 
 def _candidates(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume]) -> Sequence[PersistentVolume]:
-    """What may serve the claim, best first; only the one that is set aside for it, if there is one."""
+    """The volumes that may serve the claim, best first; only the volume that is reserved for it, if there is one."""
     fitting = [volume for volume in volumes if _may_serve(volume, claim)]
     set_aside = next((volume for volume in fitting if is_bound_to(volume, claim)), None)
     if set_aside is not None:
@@ -199,11 +200,11 @@ def _candidates(claim: PersistentVolumeClaim, volumes: Iterable[PersistentVolume
 
 
 def _may_serve(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:
-    wanted, given = claim.spec, volume.spec
+    required, offered = claim.spec, volume.spec
     return (
         _capacity(volume) >= _request(claim)
-        and (wanted.volume_mode or FILESYSTEM) == (given.volume_mode or FILESYSTEM)
-        and (wanted.volume_attributes_class_name or "") == (given.volume_attributes_class_name or "")
+        and (required.volume_mode or FILESYSTEM) == (offered.volume_mode or FILESYSTEM)
+        and (required.volume_attributes_class_name or "") == (offered.volume_attributes_class_name or "")
         and volume.metadata.deletion_timestamp is None
     )
 
@@ -216,13 +217,16 @@ def _capacity(volume: PersistentVolume) -> int:
     return nano_value(volume.spec.capacity.get(STORAGE, 0))
 
 
-# --- volumes to be made -----------------------------------------------------------------------------------------------
+# --- volumes to provision ---------------------------------------------------------------------------------------------
 
 
-def _not_to_be_made(
+def _not_provisionable(
     needs: Iterable[tuple[PersistentVolumeClaim, Mask | None]], storage: Storage, rows: Rows
 ) -> Bits | None:
-    """The first claim that fails decides about a row. `None`: the claim's volume is to be made for all of them."""
+    """The problem of the first claim that cannot be provisioned on each row, int64 [rows]; `None` if there is none.
+
+    `needs` has each claim with the rows where it needs provisioning (`None`: all rows).
+    """
     wrong: Bits | None = None
     for claim, needed in needs:
         if not _is_needed(needed, wrong, rows):
@@ -241,14 +245,14 @@ def _not_to_be_made(
 
 
 def _is_needed(needed: Mask | None, wrong: Bits | None, rows: Rows) -> bool:
-    """Whether on some row the claim's volume is to be made, and nothing was wrong before."""
+    """Whether a row without a problem so far needs the claim's volume provisioned."""
     if wrong is None:
         return len(rows) > 0 if needed is None else bool(needed.any())
     return bool(np.count_nonzero(wrong == 0 if needed is None else needed & (wrong == 0)))
 
 
-def _both(one: Mask | None, other: Mask) -> Mask:
-    return other if one is None else one & other
+def _both(first: Mask | None, second: Mask) -> Mask:
+    return second if first is None else first & second
 
 
 def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
@@ -262,7 +266,7 @@ def _class_of(claim: PersistentVolumeClaim, volumes: Volumes) -> StorageClass:
 
 
 def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage: Storage, rows: Rows) -> Mask | None:
-    """Rows that reach enough free storage; `None` (all) where the driver does not tell, or no size is asked for."""
+    """Rows that reach enough capacity, bool [rows]; `None` (all) if no capacity is reported or no size requested."""
     sufficient = _sufficient(claim, storage_class, storage)
     if sufficient is None:
         return None
@@ -272,8 +276,10 @@ def _has_room(claim: PersistentVolumeClaim, storage_class: StorageClass, storage
     return mask
 
 
-def told_capacities(claim: PersistentVolumeClaim, storage: Storage) -> Iterable[CSIStorageCapacity] | None:
-    """What the driver tells of room enough for the claim, wherever; `None` where it does not tell, or it is no matter.
+def reported_capacities(claim: PersistentVolumeClaim, storage: Storage) -> Iterable[CSIStorageCapacity] | None:
+    """The reported capacities, of all topologies, that are enough for the claim.
+
+    `None` if the driver reports no capacity or the claim requests no size.
 
     Raises `ValueError` for a claim without a class.
     """
@@ -287,5 +293,5 @@ def _sufficient(
     driver = storage.volumes.csi_driver(storage_class.provisioner)
     if request is None or driver is None or not driver.spec.storage_capacity:
         return None
-    size, told = value(request), storage.volumes.capacities(storage_class.metadata.name)
-    return (one for one in told if one.limit is not None and value(one.limit) >= size)
+    size, reported = value(request), storage.volumes.capacities(storage_class.metadata.name)
+    return (capacity for capacity in reported if capacity.limit is not None and value(capacity.limit) >= size)

@@ -1,12 +1,12 @@
 """The extension points of VolumeBinding.
 
-PreFilter   the claims, or why the pod must wait for them
-Filter      where they can be served
-Reserve     the choice for the node is assumed: the next pod sees volumes and claims as taken
-PreBind     it is written, and the pod waits until the volume controller has bound everything (600 s at most)
-Unreserve   what was assumed and not written is taken back
+PreFilter   find the claims, or the reason why the pod must wait for them
+Filter      the rows where the claims can be served
+Reserve     assume the choice for the node: the next pod sees the volumes and claims as taken
+PreBind     write the choice, and wait until the volume controller has bound everything (600 s at most)
+Unreserve   take back what was assumed and not written
 
-Score       by how full the storage would be; with the feature gate StorageCapacityScoring only, which is off by
+Score       by how full the storage would be. Only with the feature gate StorageCapacityScoring, which is off by
             default: without it the arguments have no `shape`, and PreScore skips
 """
 
@@ -60,7 +60,7 @@ from kscheduler.plugins.storage.volume_binding.progress import Undertaking
 from kscheduler.plugins.storage.volume_binding.scoring import CapacityScore
 
 CHECK_SECONDS: Final = 1.0
-"""How often a waiting pod looks though no event came: a node's labels may have changed."""
+"""How often a waiting pod checks its progress without an event: a node's labels may have changed."""
 
 _PREPARED: Final = PreFilterResult(SUCCESS)
 
@@ -76,14 +76,14 @@ _WRITES: Final = PreFlightResult(SUCCESS, allow_parallel=True)
 
 @dataclass(slots=True)
 class _Claims:
-    """What PreFilter found, and what Filter made of it: one placement per call."""
+    """The claims that PreFilter found, and a placement per call of Filter."""
 
     claims: PodClaims
     placements: list[Placement] = field(default_factory=list)
 
 
 class VolumeBinding(Plugin):
-    """Finds, sets aside and binds the volumes of a pod."""
+    """Finds, reserves and binds the volumes of a pod."""
 
     name = "VolumeBinding"
     depends_on = (Source.ROW, Source.VOLUMES)
@@ -97,11 +97,11 @@ class VolumeBinding(Plugin):
         self._capacity_score = CapacityScore(args.shape) if args.shape else None
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
-        """Whatever may bring a volume, or bring the node to it."""
+        """All events after which a volume may become available or reachable."""
         return events.REGISTERED
 
     def sign(self, pod: PodInfo) -> Hashable:
-        """Who has claims shares nothing."""
+        """Pods with claims cannot share a decision."""
         return UNSIGNABLE if any(True for _ in claim_names(pod.pod)) else ()
 
     # --- deciding -----------------------------------------------------------------------------------------------------
@@ -123,7 +123,7 @@ class VolumeBinding(Plugin):
         return _PREPARED
 
     def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes | None:
-        """Bits of what is wrong with each row, as a negative number: no preemption brings a volume."""
+        """The bits of each row's problems as a negative number, int64 [rows]: preemption cannot provide a volume."""
         del pod
         volumes = self._handle.volumes
         if volumes is None:
@@ -135,12 +135,12 @@ class VolumeBinding(Plugin):
         return PASS_ALL if wrong is None or not wrong.any() else -wrong
 
     def status(self, cycle: CycleState, code: int) -> Status:
-        """Every bit has its reason."""
+        """The reasons of all bits of the code."""
         del cycle
         return status_of_code(code, tuple(text for bit, text in _REASONS.items() if bit & -code), self.name)
 
     def details(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Iterable[Detail]:
-        """Which claim cannot be served, and why; for a pod that must wait for its claims, which those are."""
+        """Which claim cannot be served, and why; for a pod that must wait for its claims, the unready claims."""
         volumes, state = self._handle.volumes, cycle.find(_Claims)
         if volumes is None:
             return ()
@@ -149,19 +149,19 @@ class VolumeBinding(Plugin):
         return claim_details(state.claims, volumes, nodes, rows)
 
     def pre_score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Status:
-        """Skip without a shape, and for pods without claims: where it would give each node 0 points."""
+        """Skip without a shape and for pods without claims, because every node would get 0 points."""
         del pod, nodes, rows
         return SKIP if self._capacity_score is None or cycle.find(_Claims) is None else SUCCESS
 
     def score(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Scores:
-        """By what Filter has found to serve the claims there."""
+        """Points by how full the storage would be that Filter chose for the claims: int64 [rows]."""
         del pod
         points = np.zeros(len(rows), dtype=np.int64)
         state, volumes = cycle.find(_Claims), self._handle.volumes
         if self._capacity_score is None or state is None or volumes is None:
             return points
         storage = Storage(volumes, nodes)
-        for placement in state.placements:  # the last one that has a row is what Reserve takes
+        for placement in state.placements:  # Reserve takes the last placement that has the row, so later ones win
             given = self._capacity_score.of(placement, storage)
             place = placement.rows.searchsorted(rows)
             place[place == len(placement.rows)] = 0
@@ -169,7 +169,7 @@ class VolumeBinding(Plugin):
             points[is_there] = given[place[is_there]]
         return points
 
-    # --- setting aside ------------------------------------------------------------------------------------------------
+    # --- reserving ----------------------------------------------------------------------------------------------------
 
     def reserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
         """Assume the choice that Filter made for the node."""
@@ -183,10 +183,10 @@ class VolumeBinding(Plugin):
 
     def _assume(self, cycle: CycleState, state: _Claims, volumes: Volumes, pod: PodInfo, node_name: str) -> Status:
         row = self._handle.view.nodes.row_of(node_name)
-        served = next((found for one in reversed(state.placements) if (found := one.at(row)) is not None), None)
+        served = next((found for each in reversed(state.placements) if (found := each.at(row)) is not None), None)
         if served is None:
             return error(f'no pod volume found for node "{node_name}"')
-        matches, to_make = served
+        matches, to_provision = served
         undertaking = Undertaking(pod, node_name)
         cycle.write(undertaking)
         try:
@@ -194,17 +194,17 @@ class VolumeBinding(Plugin):
                 bound = _bound_to(volume, claim)
                 volumes.assume_volume(bound)
                 undertaking.bindings.append((bound, claim))
-            for claim in to_make:
-                made = _made_for(claim, node_name)
-                volumes.assume_claim(made)
-                undertaking.provisions.append(made)
+            for claim in to_provision:
+                provisioned = _provisioned_for(claim, node_name)
+                volumes.assume_claim(provisioned)
+                undertaking.provisions.append(provisioned)
         except ValueError as out_of_sync:
             self._restore(undertaking)
             return error(str(out_of_sync))
         return SUCCESS
 
     def unreserve(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
-        """Take back what was assumed. What has been written stays: the next attempt goes on from there."""
+        """Take back what was assumed. What has been written stays: the next attempt continues from there."""
         del pod, node_name
         undertaking = cycle.find(Undertaking)
         if undertaking is not None:
@@ -221,12 +221,12 @@ class VolumeBinding(Plugin):
     # --- binding ------------------------------------------------------------------------------------------------------
 
     def pre_bind_pre_flight(self, cycle: CycleState, pod: PodInfo, node_name: str) -> PreFlightResult:
-        """Skip where all claims were bound from the start. Devices may be prepared meanwhile."""
+        """Skip if all claims were bound from the start. May run in parallel with the preparation of devices."""
         del pod, node_name
         return _NOTHING_TO_WRITE if cycle.find(Undertaking) is None else _WRITES
 
     async def pre_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> Status:
-        """Write what was decided, and wait until it is done."""
+        """Write the choice, and wait until everything is bound."""
         del pod, node_name
         undertaking = cycle.find(Undertaking)
         if undertaking is None:
@@ -241,11 +241,11 @@ class VolumeBinding(Plugin):
         self._handle.observe_volumes(operation, self._handle.clock.monotonic() - began, is_ok=is_ok)
 
     async def _write(self, undertaking: Undertaking) -> Status:
-        """Volumes first, then claims. After a failure what was written stays, and the rest is no longer assumed."""
+        """Write volumes first, then claims. After a failure, what was written stays; the rest is no longer assumed."""
         writer = self._handle.volume_writer
         if writer is None:
             return error("nobody here may write volumes and claims")
-        bound = made = 0
+        bound = provisioned = 0
         try:
             for number, (volume, claim) in enumerate(undertaking.bindings):
                 written = await writer.bind_volume(volume)
@@ -258,9 +258,9 @@ class VolumeBinding(Plugin):
                 if isinstance(selected, Status):
                     return selected
                 undertaking.provisions[number] = selected
-                made += 1
+                provisioned += 1
         finally:
-            self._restore(undertaking, bound, made)
+            self._restore(undertaking, bound, provisioned)
         return SUCCESS
 
     async def _wait(self, undertaking: Undertaking) -> Status:
@@ -287,7 +287,10 @@ def _failed(why: str) -> Status:
 
 
 def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> PersistentVolume:
-    """The volume as it is to be: it names the claim, and says that no user chose it unless one did."""
+    """The volume as it has to be written: with a reference to the claim, and marked as bound by the controller.
+
+    The mark is left out if a user had already bound the volume to this claim.
+    """
     meta = claim.metadata
     reference = ObjectReference(
         "PersistentVolumeClaim", meta.namespace, meta.name, meta.uid, "v1", meta.resource_version
@@ -302,8 +305,8 @@ def _bound_to(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Persist
     return msgspec.structs.replace(volume, metadata=metadata, spec=spec)
 
 
-def _made_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """The claim as it is to be: its volume is to be made for this node."""
+def _provisioned_for(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
+    """The claim as it has to be written: with this node as the selected node."""
     annotations = {**claim.metadata.annotations, SELECTED_NODE: node_name}
     metadata = msgspec.structs.replace(claim.metadata, annotations=annotations)
     return msgspec.structs.replace(claim, metadata=metadata)

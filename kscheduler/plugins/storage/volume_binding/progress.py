@@ -1,8 +1,8 @@
-"""Whether the volumes that a pod waits for have come about: what the API server shows, never what was assumed.
+"""Whether the volumes that a pod waits for are bound: judged by what the API server shows, never by what was assumed.
 
-Volume controller and provisioner answer through the objects: the claim becomes bound, or the selected node is taken off
-it (no volume could be made there). Anything else that cannot come right any more ends the wait too: the pod is tried
-again with fresh knowledge.
+The volume controller and the provisioner answer through the objects: the claim becomes bound, or the selected node is
+removed from it (no volume could be made there). Every other state that can no longer succeed ends the wait as well: the
+pod is then tried again with the current objects.
 """
 
 from collections.abc import Iterator
@@ -20,17 +20,17 @@ from kscheduler.plugins.storage.volume_binding.reach import reaches
 
 @dataclass(slots=True)
 class Undertaking:
-    """What is to be written for one pod on one node, and then as the API server answered."""
+    """The objects to write for a pod on a node; once written, the objects as the API server returned them."""
 
     pod: PodInfo
     node_name: str
     bindings: list[tuple[PersistentVolume, PersistentVolumeClaim]] = field(default_factory=list)
-    """Volumes with the claims they are to belong to."""
+    """Volumes with the claims that they have to be bound to."""
     provisions: list[PersistentVolumeClaim] = field(default_factory=list)
-    """Claims whose volumes are to be made for the node."""
+    """Claims whose volumes have to be provisioned for the node."""
 
     def subjects(self) -> Iterator[Subject]:
-        """What `progress` looks at; besides, it asks for labels and for what is migrated, which nobody tells of."""
+        """The objects that `progress` reads. It also reads node labels and migrated plugins, which send no signal."""
         yield POD, self.pod.uid
         for volume, claim in self.bindings:
             yield VOLUME, volume.key
@@ -39,7 +39,7 @@ class Undertaking:
             yield CLAIM, claim.key
 
     def progress(self, volumes: Volumes, nodes: NodeTable) -> Status | None:
-        """Success when all is bound, an Error when it cannot be any more, `None` while it is under way."""
+        """Success once all is bound, an Error when that has become impossible, `None` while it is under way."""
         if nodes.row_of(self.node_name) < 0:
             return error(f'failed to get node "{self.node_name}": node "{self.node_name}" not found')
         if not volumes.is_on(self.pod.uid, self.node_name):
@@ -57,6 +57,7 @@ class Undertaking:
     def _bound(
         self, volume: PersistentVolume, claim: PersistentVolumeClaim, volumes: Volumes, nodes: NodeTable
     ) -> Status | None:
+        # Missing objects are errors; an older version than the one written means that the watch lags, so wait.
         name = volume.metadata.name
         shown, shown_claim = volumes.confirmed_volume(name), _shown(claim, volumes)
         if shown is None:
@@ -77,6 +78,7 @@ class Undertaking:
         return SUCCESS
 
     def _provisioned(self, claim: PersistentVolumeClaim, volumes: Volumes, nodes: NodeTable) -> Status | None:
+        # The provisioner refuses a node by removing the selected node. The volume may show later than the claim.
         shown = _shown(claim, volumes)
         if shown is None:
             return error(f'failed to check provisioning pvc: persistentvolumeclaims "{claim.key}" not found')
@@ -89,7 +91,7 @@ class Undertaking:
         if shown.spec.volume_name:
             volume = volumes.confirmed_volume(shown.spec.volume_name)
             if volume is None:
-                return None  # its event may come later; a volume that is gone unbinds the claim
+                return None  # its event may come later; if the volume is deleted, the claim is unbound
             if not self._reaches(volume, volumes, nodes):
                 return self._out_of_reach(volume.metadata.name)
         return SUCCESS if shown.is_fully_bound else None
@@ -104,12 +106,12 @@ class Undertaking:
 
 
 def _shown(claim: PersistentVolumeClaim, volumes: Volumes) -> PersistentVolumeClaim | None:
-    """The claim as it is now; one that was made again under its name is another claim."""
+    """The claim as the API server shows it; a claim created again under the same name is another claim."""
     found = volumes.confirmed_claim(claim.metadata.namespace, claim.metadata.name)
     return found if found is not None and found.metadata.uid == claim.metadata.uid else None
 
 
 def _is_newer(written: KubeObject, shown: KubeObject) -> bool:
-    """Whether the watch has not shown yet what was written. Versions of one object are numbers that grow."""
-    ours, theirs = written.metadata.resource_version, shown.metadata.resource_version
-    return ours.isdecimal() and theirs.isdecimal() and int(ours) > int(theirs)
+    """Whether the watch has not yet shown what was written. The versions of an object are growing numbers."""
+    own, seen = written.metadata.resource_version, shown.metadata.resource_version
+    return own.isdecimal() and seen.isdecimal() and int(own) > int(seen)

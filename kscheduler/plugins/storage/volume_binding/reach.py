@@ -1,7 +1,7 @@
-"""From which rows a volume can be reached, and which rows a topology means.
+"""From which rows a volume can be reached, and which rows a topology selects.
 
-A volume's affinity looks at labels only: upstream asks it about a node without fields, where what a term says of
-`metadata.name` is passed over. A term of nothing else matches every node.
+A volume's affinity is compared with labels only: upstream matches it against a node without fields, so requirements on
+`metadata.name` are ignored. A term with no other requirement matches every node.
 """
 
 from collections.abc import Iterable
@@ -19,12 +19,15 @@ from kscheduler.framework.rules import csi_migration
 
 
 def reachable(volume: PersistentVolume, nodes: NodeTable, rows: Rows) -> Mask:
-    """Rows that the volume's own affinity admits."""
+    """Rows that the volume's own affinity admits, bool [rows]."""
     return _admitted(volume.spec.node_affinity, nodes, rows)
 
 
 def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: NodeTable, rows: Rows) -> Mask:
-    """The same, with an in-tree volume seen as its CSI driver's where its plugin is migrated. Raises `ValueError`."""
+    """As `reachable`, bool [rows], with an in-tree volume translated to CSI where its plugin is migrated.
+
+    Raises `ValueError` if the volume cannot be translated.
+    """
     plugin = csi_migration.plugin_of(volume.spec)
     if plugin:
         at = volumes.migrated_rows(plugin)
@@ -39,7 +42,7 @@ def reachable_as_migrated(volume: PersistentVolume, volumes: Volumes, nodes: Nod
 
 
 def reaches(volume: PersistentVolume, volumes: Volumes, node: Node) -> bool:
-    """The same for one node. Raises `ValueError`."""
+    """As `reachable_as_migrated`, for a single node. Raises `ValueError`."""
     plugin = csi_migration.plugin_of(volume.spec)
     is_migrated = bool(plugin) and volumes.is_migrated(node.metadata.name, plugin)
     affinity = _translated(volume) if is_migrated else volume.spec.node_affinity
@@ -47,24 +50,24 @@ def reaches(volume: PersistentVolume, volumes: Volumes, node: Node) -> bool:
     if required is None:
         return True
     terms, labels = map(_parsed_term, required.node_selector_terms), node.metadata.labels
-    return any(not one.nothing and all(wanted.matches(labels) for wanted in one.labels) for one in terms)
+    return any(not term.nothing and all(each.matches(labels) for each in term.labels) for term in terms)
 
 
 def in_topology(terms: Iterable[TopologySelectorTerm], nodes: NodeTable, rows: Rows) -> Mask:
-    """Rows that one of the terms admits; no terms admit all."""
+    """Rows that at least one term admits, bool [rows]; without terms, all rows."""
     terms = tuple(terms)
     if not terms:
         return np.ones(len(rows), dtype=np.bool_)
     mask = np.zeros(len(rows), dtype=np.bool_)
     for term in terms:
-        wanted = [(one.key, frozenset(one.values)) for one in term.match_label_expressions]
-        if wanted and all(values for _, values in wanted):
-            mask |= _all_hold([Requirement(key, Operator.IN, values) for key, values in wanted], nodes, rows)
+        labels = [(label.key, frozenset(label.values)) for label in term.match_label_expressions]
+        if labels and all(values for _, values in labels):
+            mask |= _all_hold([Requirement(key, Operator.IN, values) for key, values in labels], nodes, rows)
     return mask
 
 
 def selected(selector: LabelSelector | None, nodes: NodeTable, rows: Rows) -> Mask:
-    """Rows whose labels a selector matches; a missing selector matches none."""
+    """Rows whose labels the selector matches, bool [rows]; a missing selector matches none."""
     parsed = _parsed_selector(selector) if selector is not None else None
     if parsed is None or parsed.nothing:
         return np.zeros(len(rows), dtype=np.bool_)
