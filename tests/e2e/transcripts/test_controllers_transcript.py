@@ -15,7 +15,7 @@ from tests.e2e.servers import Server
 from tests.e2e.transcripts.controllers import ACTS, manifests, mask_names
 from tests.e2e.transcripts.transcript import Transcript
 
-RECORDED = Path(__file__).with_name("transcript_controllers.txt")
+RECORDED = Path(__file__).with_name("controllers.txt")
 NAMESPACE = "depot"
 
 _OBSERVING = "Waiting for deployment spec update to be observed..."
