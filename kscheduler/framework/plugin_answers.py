@@ -5,6 +5,7 @@ cause an error later, with a message that names neither the plugin nor the mista
 guard around the call (`scheduling.runtime`), and a wrong type is a failure of that plugin like any exception.
 """
 
+from collections.abc import Iterable
 from inspect import iscoroutine
 from typing import Any, Final, TypeVar
 
@@ -12,11 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kscheduler.framework.nodes.node_table import Rows
+from kscheduler.framework.status import Code, Status
 
 T = TypeVar("T")
 
 _LONGEST_SHOWN: Final = 80
 _INT64: Final = np.dtype(np.int64)
+_LARGEST: Final = 2**63 - 1
 
 
 class WrongAnswerError(TypeError):
@@ -28,6 +31,25 @@ def checked(answer: Any, kind: type[T]) -> T:
     if isinstance(answer, kind):
         return answer
     raise WrongAnswerError(f"it answered {shown(answer)}, where a {kind.__name__} is due")
+
+
+def checked_status(answer: Any) -> Status:
+    """The answer, if it is a Status whose code and reasons can be read. Raises `WrongAnswerError`."""
+    status = checked(answer, Status)
+    code: object = status.code
+    reasons: object = status.reasons
+    if not isinstance(code, Code):
+        raise WrongAnswerError(f"it answered a Status with code {shown(code)}, where a Code is due")
+    if not isinstance(reasons, tuple) or not all(isinstance(reason, str) for reason in reasons):
+        raise WrongAnswerError(f"it answered a Status with reasons {shown(reasons)}, where a tuple of texts is due")
+    return status
+
+
+def checked_each(answers: Any, kind: type[T]) -> tuple[T, ...]:
+    """The answer as a tuple, if it can be iterated and holds nothing but `kind`. Raises `WrongAnswerError`."""
+    if isinstance(answers, str | bytes) or not isinstance(answers, Iterable):
+        raise WrongAnswerError(f"it answered {shown(answers)}, where several {kind.__name__} are due")
+    return tuple(checked(answer, kind) for answer in answers)
 
 
 def checked_nothing(answer: Any) -> None:
@@ -49,6 +71,8 @@ def checked_column(answer: Any, rows: Rows, what: str) -> NDArray[np.int64]:
         raise WrongAnswerError(f"it answered with an array of shape {answer.shape} for {len(rows)} nodes")
     if answer.dtype.kind not in "iu":
         raise WrongAnswerError(f"it answered with an array of {answer.dtype}, where int64 {what} are due")
+    if answer.dtype.kind == "u" and answer.size and int(answer.max()) > _LARGEST:
+        raise WrongAnswerError(f"it answered with {int(answer.max())} among its {what}, beyond int64")
     return answer.astype(np.int64)  # a narrower type would overflow when it is weighted
 
 
@@ -69,5 +93,6 @@ def shown(value: Any) -> str:
         text = repr(value)
     except BaseException:  # noqa: BLE001  a class of the plugin may have a broken `__repr__`
         return f"a {type(value).__name__}"
+    text = " ".join(text.split())  # an array's text has several lines
     text = text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}..."
     return text if value is None or isinstance(value, bool | int | float | str) else f"{text} ({type(value).__name__})"

@@ -365,7 +365,7 @@ class NodeTable:
         self.amount_changes.append(row)
 
     def _label(self, key: str) -> LabelColumn:
-        column = self._labels.get(key)
+        column = self._labels.use(key)
         if column is None:
             labels = [() if info is None or info.node is None else info.node.metadata.labels for info in self.infos]
             column = self._labels[key] = LabelColumn.of([found.get(key) if found else None for found in labels])

@@ -169,14 +169,18 @@ class PodHandler(_Timed):
             self._nomination_ended(old)
 
     def _nomination_ended(self, pod: Pod) -> None:
-        """Wake pods of lower or equal priority: for them, this version of the pod counted on its node until now."""
+        """Wake other pods of lower or equal priority: for them, this version of the pod counted on its node until now.
+
+        Not the pod itself: its own nomination never stood in its way, and it would be tried again without end.
+        """
         priority = pod.spec.priority or 0
 
         def had_to_leave_room(parked: PodInfo) -> bool:
             return parked.priority <= priority
 
         began, now = self._clock.monotonic(), self._clock.time()
-        self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, pre_check=had_to_leave_room)
+        uid = pod.metadata.uid
+        self._queue.move_all(events.ASSIGNED_POD_DELETE, pod, None, now, uid, pre_check=had_to_leave_room)
         self._handled(events.ASSIGNED_POD_DELETE.label, began)
 
     def _let_go(self, uid: str) -> None:

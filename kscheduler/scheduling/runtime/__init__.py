@@ -15,7 +15,14 @@
 No other module in `scheduling`, `state` or `framework` calls a method of an extension point on a plugin or catches
 what a plugin raises; a test walks the sources. `state` receives functions that never raise instead (`QueuePolicy`).
 
-To add an extension point: add a row to `points`, and a `call_...` function beside those that run at the same time. If
-the configuration can name it, also add a member to `framework.plugin.Point` and a field to `Profile`. What the class of
-a plugin says about the point becomes a trait (`framework.traits`).
+To add an extension point:
+
+    always                    a protocol in `framework.plugin`, its parameters in `framework.plugin_contract`, a row in
+                              `points`, and a `call_...` function beside those that run at the same time
+    named in configurations   a member of `Point`, a key of `config.expansion.POINTS` and of `config.types.Plugins`, a
+                              field of `Profile` that `profiles` fills
+    judging or scoring        the lists of methods in `framework.traits`, so that a subclass that overrides it does not
+                              share what its parent signs
+
+`tests/scheduling/runtime/test_extension_points.py` says which of these was forgotten.
 """

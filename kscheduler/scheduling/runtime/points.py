@@ -7,7 +7,6 @@ kube-scheduler's where it has one. `Fate` says what becomes of the pod.
 import asyncio
 import math
 import traceback
-from collections.abc import Iterable
 from typing import Any, Final
 
 from kscheduler.framework.cluster.preemption import Preemption
@@ -28,10 +27,13 @@ from kscheduler.framework.plugin_answers import (
     WrongAnswerError,
     checked,
     checked_column,
+    checked_each,
     checked_nothing,
+    checked_status,
     shown,
     words_of,
 )
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.details import Detail
 from kscheduler.framework.status import SKIP, SUCCESS, Fault, Status
 from kscheduler.scheduling.runtime.guard import Fate, PluginCall
@@ -47,7 +49,7 @@ def unchecked(answer: Any, arguments: Arguments) -> Any:
 
 def _status(answer: Any, arguments: Arguments) -> Status:
     del arguments
-    return checked(answer, Status)
+    return checked_status(answer)
 
 
 def _nothing(answer: Any, arguments: Arguments) -> None:
@@ -60,7 +62,7 @@ def _pre_filter_result(answer: Any, arguments: Arguments) -> PreFilterResult:
     if type(answer) is PreFilterResult and answer.status is SUCCESS and answer.node_names is None:
         return answer  # nearly every call: the checks below take as long as some plugins do
     result = checked(answer, PreFilterResult)
-    checked(result.status, Status)
+    checked_status(result.status)
     if not (result.node_names is None or isinstance(result.node_names, frozenset)):
         raise WrongAnswerError(f"it answered node_names {shown(result.node_names)}, where a frozenset of names is due")
     return result
@@ -77,14 +79,25 @@ def _points(answer: Any, arguments: Arguments) -> Scores:
 def _post_filter_result(answer: Any, arguments: Arguments) -> PostFilterResult:
     del arguments
     result = checked(answer, PostFilterResult)
-    checked(result.status, Status)
+    checked_status(result.status)
     if result.nominated_node_name is not None:
         checked(result.nominated_node_name, str)
     if result.preemption is not None:
-        checked(result.preemption, Preemption)
+        _check_preemption(checked(result.preemption, Preemption))
         if not result.status.is_success:
             raise WrongAnswerError(f"it answered a preemption with status {result.status.code.label}, not Success")
     return result
+
+
+def _check_preemption(preemption: Preemption) -> None:
+    """Raises `WrongAnswerError` for a preemption that nobody could carry out."""
+    checked(preemption.preemptor, PodInfo)
+    checked(preemption.node_name, str)
+    checked_each(preemption.outbid, PodInfo)
+    if not checked_each(preemption.victims, PodInfo):
+        raise WrongAnswerError("it answered a preemption without victims")
+    if any(victim.uid == preemption.preemptor.uid for victim in preemption.victims):
+        raise WrongAnswerError("it answered a preemption in which the pod is a victim of its own")
 
 
 def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
@@ -93,21 +106,22 @@ def _permit_result(answer: Any, arguments: Arguments) -> PermitResult:
     seconds: object = result.timeout_seconds
     if not isinstance(seconds, int | float) or math.isnan(seconds):
         raise WrongAnswerError(f"it answered timeout_seconds {shown(seconds)}, where seconds are due")
-    checked(result.status, Status)
+    checked_status(result.status)
     return result
 
 
 def _pre_flight_result(answer: Any, arguments: Arguments) -> PreFlightResult:
     del arguments
     if not isinstance(answer, PreFlightResult):
-        return PreFlightResult(checked(answer, Status))
+        return PreFlightResult(checked_status(answer))
     if answer.status is not SKIP and answer.status is not SUCCESS:
-        checked(answer.status, Status)
+        checked_status(answer.status)
     return answer
 
 
 def _signature(answer: Any, arguments: Arguments) -> Signature:
     del arguments
+    checked_nothing(answer)  # a coroutine has a hash, too
     hash(answer)  # raises if the signature cannot be a key
     signature: Signature = answer
     return signature
@@ -115,17 +129,17 @@ def _signature(answer: Any, arguments: Arguments) -> Signature:
 
 def _keys(answer: Any, arguments: Arguments) -> tuple[str, ...]:
     del arguments
-    return tuple(answer)  # a generator that raises, or `None`, must fail inside the guard
+    return checked_each(answer, str)  # a generator that raises must fail inside the guard
 
 
 def _details(answer: Any, arguments: Arguments) -> tuple[Detail, ...]:
     del arguments
-    return tuple(answer)
+    return checked_each(answer, Detail)
 
 
 def _events(answer: Any, arguments: Arguments) -> tuple[ClusterEventWithHint, ...]:
     del arguments
-    return tuple(checked(event, ClusterEventWithHint) for event in checked(answer, Iterable))  # type: ignore[type-abstract]
+    return checked_each(answer, ClusterEventWithHint)
 
 
 def _hint(answer: Any, arguments: Arguments) -> QueueingHint:
@@ -195,8 +209,8 @@ SIGNATURES: Final = PluginCall[Any]("Sign", unchecked, Fate.JUDGED_ALONE)
 
 PRE_FILTER: Final = PluginCall(Point.PRE_FILTER.label, _pre_filter_result, Fate.ATTEMPT_FAILS, usual=SKIPPED)
 _ON_PRE_FILTER: Final = 'running {point} on PreFilter plugin "{plugin}": {words}'
-ADD_POD: Final = PluginCall[None]("AddPod", unchecked, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
-REMOVE_POD: Final = PluginCall[None]("RemovePod", unchecked, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+ADD_POD: Final = PluginCall[None]("AddPod", _nothing, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
+REMOVE_POD: Final = PluginCall[None]("RemovePod", _nothing, Fate.ATTEMPT_FAILS, text=_ON_PRE_FILTER)
 FILTER: Final = PluginCall[Codes | None](
     Point.FILTER.label, _codes, Fate.ATTEMPT_FAILS, usual=PASS_ALL, text='running "{plugin}" filter plugin: {words}'
 )

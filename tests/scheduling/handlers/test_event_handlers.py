@@ -276,6 +276,15 @@ def test_the_end_of_a_nomination_wakes_only_whom_it_kept_away(
     assert is_awake(harness) is wakes
 
 
+def test_the_end_of_its_own_nomination_wakes_no_pod(harness: SchedulerHarness, pods: PodHandler) -> None:
+    """A pod that Permit rejects at once has named its node before: it would be tried again without end."""
+    parked(harness)
+    before, nominated = make_pod("parked"), make_pod("parked", status={"nominatedNodeName": "a"})
+    pods.on_update(before, nominated)
+    pods.on_update(nominated, before)
+    assert not is_awake(harness)
+
+
 @pytest.mark.parametrize("someone_waits", [pytest.param(False, id="nobody waits"), pytest.param(True, id="one waits")])
 def test_each_handling_is_counted_once_under_each_of_its_labels(
     harness: SchedulerHarness, pods: PodHandler, nodes: NodeHandler, someone_waits: bool
