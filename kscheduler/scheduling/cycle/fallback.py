@@ -49,7 +49,6 @@ def prioritize(evaluator: Evaluator, inputs: CycleInputs, state: CycleState, fea
             raise
         inputs.stopwatch.call_ended(failure.point, failure.plugin)
         priorities = PlainEvaluator(inputs).prioritize(state, feasible)
-        failure.report(
-            inputs.profile.listener, inputs.pod
-        )  # not reached if a plugin fails again: then that failure is reported
+        # not reached if a plugin fails again: then that failure is reported
+        failure.report(inputs.profile.listener, inputs.pod)
         return priorities

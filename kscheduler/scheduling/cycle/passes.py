@@ -8,8 +8,8 @@ from collections.abc import Collection, Iterable, Sequence
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.node_table import Rows
-from kscheduler.framework.plugin import PreFilterPlugin, PreScorePlugin
-from kscheduler.framework.status import SUCCESS, Code, Status, unresolvable
+from kscheduler.framework.plugin import SKIPPED, PreFilterPlugin, PreScorePlugin
+from kscheduler.framework.status import SKIP, SUCCESS, Code, Status, unresolvable
 from kscheduler.scheduling.cycle.evaluator import CycleInputs, PreFiltered
 from kscheduler.scheduling.profile import WeightedScore
 from kscheduler.scheduling.record import PluginScores
@@ -29,6 +29,9 @@ def pre_filter_pass(
     narrowed_by: tuple[str, ...] = ()
     for plugin in plugins:
         result = call_pre_filter(plugin, state, inputs.pod, inputs.nodes, inputs.stopwatch)
+        if result is SKIPPED:  # most plugins have nothing to judge
+            skipped.add(plugin.name)
+            continue
         status = result.status
         if status.is_skip:
             skipped.add(plugin.name)
@@ -57,7 +60,8 @@ def pre_score_pass(
     """PreScore; returns the names of the plugins that have nothing to score. Raises `PluginFailure`."""
     skipped: set[str] = set()
     for plugin in plugins:
-        if call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch).is_skip:
+        status = call_pre_score(plugin, state, inputs.pod, inputs.nodes, feasible, inputs.stopwatch)
+        if status is SKIP or status.is_skip:
             skipped.add(plugin.name)
     return skipped
 

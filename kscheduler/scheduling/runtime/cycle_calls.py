@@ -13,6 +13,7 @@ from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.plugin import (
     MAX_NODE_SCORE,
     MIN_NODE_SCORE,
+    SKIPPED,
     FilterPlugin,
     NormalizingPlugin,
     PostFilterPlugin,
@@ -28,7 +29,7 @@ from kscheduler.framework.plugin_answers import WrongAnswerError
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.reasons.diagnosis import Diagnosis
-from kscheduler.framework.status import Status
+from kscheduler.framework.status import SKIP, Status
 from kscheduler.framework.traits import PluginTraits
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.points import (
@@ -52,6 +53,9 @@ def call_pre_filter(
 ) -> PreFilterResult:
     """Success, Skip or a rejection; `node_names` may restrict the search to some nodes. Raises `PluginFailure`."""
     result = PRE_FILTER.call(plugin.name, plugin.pre_filter, state, pod, nodes)
+    if result is SKIPPED:  # nearly every call
+        timer.evaluated(PRE_FILTER.label, plugin.name, 0)
+        return result
     status = result.status
     timer.evaluated(PRE_FILTER.label, plugin.name, 0 if status.is_skip else 1)
     if not (status.is_success or status.is_skip or status.is_rejected):
@@ -119,6 +123,9 @@ def call_pre_score(
 ) -> Status:
     """Success or Skip. Raises `PluginFailure`."""
     status = PRE_SCORE.call(plugin.name, plugin.pre_score, state, pod, nodes, rows)
+    if status is SKIP:  # nearly every call
+        timer.evaluated(PRE_SCORE.label, plugin.name, 0)
+        return status
     timer.evaluated(PRE_SCORE.label, plugin.name, 0 if status.is_skip else 1)
     if not (status.is_success or status.is_skip):
         raise PRE_SCORE.failed(plugin.name, status.message)
