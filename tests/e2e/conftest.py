@@ -81,7 +81,8 @@ def namespace(server: Server) -> Iterator[str]:
 def create_namespace(server: Server, name: str) -> None:
     server.api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     account = f"/api/v1/namespaces/{name}/serviceaccounts/default"
-    wait_until(f"the default ServiceAccount of {name}", lambda: server.api.answers(account), 30)
+    # a controller manager that has lost its API server backs off for longer than 30 s
+    wait_until(f"the default ServiceAccount of {name}", lambda: server.api.answers(account), 120)
 
 
 def clean(server: Server, namespace: str) -> None:

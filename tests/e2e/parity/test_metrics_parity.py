@@ -13,10 +13,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
 from fnmatch import fnmatchcase
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+from tests.controlplane.process import wait_until
 from tests.e2e.conftest import clean, create_namespace
 from tests.e2e.parity import metered
 from tests.e2e.parity.metered_workload import NODES, STEPS, Step, build_cluster
@@ -160,8 +162,21 @@ def pages(server: Server, tmp_path_factory: pytest.TempPathFactory) -> tuple[lis
     if not isinstance(server, RealServer):
         pytest.skip("side by side on the real API server")
     folder = tmp_path_factory.mktemp("metrics")
+    forget_volumes(server)
     theirs = run("kube-scheduler", server, folder / "theirs")
     return theirs, run("kscheduler", server, folder / "ours")
+
+
+def forget_volumes(server: RealServer) -> None:
+    """What earlier tests have left would be deleted while the first of the two schedulers counts its events."""
+    for volume in server.api.items("/api/v1/persistentvolumes"):
+        server.api.delete(f"/api/v1/persistentvolumes/{volume['metadata']['name']}", missing_ok=True)
+    for kind in ("persistentvolumeclaims", "persistentvolumes"):
+        wait_until(f"no {kind} of earlier tests", partial(is_empty, server, kind), 120)
+
+
+def is_empty(server: RealServer, kind: str) -> bool:
+    return not server.api.items(f"/api/v1/{kind}")
 
 
 Pages = tuple[Sequence[Page], Sequence[Page]]

@@ -7,6 +7,7 @@ show, columns without it are asked for.
 
 import re
 
+from tests.controlplane.process import wait_until
 from tests.e2e.scenario import Scenario
 from tests.e2e.transcripts.transcript import Transcript
 
@@ -119,6 +120,12 @@ def deployment_act(transcript: Transcript, scenario: Scenario) -> None:
     transcript.run("create deployment idle --image=registry.example/idle:1 --replicas=0")
     transcript.run("rollout status deployment/idle --timeout=30s")
     transcript.run("get deployment idle")
+    sets = f"/apis/apps/v1/namespaces/{scenario.namespace}/replicasets"
+    wait_until(
+        "the status of idle's ReplicaSet",
+        lambda: all("replicas" in found.get("status", {}) for found in scenario.server.api.items(sets)),
+        30,
+    )
     transcript.run("get replicasets -l app=idle -o custom-columns=WANTED:.spec.replicas,IS:.status.replicas")
     transcript.run("delete deployment idle")
     transcript.run("apply -f web.yaml")
