@@ -64,7 +64,17 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         epilog=_EPILOG,
         allow_abbrev=False,
     )
-    question = parser.add_argument_group("what is asked")
+    _add_question(parser.add_argument_group("what is asked"))
+    _add_scheduler(parser.add_argument_group("who would schedule it"))
+    add_feature_gates(parser)
+    _add_cluster(parser.add_argument_group("the live cluster"))
+    answer = parser.add_argument_group("the answer")
+    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
+    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
+    return parser
+
+
+def _add_question(question: "argparse._ArgumentGroup") -> None:
     question.add_argument(
         "pod", nargs="?", type=text, metavar="POD", help="NAMESPACE/POD, or POD in the namespace of -n"
     )
@@ -88,7 +98,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
     question.add_argument(
         "-n", "--namespace", action=StoreText, metavar="NAME", default="", help="default: that of the context"
     )
-    scheduler = parser.add_argument_group("who would schedule it")
+
+
+def _add_scheduler(scheduler: "argparse._ArgumentGroup") -> None:
     scheduler.add_argument(
         "--config",
         action=StoreText,
@@ -101,8 +113,9 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         metavar="NAME",
         help="without --config: the name it serves (default kscheduler)",
     )
-    add_feature_gates(parser)
-    cluster = parser.add_argument_group("the live cluster")
+
+
+def _add_cluster(cluster: "argparse._ArgumentGroup") -> None:
     cluster.add_argument(
         "--kubeconfig", action=StoreText, metavar="FILE", default="", help="default: as kubectl finds it"
     )
@@ -120,10 +133,6 @@ def add_parser(subparsers: "argparse._SubParsersAction[argparse.ArgumentParser]"
         default="",
         help="the API server, such as http://127.0.0.1:8001",
     )
-    answer = parser.add_argument_group("the answer")
-    answer.add_argument("-o", "--output", choices=("text", "json"), default="text", help="json: an object per line")
-    answer.add_argument("--schema", action="store_true", help="print the JSON Schema of -o json and end")
-    return parser
 
 
 def run(args: argparse.Namespace) -> int:

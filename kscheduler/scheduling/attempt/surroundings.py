@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import Clock
-from kscheduler.api.core import Pod
-from kscheduler.api.meta import Condition
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
+from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
@@ -48,14 +47,6 @@ class Attempt:
         return self.record.node_name
 
 
-class Announcer(Protocol):
-    """Writes the chosen node to a pod's status before it is bound: `status_writer.StatusWriter`."""
-
-    async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
-        """Set the nominated node. Returns whether it had to be changed. Raises `ClientError`."""
-        ...
-
-
 class PreemptionRunner(Protocol):
     """Carries out preemptions that PostFilter has chosen: `evictions.AsyncEvictions`."""
 
@@ -81,7 +72,7 @@ class Surroundings:
     observations: Observations
     clock: Clock
     evictions: PreemptionRunner
-    announcer: Announcer | None
+    announcer: NominationWriter | None
     """`None` if the feature gate NominatedNodeNameForExpectation is off."""
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""

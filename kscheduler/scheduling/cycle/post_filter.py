@@ -13,7 +13,7 @@ The attempt has failed in any case: the pod is tried again once there is room. A
 clears the pod's nomination. DefaultPreemption is not called if an extender would take part in its choice.
 """
 
-from typing import Final, Protocol
+from typing import Final
 
 from kscheduler.framework.nodes.node_table import NodeTable
 from kscheduler.framework.plugin import PostFilterResult
@@ -23,24 +23,13 @@ from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.runtime.cycle_calls import call_post_filter
 from kscheduler.scheduling.runtime.points import POST_FILTER
+from kscheduler.scheduling.runtime.timing import Stopwatch
 
 _ASKS_EXTENDERS: Final = "DefaultPreemption"
 """The plugin that shows its candidate nodes to extenders."""
 
 
-class PostFilterTimer(Protocol):
-    """Measures PostFilter and its plugins."""
-
-    def lap(self, point: str, status: Status) -> None:
-        """An extension point has run."""
-        ...
-
-    def post_filtered(self, plugin: str) -> None:
-        """A PostFilter plugin has run."""
-        ...
-
-
-def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: PostFilterTimer) -> None:
+def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> None:
     """Run the profile's PostFilter plugins and write the result to the record."""
     if not profile.post_filter:
         record.nominated_node_name = ""
@@ -53,9 +42,7 @@ def run_post_filter(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     stopwatch.lap(POST_FILTER.label, result.status)
 
 
-def _result(
-    profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: PostFilterTimer
-) -> PostFilterResult:
+def _result(profile: Profile, record: SchedulingRecord, nodes: NodeTable, stopwatch: Stopwatch) -> PostFilterResult:
     reasons: list[str] = []
     first = ""
     nominated: str | None = None
