@@ -21,6 +21,7 @@ class Film:
     sights: list[Sight] = field(default_factory=list)
     takers: dict[str, str] = field(default_factory=dict)
     deaths: list[float] = field(default_factory=list)
+    paused: float = 0.0
 
     def __post_init__(self) -> None:
         for node in self.nodes:
@@ -33,8 +34,11 @@ class Film:
         self.sights.append(Sight(subject, at=self.now(), **fields))  # type: ignore[arg-type]
 
     def now(self) -> float:
-        """An event every hundredth of a second."""
-        return len(self.sights) / 100
+        """An event every hundredth of a second, and the pauses."""
+        return self.paused + len(self.sights) / 100
+
+    def pauses(self, seconds: float) -> None:
+        self.paused += seconds
 
     def dies(self) -> None:
         self.deaths.append(self.now())
@@ -129,6 +133,19 @@ def test_a_scheduler_that_is_killed_may_leave_the_room_it_made_to_another() -> N
     film.bound("q", "a")
     film.takes("p", "b0")
     film.bound("p", "b")
+    assert film.faults() == []
+
+
+def test_the_next_scheduler_may_give_the_room_away_and_make_room_once_more_on_the_same_node() -> None:
+    film = Film()
+    film.comes("p", 1)
+    film.comes("q", 1)
+    film.takes("p", "a0")
+    film.dies()
+    film.pauses(10)
+    film.bound("q", "a")
+    film.takes("p", "a1")
+    film.bound("p", "a")
     assert film.faults() == []
 
 

@@ -43,7 +43,11 @@ class Place:
 
 @dataclass(frozen=True)
 class Preemption:
-    """A preemptor and the victims that it took on one node, from all writes about them."""
+    """A preemptor and the victims that one life of the scheduler took for it on one node, from all writes about them.
+
+    The scheduler after a kill may find no nomination, give the room to another pod, and decide again: that is a
+    decision of its own.
+    """
 
     preemptor: Subject
     node: str
@@ -101,16 +105,22 @@ class Storm:
 
     @cached_property
     def preemptions(self) -> list[Preemption]:
-        """Victims grouped by who took them and where. Those whose taker no Event names are left to *outcome*."""
-        groups: dict[tuple[str, str], list[Sight]] = {}
+        """Victims grouped by who took them, where, and in which life of the scheduler. Those whose taker no Event names
+        are left to *outcome*.
+        """
+        groups: dict[tuple[str, str, int], list[Sight]] = {}
         for uid, sight in self.taken.items():
             if uid in self.takers:
-                groups.setdefault((self.takers[uid], sight.node), []).append(sight)
+                groups.setdefault((self.takers[uid], sight.node, self.life_at(sight.at)), []).append(sight)
         subjects = self.subjects
         return [
             Preemption(subjects[taker], node, tuple(s.subject for s in victims), min(s.at for s in victims))
-            for (taker, node), victims in groups.items()
+            for (taker, node, _), victims in groups.items()
         ]
+
+    def life_at(self, at: float) -> int:
+        """How many schedulers had been killed by then."""
+        return bisect(self.deaths, at)
 
 
 def audit(storm: Storm) -> list[str]:
@@ -118,7 +128,7 @@ def audit(storm: Storm) -> list[str]:
     preemptions = storm.preemptions
     return [
         *not_bound(storm),
-        *two_sets(preemptions, storm.deaths),
+        *two_sets(storm, preemptions),
         *needless(storm, preemptions),
         *broken_budgets(storm, preemptions),
         *wasteful(storm),
@@ -130,10 +140,10 @@ def not_bound(storm: Storm) -> list[str]:
     return [f"{one.name} was never bound" for one in storm.preemptors if not last[one.uid].node]
 
 
-def two_sets(preemptions: Collection[Preemption], deaths: Sequence[float]) -> list[str]:
+def two_sets(storm: Storm, preemptions: Collection[Preemption]) -> list[str]:
     nodes: dict[tuple[str, int], list[str]] = {}
     for one in preemptions:
-        nodes.setdefault((one.preemptor.name, bisect(deaths, one.began)), []).append(one.node)
+        nodes.setdefault((one.preemptor.name, storm.life_at(one.began)), []).append(one.node)
     return [f"{name} has victims on {sorted(where)}" for (name, _), where in nodes.items() if len(where) > 1]
 
 
@@ -145,7 +155,9 @@ def needless(storm: Storm, preemptions: Sequence[Preemption]) -> list[str]:
 
 
 def told(node: str, preemptions: Collection[Preemption]) -> str:
-    sets = "; ".join(f"{one.preemptor.name} took {[v.name for v in one.victims]}" for one in preemptions)
+    sets = "; ".join(
+        f"{one.preemptor.name} took {[v.name for v in one.victims]} at {one.began:.3f}" for one in preemptions
+    )
     return f"on {node} no order of decisions explains the victims: {sets}"
 
 
