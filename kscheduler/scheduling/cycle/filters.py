@@ -10,7 +10,7 @@ import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.nodes.label_column import Mask
-from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows
+from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.plugin import FilterPlugin
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.scheduling.cycle.evaluator import CycleInputs
@@ -81,19 +81,12 @@ class Filters:
         rows: Rows,
         rejections: list[Rejection],
     ) -> Rows:
+        skipped, pod, timer = self.skipped, self.inputs.pod, self.timer
         for plugin in plugins:
             if not len(rows):
                 break
-            codes = self.call(plugin, nodes, state, rows)
-            if codes is not None:
-                rows = split_rows(plugin, codes, state, rows, rejections)
+            if plugin.name not in skipped:
+                codes = call_filter(plugin, state, pod, nodes, rows, timer)
+                if codes is not None:
+                    rows = split_rows(plugin, codes, state, rows, rejections)
         return rows
-
-    def call(self, plugin: FilterPlugin, nodes: NodeTable, state: CycleState, rows: Rows) -> Codes | None:
-        """One filter's codes: an int64 per entry of `rows`, 0 passes. `None` if all pass, or if the plugin skips.
-
-        Raises `PluginFailure`.
-        """
-        if plugin.name in self.skipped:
-            return None
-        return call_filter(plugin, state, self.inputs.pod, nodes, rows, self.timer)

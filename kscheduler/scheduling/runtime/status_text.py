@@ -37,13 +37,12 @@ def split_rows(plugin: FilterPlugin, codes: Codes, state: CycleState, rows: Rows
 
     `codes`: an int64 per entry of `rows`.
     """
-    passing = np.flatnonzero(codes == 0)
-    if len(passing) == len(rows):
-        return rows
     rejected = np.flatnonzero(codes)
+    if not len(rejected):
+        return rows
     meaning = partial(call_status, plugin, state)
     rejections.append(Rejection(plugin.name, rows.take(rejected), codes.take(rejected), meaning))
-    return rows.take(passing)
+    return rows.take(np.flatnonzero(codes == 0))
 
 
 def call_status(plugin: FilterPlugin, state: CycleState, code: int) -> Status:
