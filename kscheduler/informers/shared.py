@@ -2,9 +2,9 @@
 
 The problem: a hundred thousand pods hold a hundred thousand copies of the same two tolerations. The idea: keep values
 by their encoding, which takes half a microsecond to write, and hand out the first of equal values. Values must never
-change. Values that are no longer in use are dropped when the table has doubled since the last sweep, so containers,
-owners and labels of past releases and Jobs do not stay. Limit: a table full of values in use is emptied; later equal
-values are then not recognised, which costs memory only.
+change. Values that are no longer in use are dropped when the table has grown by a quarter since the last sweep, so
+containers, owners and labels of past releases and Jobs do not stay; a sweep costs each new value half a microsecond.
+Limit: a table full of values in use is emptied; later equal values are then not recognised, which costs memory only.
 
 Strings are shared here rather than by `sys.intern`, which never frees them in Python 3.12 before 3.12.5.
 """
@@ -53,7 +53,7 @@ class Shared(Generic[T]):
         self._first = _in_use(self._first, _UNUSED_COUNT)
         if len(self._first) >= self._most:
             self._first = {}
-        self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self._first)))
+        self._sweep_at = _next_sweep(len(self._first), self._most)
 
 
 class SharedText(dict[str, str]):
@@ -80,7 +80,12 @@ class SharedText(dict[str, str]):
         self.clear()
         if len(used) < self._most:
             self.update(used)
-        self._sweep_at = min(self._most, max(_LEAST_SWEPT, 2 * len(self)))
+        self._sweep_at = _next_sweep(len(self), self._most)
+
+
+def _next_sweep(kept: int, most: int) -> int:
+    """The size at which a table that keeps so many values is swept again."""
+    return min(most, max(_LEAST_SWEPT, kept + kept // 4))
 
 
 def _in_use(first: dict[K, T], unused_count: int) -> dict[K, T]:
