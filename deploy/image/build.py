@@ -52,6 +52,7 @@ def build(output: Path, epoch: int, arguments: Mapping[str, str]) -> Built:
     """Make the image in `output`, which must not exist. Raises `BuildError`."""
     if reason := debian_root.missing_tool():
         raise BuildError(reason)
+    os.umask(0o022)
     architecture = ARCHITECTURES.get(platform.machine(), platform.machine())
     described = dockerfile.read(dockerfile.FILE.read_text(encoding="utf-8"))
     output.mkdir(parents=True)

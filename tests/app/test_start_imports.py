@@ -45,7 +45,17 @@ sys.exit(main())
 
 @asynccontextmanager
 async def service(kubeconfig: Path) -> AsyncIterator[asyncio.subprocess.Process]:
-    flags = ["run", "--kubeconfig", str(kubeconfig), "--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
+    flags = [
+        "run",
+        "--kubeconfig",
+        str(kubeconfig),
+        "--bind-address",
+        "127.0.0.1",
+        "--port",
+        "0",
+        "--log-format",
+        "json",
+    ]
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-c",
