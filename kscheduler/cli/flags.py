@@ -22,7 +22,7 @@ from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
 from kscheduler.config.durations import Duration, DurationError, parse_duration
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_file
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
@@ -269,17 +269,30 @@ def resolve(args: argparse.Namespace) -> Resolved:
     given = vars(args)
     gates = feature_gates(args.feature_gates)
     if args.config:
-        loaded = load_file(args.config, gates)
-        settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
+        resolved = _under_flags(given, load_file(args.config, gates))
     else:
         loaded = default_configuration(given.get("scheduler_name", OWN_SCHEDULER_NAME), gates)
-        settings = _settings(given, LEADER_ELECTION + DEPRECATED)
+        resolved = with_settings(loaded, _settings(given, LEADER_ELECTION + DEPRECATED), COMMAND_LINE)
     bind_address, number = _address(given)
-    resolved = with_settings(loaded, settings, COMMAND_LINE)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     flag_warnings = _warnings(given, kubeconfig, has_file=bool(args.config))
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     return Resolved(resolved, bind_address, number, warnings)
+
+
+def read_again(args: argparse.Namespace) -> Callable[[bytes], LoadedConfig]:
+    """From the bytes of the file of `--config`, as it is later, to the configuration that `resolve` would return then.
+
+    The function raises `ConfigError`.
+    """
+    given, gates = vars(args), feature_gates(args.feature_gates)
+    return lambda data: _under_flags(given, load_bytes(data, args.config, gates))
+
+
+def _under_flags(given: Mapping[str, Any], loaded: LoadedConfig) -> LoadedConfig:
+    """A file's configuration with the flags that win over it."""
+    settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
+    return with_settings(loaded, settings, COMMAND_LINE)
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:

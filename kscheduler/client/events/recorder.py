@@ -157,6 +157,10 @@ class EventRecorder:
         self._complaints = Throttle(_SECONDS_BETWEEN_COMPLAINTS)
         self._counts = WorkQueueCounts("events")
 
+    def report_as(self, reporting_instance: str) -> None:
+        """Send Events under another name from now on."""
+        self._instance = reporting_instance
+
     def record(
         self,
         regarding: Pod | EventReference,
