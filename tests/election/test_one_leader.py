@@ -6,7 +6,7 @@ makes anybody act), end and are replaced. What must hold: at each moment at most
 write, by its own clock. And when the network is good again, one of them leads within a lease's duration.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import settings
 from hypothesis import strategies as st
@@ -75,6 +75,8 @@ class OneLeader(RuleBasedStateMachine):
         self.candidates: list[Candidate] = []
         self.late: list[Request] = []
         """Writes that their senders have given up, and that may still arrive."""
+        self.released: list[Candidate] = []
+        """Processes that have released the lease and still run: they may not write either."""
         self.processes = 0
 
     @initialize(speeds=st.lists(st.sampled_from(SPEEDS), min_size=CANDIDATES, max_size=CANDIDATES))
@@ -93,6 +95,12 @@ class OneLeader(RuleBasedStateMachine):
     @rule(seconds=st.sampled_from([0.01, 0.5, 2.0, 4.0, 7.9, 10.0, 15.0, 18.0]))
     def time_passes(self, seconds: float) -> None:
         self.time += seconds
+
+    @rule(number=CANDIDATE)
+    def time_passes_until_a_lease_expires(self, number: int) -> None:
+        """For one follower: the moment at which a mistake of the rules would show."""
+        candidate = self.candidates[number]
+        self.time += candidate.elector.expires_in(candidate.clock(self.time)) / candidate.speed + 1e-6
 
     @rule(number=CANDIDATE)
     def act(self, number: int) -> None:
@@ -167,6 +175,7 @@ class OneLeader(RuleBasedStateMachine):
         write = candidate.elector.release(self.wall())
         if write is not None:
             self.late.append(Request(write, candidate.clock(self.time)))
+        self.released.append(replace(candidate))
         candidate.elector = self.fresh()
 
     @rule(number=CANDIDATE)
@@ -182,7 +191,7 @@ class OneLeader(RuleBasedStateMachine):
     def at_most_one_may_write(self) -> None:
         writers = [
             candidate.elector.identity
-            for candidate in self.candidates
+            for candidate in (*self.candidates, *self.released)
             if candidate.clock(self.time) < candidate.elector.may_write_until
         ]
         assert len(writers) <= 1, writers
