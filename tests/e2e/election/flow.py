@@ -65,6 +65,7 @@ class Flow:
         self._scheduler_name = scheduler_name
         self._pause = 1.0 / pods_per_second
         self._stop = threading.Event()
+        self._is_ending = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"flow {group}", daemon=True)
         self.created = 0
         self._deleted: set[str] = set()
@@ -79,12 +80,12 @@ class Flow:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.end()
-
-    def end(self) -> None:
-        """No more pods come; those that are there stay."""
         self._stop.set()
         self._thread.join(timeout=30)
+
+    def end(self) -> None:
+        """No more pods come; those that are there go on to run and go."""
+        self._is_ending.set()
 
     def pending(self) -> int:
         """Pods that were created and are not bound."""
@@ -99,8 +100,9 @@ class Flow:
         while not self._stop.wait(max(0.0, next_at - time.monotonic())):
             next_at += self._pause
             try:
-                self._api.create(f"/api/v1/namespaces/{self.namespace}/pods", self._pod(f"p{self.created}"))
-                self.created += 1
+                if not self._is_ending.is_set():
+                    self._api.create(f"/api/v1/namespaces/{self.namespace}/pods", self._pod(f"p{self.created}"))
+                    self.created += 1
                 for name in self._room.bound(self.namespace, time.time() - LIFE_SECONDS):
                     if name not in self._deleted:
                         self._api.delete(f"/api/v1/namespaces/{self.namespace}/pods/{name}", grace_seconds=0)

@@ -151,6 +151,7 @@ class Replicas:
             f"--leader-elect-renew-deadline={timing.deadline}s",
             f"--leader-elect-retry-period={timing.period}s",
             scheduler_name=self._scheduler_name,
+            elects=True,
         )
 
 

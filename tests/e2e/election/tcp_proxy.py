@@ -61,9 +61,10 @@ class TcpProxy:
         self._is_serving.set()
         await self._stop.wait()
         server.close()
-        for task in asyncio.all_tasks() - {asyncio.current_task()}:
-            task.cancel()
-        await asyncio.sleep(0)
+        while ended := asyncio.all_tasks() - {asyncio.current_task()}:  # a connection may begin meanwhile
+            for task in ended:
+                task.cancel()
+            await asyncio.gather(*ended, return_exceptions=True)
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await self._passes.wait()
@@ -77,7 +78,7 @@ class TcpProxy:
             asyncio.create_task(self._pump(upstream[0], writer)),
         ]
         try:
-            await asyncio.gather(*pumps)
+            await asyncio.wait(pumps)
         except asyncio.CancelledError:
             return  # the proxy ends; asyncio would report a handler that ends as cancelled
         finally:
