@@ -1,11 +1,13 @@
 """The options that a service is started with."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.app.config_file import ConfigSource
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
@@ -29,5 +31,7 @@ class Options:
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
     """The file with the token for `/waiting-pods`; without it the path is disabled."""
+    end_at_once: Callable[[str], object] = field(default=end_process)
+    """Ends a process that hangs and has lost its lease; gets the reason. Called in a thread."""
     registry: Registry = field(default_factory=in_tree.registry)
     """Plugins by name: the in-tree plugins, and those that your program has registered."""

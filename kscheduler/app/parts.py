@@ -4,8 +4,8 @@
                                ^                 '--failures--> status writer, Events
                                '--compared with the stores-- truth keeping
 
-`kscheduler.assembly` joins everything that decides. Future parts that talk to a network (leader election, extenders)
-belong here and nowhere else.
+`kscheduler.assembly` joins everything that decides. All of its writes go through `client`, whose fence lets nothing out
+while this process does not lead. Future parts that talk to a network (extenders) belong here and nowhere else.
 """
 
 import socket
@@ -16,6 +16,7 @@ from kscheduler.aio.ratelimit import TokenBucket
 from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
+from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.options import Options
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
 from kscheduler.client.access.connection import Connection, host_of
@@ -25,6 +26,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.client.writes.pod_status import PodStatusPatcher
 from kscheduler.client.writes.pods import PodWriter
 from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
@@ -58,11 +60,16 @@ class Parts:
         self.pod_log = PodLog()
         self.limit = AdaptiveLimit(self._configuration.parallelism, self._most_workers)
         self.reachability = APIServerReachability(host_of(connection.base_url), self.clock.monotonic())
+        fence = fence_of(options)
+        self.leadership = Leadership(options, connection, self.reachability, fence) if fence is not None else None
         self.client = self._build_client(options, connection)
         self.event_client = APIClient(connection, clock=self.clock, reachability=self.reachability)
         self.recorder = self._build_recorder()
+        self.election = self.leadership.election(self.recorder) if self.leadership is not None else None
+        """`None`: `leaderElect` is off, and this process schedules at once."""
         self.status_writer = self._build_status_writer()
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
+        self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
@@ -103,7 +110,13 @@ class Parts:
             max_connections=self._most_workers + CONNECTIONS_BESIDE_BINDS,
             clock=self.clock,
             reachability=self.reachability,
+            guard=self.leadership.fence if self.leadership is not None else None,
         )
+
+    @property
+    def has_lost(self) -> bool:
+        """Whether this process led and may not write any more: nothing that it has begun can be brought to an end."""
+        return self.leadership is not None and self.leadership.fence.is_passed
 
     def _build_recorder(self) -> EventRecorder:
         return EventRecorder(

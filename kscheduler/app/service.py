@@ -1,14 +1,19 @@
 """The service: started in order, stopped in reverse.
 
-    start   HTTP server -> Events -> informers -> wait for sync -> conditions -> evictions -> workers
+    start   HTTP server -> Events -> informers -> wait for sync -> checks of the cache
+            -> wait for the lease -> catch up with what the last leader has written
+            -> conditions -> evictions -> workers
     stop    workers (drain the binds that were sent, 10 s at most) -> evictions (what has begun, 5 s at most)
-            -> conditions -> informers -> Events -> HTTP server
+            -> conditions -> release of the lease -> informers -> Events -> HTTP server
 
-Probes are answered from the start, and `/readyz` says what is still missing.
+Probes are answered from the start, and `/readyz` says what is still missing. A follower is ready: its informers fill
+cache and queue, nothing is popped and nothing is written. With `delayCacheUntilActive` the informers start after the
+lease was acquired. A process that has lost its lease ends without draining: no write of it would leave any more.
 """
 
 import asyncio
 import os
+from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, Final
 
@@ -26,6 +31,7 @@ from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.election import LeaseLostError
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -39,6 +45,9 @@ from kscheduler.server import (
 )
 
 _log = get_logger("kscheduler")
+
+_Phase = Callable[[asyncio.Event], Awaitable[None]]
+"""A part of the service's life; it ends when the event is set."""
 
 DRAIN_SECONDS: Final = 10.0
 FLUSH_EVENTS_SECONDS: Final = 2.0
@@ -64,13 +73,23 @@ class App:
         return self.surface.server
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Serve and schedule until `stop` is set; then end in order."""
+        """Serve and schedule until `stop` is set; then end in order. Raises `LeaseLostError` after a lost election."""
         try:
-            await self._run(stop)
+            await self._run_or_lose(stop)
         except BaseException as failure:  # includes a `sys.exit()` in a plugin's own task: every end is logged
             self.diary.stopped(_failure_reason(failure))
             raise
         self.diary.stopped(_reason(stop))
+
+    async def _run_or_lose(self, stop: asyncio.Event) -> None:
+        """Run; of the failures that follow from a lost lease, only the loss is raised."""
+        try:
+            await self._run(stop)
+        except BaseExceptionGroup as failures:
+            lost, others = failures.split(LeaseLostError)
+            if lost is None or others is not None:
+                raise
+            raise LeaseLostError(_first(lost)) from None
 
     async def _run(self, stop: asyncio.Event) -> None:
         self.announce()
@@ -80,6 +99,8 @@ class App:
             ends.push_async_callback(self.server.aclose)
             await ends.enter_async_context(self.parts.client)
             await ends.enter_async_context(self.parts.event_client)
+            if self.parts.leadership is not None:
+                await ends.enter_async_context(self.parts.leadership.client)
             services = (
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
@@ -87,15 +108,56 @@ class App:
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
-                BackgroundService("informers", self.parts.informers.run),
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.diary.ask_for_version),
             )
             async with running(*services):
-                if await self._synced(stop):
-                    await self._schedule(stop)
+                if self.parts.election is None:
+                    await self._keep_cache(stop, self._schedule)
+                elif self._options.config.configuration.delay_cache_until_active:
+                    await self._lead(stop, lambda stop: self._keep_cache(stop, self._schedule))
+                else:
+                    await self._keep_cache(stop, lambda stop: self._lead(stop, self._catch_up_and_schedule))
                 self.surface.is_stopping = True
+
+    async def _keep_cache(self, stop: asyncio.Event, then: _Phase) -> None:
+        """Keep informers and cache up to date; `then` runs once they have synced."""
+        async with running(BackgroundService("informers", self.parts.informers.run)):
+            if await self._synced(stop):
+                async with running(*self.parts.truth.services()):
+                    await then(stop)
+
+    async def _lead(self, stop: asyncio.Event, then: _Phase) -> None:
+        """Wait for the lease and keep it while `then` runs; release it after the last write."""
+        election = self.parts.election
+        assert election is not None  # noqa: S101  # tells the type checker what the caller has tested
+        try:
+            if not await self._finished(election.lead(), stop):
+                return
+            async with running(BackgroundService("election", election.keep, election.release)):
+                await then(stop)
+        finally:
+            await election.release()  # the stop came in the instant in which the lease was acquired
+
+    async def _catch_up_and_schedule(self, stop: asyncio.Event) -> None:
+        if await self._finished(self.parts.catch_up.run(), stop):
+            await self._schedule(stop)
+
+    async def _finished(self, work: Coroutine[Any, Any, None], stop: asyncio.Event) -> bool:
+        """Run `work` until it ends or `stop` is set; returns whether it came to its end."""
+        working = asyncio.create_task(work, name="phase")
+        stopped = asyncio.create_task(stop.wait(), name="stop")
+        try:
+            await asyncio.wait({working, stopped}, return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                return False
+            working.result()
+            return not stop.is_set()
+        finally:
+            for task in (working, stopped):
+                task.cancel()
+            await asyncio.wait({working, stopped})
 
     def ask_for_dump(self) -> None:
         """Log cache and queue and compare them with the stores, once these are synced."""
@@ -107,15 +169,17 @@ class App:
             BackgroundService(
                 "conditions",
                 self.parts.status_writer.run,
-                lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS),
+                self._unless_lost(lambda: self.parts.status_writer.flush(FLUSH_PATCHES_SECONDS)),
             ),
-            BackgroundService("evictions", self.parts.assembly.evictions.run, self.parts.assembly.evictions.stop),
+            BackgroundService(
+                "evictions", self.parts.assembly.evictions.run, self._unless_lost(self.parts.assembly.evictions.stop)
+            ),
             BackgroundService("back-off", self.parts.workers.keep_flushing),
-            *self.parts.truth.services(),
-            BackgroundService("workers", self.parts.workers.run, self._drain),
+            BackgroundService("workers", self.parts.workers.run, self._unless_lost(self._drain)),
         )
         async with running(*services):
             self.diary.scheduling()
+            self.surface.is_scheduling = True
             await stop.wait()
             self.diary.stopping(_reason(stop))
             self.surface.is_stopping = True
@@ -139,6 +203,15 @@ class App:
             return False
         finally:
             stopped.cancel()
+
+    def _unless_lost(self, stop: Callable[[], Awaitable[object]]) -> Callable[[], Awaitable[object]]:
+        """An orderly end, except for a process that has lost its lease: nothing that it waits for would be written."""
+
+        async def end() -> None:
+            if not self.parts.has_lost:
+                await stop()
+
+        return end
 
     async def _drain(self) -> None:
         if not await self.parts.workers.stop(DRAIN_SECONDS):
@@ -173,6 +246,13 @@ class App:
             else "disabled",
             advice="restrict the port with a NetworkPolicy, or use --bind-address 127.0.0.1 where no kubelet probes it",
         )
+
+
+def _first(failures: BaseException) -> str:
+    """The text of the first failure in a group."""
+    while isinstance(failures, BaseExceptionGroup):
+        failures = failures.exceptions[0]
+    return str(failures)
 
 
 def _failure_reason(failure: BaseException) -> str:

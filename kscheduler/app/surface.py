@@ -21,6 +21,7 @@ from kscheduler.metrics import (
     LoopLag,
     build_info_source,
     config_reload_source,
+    election_source,
     event_source,
     feature_source,
     informer_source,
@@ -35,6 +36,7 @@ from kscheduler.metrics import (
 )
 from kscheduler.server import (
     Access,
+    Check,
     Endpoints,
     Health,
     PermitTokenFile,
@@ -75,6 +77,8 @@ class Surface:
         self._parts = parts
         self._reloader = reloader
         self.is_stopping = False
+        self.is_scheduling = False
+        """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         self.exposition = self._build_exposition(connection)
         self.server = Server(self._endpoints(), clock=parts.clock)
@@ -89,12 +93,15 @@ class Surface:
             goroutines=lambda: {"binding": self._parts.workers.binding},
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
+        clients = [self._parts.client, self._parts.event_client]
+        if self._parts.leadership is not None:
+            clients.append(self._parts.leadership.client)
+        election = self._parts.election
         return Exposition(
             [
                 scheduler_source(self._parts.observations, gauges),
-                rest_client_source(
-                    connection.base_url, [self._parts.client.statistics, self._parts.event_client.statistics]
-                ),
+                rest_client_source(connection.base_url, [client.statistics for client in clients]),
+                *([election_source(election.statistics)] if election is not None else []),
                 reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
                 event_source(self._parts.recorder.statistics),
@@ -127,23 +134,30 @@ class Surface:
         progress = ProgressCheck(
             done=lambda: sum(self._parts.observations.schedule_attempts.values()),
             has_work=lambda: (
-                self._parts.assembly.queue.has_ready() and self._parts.limit.has_room() and self._has_synced()
+                self.is_scheduling
+                and self._parts.assembly.queue.has_ready()
+                and self._parts.limit.has_room()
+                and self._has_synced()
             ),
             monotonic=self._parts.clock.monotonic,
         )
         token = token_of(self._options)
+        election = self._parts.election
+        renewed: dict[str, Check] = {"leaderElection": election.renewal_problem} if election is not None else {}
+        usable: dict[str, Check] = {"leaderElection": election.problem} if election is not None else {}
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
                 "readyz",
                 {
                     "api-server": self._api_server_problem,
+                    **usable,
                     "sched-handler-sync": self._sync_problem,
                     "shutdown": self._shutdown_problem,
                 },
                 self._notes,
             ),
-            healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
+            healthz=Health("healthz", {"event-loop": self.loop_lag.problem, **renewed}),
             exposition=self.exposition,
             component_config=self._component_config,
             waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, token, self._parts.clock),
@@ -176,9 +190,11 @@ class Surface:
         return "process is shutting down" if self.is_stopping else None
 
     def _notes(self) -> Iterable[str]:
-        """Additional lines of `/readyz?verbose`: a refused configuration, unreadable objects, kinds that the server
-        does not have.
+        """Additional lines of `/readyz?verbose`: who leads, a refused configuration, unreadable objects, kinds that the
+        server does not have.
         """
+        if self._parts.election is not None:
+            yield self._parts.election.note()
         yield from self._reloader.notes()
         for informer in self._parts.informers.statistics():
             if informer.synced and informer.problem and not informer.resting:

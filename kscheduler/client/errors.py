@@ -37,6 +37,10 @@ class StalledError(NetworkError):
     """Nothing arrived within the time allowed: the connection is half open, or the server hangs."""
 
 
+class FencedError(ClientError):
+    """A write was not sent: this process has lost the right to write (leader election), or does not have it yet."""
+
+
 class CredentialsError(ClientError):
     """No credentials could be obtained: the token file is unreadable, or the exec plugin failed."""
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self
+from typing import NoReturn, Protocol, Self
 from urllib.parse import urlencode
 
 import aiohttp
@@ -24,6 +24,7 @@ from kscheduler.client.errors import (
     APIError,
     ClientError,
     CredentialsError,
+    FencedError,
     NetworkError,
     NotSentError,
     StalledError,
@@ -59,6 +60,18 @@ _FAILURES = (NotSentError, OSError, TimeoutError, MalformedResponseError, aiohtt
 """What a transport raises when there is no answer."""
 
 
+class WriteGuard(Protocol):
+    """Who says whether writes may leave this process: `election.Fence`."""
+
+    def is_open(self) -> bool:
+        """Whether a write may leave now. Called before each write, without an await until it has left."""
+        ...
+
+    async def refused(self, write: str) -> NoReturn:
+        """A write was not sent. Raises `FencedError`, perhaps after a long time."""
+        ...
+
+
 class APIClient:
     """A client of one API server with one identity. Use it as a context manager, or `close` it."""
 
@@ -71,10 +84,13 @@ class APIClient:
         timeout_seconds: float = 30.0,
         clock: Clock = REAL_CLOCK,
         reachability: APIServerReachability | None = None,
+        guard: WriteGuard | None = None,
     ) -> None:
         """`max_connections` bounds reads and writes in flight, not watches. `bucket` `None` means no rate limit.
 
         Every outcome is reported to `reachability`; clients of one API server may share it.
+
+        Without a `guard` every write may leave at any time.
 
         A request's timeout starts when it has got a connection slot: a request that waits behind others has not been
         sent, and must not be taken for lost.
@@ -83,6 +99,7 @@ class APIClient:
         self._bucket = bucket
         self._clock = clock
         self._reachability = reachability or APIServerReachability(connection.base_url, clock.monotonic())
+        self._guard = guard
         self._timeout = timeout_seconds
         self._max_connections = max_connections
         self._slots = asyncio.Semaphore(max_connections)
@@ -232,6 +249,10 @@ class APIClient:
             self._counters.count_bytes(request.method, len(request.body), len(response.body))
         except _FAILURES as error:
             raise self._unanswered(error, request.method, request.target) from error
+        except FencedError as error:
+            if self._guard is None:
+                raise
+            await self._guard.refused(str(error))
         finally:
             self._counters.count(code, request.method, time.perf_counter() - began)
         if code < 300:
@@ -252,9 +273,10 @@ class APIClient:
         return refusal
 
     def _open_transport(self) -> Transport:
+        may_write = self._guard.is_open if self._guard is not None else None
         if HTTPPool.can_serve(self.connection):
-            return HTTPPool(self.connection)
-        return AiohttpTransport(self.connection, self._max_connections)
+            return HTTPPool(self.connection, may_write=may_write)
+        return AiohttpTransport(self.connection, self._max_connections, may_write)
 
     @asynccontextmanager
     async def stream(

@@ -1,8 +1,7 @@
 """Settings that have no effect here (yet): each gives a warning that names the field.
 
 Only settings that the user wrote give a warning, and only if the value differs from kube-scheduler's default: a default
-that is written out changes nothing. The exception is leader election, which warns also by default: without it, a second
-replica would be an error. A change that builds a feature removes its line from `RULES` or its plugin from
+that is written out changes nothing. A change that builds a feature removes its line from `RULES` or its plugin from
 `UNBUILT_PLUGINS`.
 """
 
@@ -47,12 +46,10 @@ def _speaks_json(content_type: Any) -> bool:
     return not content_type or "json" in str(content_type) or "*/*" in str(content_type)
 
 
-_NO_ELECTION = "leader election is not built yet: run one replica, and switch it off (--leader-elect=false)"
 _NO_PROFILING = "profiling endpoints are not built yet"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("delayCacheUntilActive", "there is no leader election to wait for"),
     Rule("enableProfiling", _NO_PROFILING, _is_off),
     Rule("enableContentionProfiling", _NO_PROFILING, _is_off),
     Rule("clientConnection.contentType", _JSON_ONLY, _speaks_json),
@@ -79,19 +76,12 @@ def unhonoured(
 ) -> tuple[SettingWarning, ...]:
     """A warning for each setting that the user gave and that has no effect, in the order of their paths."""
     warnings = [
-        *_election(loaded),
         *_from_rules(loaded, rules),
         *_from_plugins(loaded, unbuilt),
         *_from_extenders(loaded),
         *_from_empty_names(loaded),
     ]
     return tuple(sorted(warnings, key=lambda warning: warning.path))
-
-
-def _election(loaded: LoadedConfig) -> Iterator[SettingWarning]:
-    """A single warning for all of `leaderElection`: without an election none of its fields has a meaning."""
-    if loaded.configuration.leader_election.leader_elect:
-        yield SettingWarning("leaderElection.leaderElect", f"has no effect: {_NO_ELECTION}")
 
 
 def _from_rules(loaded: LoadedConfig, rules: tuple[Rule, ...]) -> Iterator[SettingWarning]:

@@ -7,8 +7,8 @@ prometheus-client's families and renders them in a thread, one rendering at a ti
 
 For each exposed family a test shows something that changes it (`tests/metrics/test_every_series_moves.py`).
 
-Limits: the thread still needs Python's interpreter lock, so a rendering slows the loop a little. `leader_election_*`
-and `/metrics/resources` will come with leader election and its resources.
+Limits: the thread still needs Python's interpreter lock, so a rendering slows the loop a little. `/metrics/resources`
+is not built.
 """
 
 from kscheduler.metrics.api_client import (
@@ -21,6 +21,7 @@ from kscheduler.metrics.api_client import (
 )
 from kscheduler.metrics.config_reload import ReloadResult, ReloadStatistics, config_reload_source
 from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
+from kscheduler.metrics.leader_election import election_source
 from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.process import build_info_source, feature_source, process_families, program_samples
 from kscheduler.metrics.samples import Distributions, Numbers, Source
@@ -44,7 +45,11 @@ __all__ = [
     "TextFormat",
     "accepts",
     "build_info_source",
+<<<<<<< HEAD
     "config_reload_source",
+=======
+    "election_source",
+>>>>>>> wip/elect
     "event_source",
     "feature_source",
     "informer_source",

@@ -55,7 +55,7 @@ async def until(server: EmbeddedAPIServer, condition: Callable[[], bool]) -> Non
 
 
 def alone() -> LoadedConfig:
-    """The default configuration without leader election: a warning that it is not built is in no story."""
+    """The default configuration without leader election, which stories of a single scheduler are not about."""
     return with_settings(default_configuration(), {"leaderElection.leaderElect": False}, "test")
 
 

@@ -12,9 +12,6 @@ from kscheduler.config.loader import default_configuration, load_bytes
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
-NO_ELECTION = (
-    "has no effect: leader election is not built yet: run one replica, and switch it off (--leader-elect=false)"
-)
 NO_TEXT = "expected text (in quotes, if it looks like a number or yes or no)"
 
 Captured = pytest.CaptureFixture[str]
@@ -52,9 +49,8 @@ def test_settings_plugins_and_gates_without_effect_are_warnings(file: Path, caps
     assert captured.err.splitlines() == [
         "kscheduler: warning: feature gate VolumeLimitScaling=true is known but has no effect yet",
         f"kscheduler: warning: {file}: extenders[0]: extenders are not called yet: all pods are held (x)",
-        f"kscheduler: warning: {file}: leaderElection.leaderElect: {NO_ELECTION}",
     ]
-    assert captured.out.endswith("schedules for default-scheduler, 3 warnings\n")
+    assert captured.out.endswith("schedules for default-scheduler, 2 warnings\n")
 
 
 def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:

@@ -137,8 +137,9 @@ def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
 
 
 def test_a_flag_that_sets_a_field_warns_as_the_field_does() -> None:
-    assert "leaderElection.leaderElect" in {one.path for one in unhonoured(resolved("--leader-elect").config)}
-    assert unhonoured(resolved("--leader-elect=false").config) == ()
+    warned = unhonoured(resolved("--kube-api-content-type=application/cbor").config)
+    assert [one.path for one in warned] == ["clientConnection.contentType"]
+    assert unhonoured(resolved("--leader-elect", "--leader-elect-lease-duration=20s").config) == ()
 
 
 @pytest.mark.parametrize(

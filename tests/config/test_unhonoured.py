@@ -10,31 +10,20 @@ from kscheduler.scheduling.missing_rules import MISSING_RULES
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
 
-ELECTION = "leaderElection.leaderElect"
-
-
 def paths(text: str) -> list[str]:
-    """All but leader election, which warns wherever it is not switched off."""
-    warnings = unhonoured(load_bytes((HEAD + text).encode(), "f"))
-    return [warning.path for warning in warnings if warning.path != ELECTION]
+    return [warning.path for warning in unhonoured(load_bytes((HEAD + text).encode(), "f"))]
 
 
-def test_of_defaults_that_nobody_wrote_leader_election_alone_warns() -> None:
-    """Two replicas without it would both bind: this is said even where no file asks for it."""
-    for loaded in (default_configuration(), load_bytes(HEAD.encode(), "f")):
-        (warning,) = unhonoured(loaded)
-        assert warning.path == ELECTION
-        assert "run one replica" in warning.reason
+def test_defaults_warn_of_nothing_written_out_or_not() -> None:
+    assert unhonoured(default_configuration()) == ()
+    assert unhonoured(load_bytes(HEAD.encode(), "f")) == ()
+    assert unhonoured(load_bytes(dump_default().encode(), "f")) == ()
 
 
-def test_leader_election_switched_off_is_silent_with_all_its_fields() -> None:
-    text = HEAD + "leaderElection: {leaderElect: false, retryPeriod: 3s, resourceName: x}"
-    assert unhonoured(load_bytes(text.encode(), "f")) == ()
-
-
-def test_defaults_that_are_written_out_ask_for_nothing() -> None:
-    loaded = load_bytes(dump_default().encode(), "f")
-    assert [warning.path for warning in unhonoured(loaded)] == [ELECTION]
+@pytest.mark.parametrize("elects", ["true", "false"])
+def test_leader_election_is_honoured_with_all_its_fields(elects: str) -> None:
+    fields = f"leaderElect: {elects}, retryPeriod: 3s, resourceName: x, leaseDuration: 20s, renewDeadline: 12s"
+    assert paths(f"leaderElection: {{{fields}}}\ndelayCacheUntilActive: true") == []
 
 
 @pytest.mark.parametrize(
@@ -76,15 +65,17 @@ def test_a_setting_warns_only_where_it_was_set_and_differs_from_what_is_done(tex
     assert paths(text) == expected
 
 
+PROTOBUF_LIKE = "clientConnection: {contentType: application/cbor}"
+
+
 def test_a_warning_says_which_field_and_why() -> None:
-    warning, _ = unhonoured(load_bytes((HEAD + "delayCacheUntilActive: true").encode(), "f"))
-    assert str(warning) == "delayCacheUntilActive: has no effect: there is no leader election to wait for"
+    (warning,) = unhonoured(load_bytes((HEAD + PROTOBUF_LIKE).encode(), "f"))
+    assert str(warning) == "clientConnection.contentType: has no effect: the client speaks JSON only"
 
 
 def test_whoever_builds_a_feature_takes_its_rule_out() -> None:
-    loaded = load_bytes((HEAD + "delayCacheUntilActive: true").encode(), "f")
-    left = unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "delayCacheUntilActive"))
-    assert [warning.path for warning in left] == [ELECTION]
+    loaded = load_bytes((HEAD + PROTOBUF_LIKE).encode(), "f")
+    assert unhonoured(loaded, tuple(rule for rule in RULES if rule.path != "clientConnection.contentType")) == ()
 
 
 MANAGED = "managedResources: [{name: example.com/gpu, ignoredByScheduler: true}, {name: example.com/nic}]"
@@ -112,7 +103,7 @@ EVERYTHING = (
 )
 def test_an_extender_warns_of_exactly_what_goes_without_it(extender: str, effects: str) -> None:
     text = f"extenders: [{{urlPrefix: 'http://me:secret@gpu.example.com/scheduler', {extender}}}]"
-    warning, _ = unhonoured(load_bytes((HEAD + text).encode(), "f"))
+    (warning,) = unhonoured(load_bytes((HEAD + text).encode(), "f"))
     assert str(warning) == (f"extenders[0]: extenders are not called yet: {effects} (http://gpu.example.com/scheduler)")
 
 

@@ -20,15 +20,17 @@ def process(
     *options: str,
     scheduler_name: str = "kscheduler",
     environment: Mapping[str, str] | None = None,
+    elects: bool = False,
 ) -> Process:
     """`kscheduler run`, not yet started; its JSON log lines go to `folder/kscheduler.log`.
 
     `environment` is added to this process' own. Bytecode is kept, as an installed program's is: to compile all of it
-    takes a fifth of a second of CPU, which is no scheduler's.
+    takes a fifth of a second of CPU, which is no scheduler's. Unless it `elects`, it schedules at once: a test that
+    kills one and starts another need not wait for a lease.
     """
     arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
     arguments += ["--scheduler-name", scheduler_name, "--bind-address", "127.0.0.1", "--port", "0"]
-    arguments += ["--log-format", "json", *options]
+    arguments += ["--log-format", "json", f"--leader-elect={str(elects).lower()}", *options]
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     whole = own | {"PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
     return Process("kscheduler", arguments, folder / "kscheduler.log", whole)

@@ -10,7 +10,9 @@ import kubernetes_validate
 import pytest
 import yaml
 
+from kscheduler.app.service import DRAIN_SECONDS, FLUSH_EVENTS_SECONDS, FLUSH_PATCHES_SECONDS
 from kscheduler.client.reachability import UNREADY_SECONDS
+from kscheduler.scheduling.eviction.evictions import DRAIN_SECONDS as EVICTION_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -48,6 +50,13 @@ def documents(path: Path) -> list[Object]:
 OBJECTS = [document for path in sorted((DEPLOY / "manifests").glob("*.yaml")) for document in documents(path)]
 OPTIONAL = [document for path in sorted((DEPLOY / "optional").glob("*.yaml")) for document in documents(path)]
 EXAMPLES = [document for path in sorted((DEPLOY / "examples").glob("*.yaml")) for document in documents(path)]
+
+
+ROLES = {
+    ("coordination.k8s.io", "leases", ""): {"create"},
+    ("coordination.k8s.io", "leases", "kscheduler"): {"get", "update", "watch"},
+}
+"""What it may do in its own namespace only, by API group, resource and name."""
 
 
 def only(kind: str) -> Object:
@@ -108,6 +117,28 @@ def test_the_role_grants_exactly_what_the_table_says() -> None:
     assert granted == RIGHTS
 
 
+def test_the_role_for_the_lease_names_it_and_nothing_else() -> None:
+    granted: dict[tuple[str, str, str], set[str]] = {}
+    for rule in only("Role")["rules"]:
+        for group in rule["apiGroups"]:
+            for resource in rule["resources"]:
+                for name in rule.get("resourceNames", [""]):
+                    granted.setdefault((group, resource, name), set()).update(rule["verbs"])
+    assert granted == ROLES
+    assert only("Role")["metadata"]["namespace"] == "kscheduler-system"
+    binding = only("RoleBinding")
+    assert binding["metadata"]["namespace"] == "kscheduler-system"
+    assert binding["roleRef"]["name"] == only("Role")["metadata"]["name"]
+    assert binding["subjects"] == only("ClusterRoleBinding")["subjects"]
+
+
+def test_the_deployment_elects_on_the_lease_that_its_role_names() -> None:
+    args = container()["args"]
+    assert "--leader-elect=true" in args
+    assert "--leader-elect-resource-namespace=kscheduler-system" in args
+    assert "--leader-elect-resource-name=kscheduler" in args
+
+
 def test_the_table_itself_holds_no_dangerous_right() -> None:
     assert [what for what, verbs in RIGHTS.items() if "delete" in verbs] == [("", "pods")]  # victims of preemption
     verbs = set().union(*RIGHTS.values()) - {"delete"}
@@ -137,15 +168,20 @@ def test_only_this_service_account_gets_the_role_and_only_this_pod_its_token() -
 
 def test_everything_namespaced_is_in_the_one_namespace() -> None:
     name = only("Namespace")["metadata"]["name"]
-    kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy")
+    kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy", "Role", "RoleBinding")
     namespaced = [one for one in OBJECTS + OPTIONAL if one["kind"] in kinds]
     assert {one["metadata"]["namespace"] for one in namespaced} == {name}
 
 
-def test_without_leader_election_there_is_never_more_than_one() -> None:
+def test_two_replicas_roll_without_a_moment_with_fewer_candidates() -> None:
     spec = only("Deployment")["spec"]
-    assert spec["replicas"] == 1
-    assert spec["strategy"] == {"type": "Recreate"}
+    assert spec["replicas"] == 2
+    assert spec["strategy"] == {"type": "RollingUpdate", "rollingUpdate": {"maxSurge": 1, "maxUnavailable": 0}}
+    longest_end = DRAIN_SECONDS + EVICTION_SECONDS + FLUSH_PATCHES_SECONDS + FLUSH_EVENTS_SECONDS
+    assert longest_end < pod_spec()["terminationGracePeriodSeconds"]
+    (spread,) = pod_spec()["topologySpreadConstraints"]
+    assert spread["labelSelector"] == spec["selector"]
+    assert spread["topologyKey"] == "kubernetes.io/hostname"
 
 
 def test_the_three_probes_ask_the_three_endpoints_on_the_named_port() -> None:

@@ -79,7 +79,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 
 def run(args: argparse.Namespace) -> int:
-    """Run until a signal; 2 for a command line or configuration that cannot be used."""
+    """Run until a signal; 1 for a lost lease, 2 for a command line or configuration that cannot be used."""
     from kscheduler.client.errors import ConfigurationError
     from kscheduler.config.errors import ConfigError
 
@@ -114,6 +114,7 @@ def _write_config(resolved: Resolved, path: str) -> int:
 def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     with collector_pauses():
         from kscheduler import app
+        from kscheduler.election import LeaseLostError
         from kscheduler.scheduling.truth.truth_keeping import Periods
 
     options = app.Options(
@@ -128,6 +129,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     )
     try:
         _run_on_the_best_loop(app.run(options))
+    except LeaseLostError:
+        return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
         where = f"--bind-address {resolved.bind_address} --port {resolved.port}"
         return refuse(f"{where}: {failure.strerror or failure}")

@@ -17,14 +17,14 @@ import asyncio
 import socket
 import ssl
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final, cast
 
 import aiohappyeyeballs
 from yarl import URL
 
 from kscheduler.client.access.connection import Connection
-from kscheduler.client.errors import CredentialsError, NotSentError
+from kscheduler.client.errors import CredentialsError, FencedError, NotSentError
 from kscheduler.client.failure_text import failure_text
 from kscheduler.client.http.http1 import (
     HttpRequest,
@@ -35,7 +35,7 @@ from kscheduler.client.http.http1 import (
     header_lines,
     request_bytes,
 )
-from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, open_socket
+from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT, check_may_leave, open_socket, reset_on_close
 
 IDLE_SECONDS: Final = 60.0
 """kube-apiserver closes after 90 s; closing first means never writing into a connection that is being closed."""
@@ -51,10 +51,21 @@ _Address = tuple[int | socket.AddressFamily, int | socket.SocketKind, int, str, 
 class HTTPPool:
     """The connections to a `Connection`'s server."""
 
-    def __init__(self, connection: Connection, *, idle_seconds: float = IDLE_SECONDS) -> None:
-        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed."""
+    def __init__(
+        self,
+        connection: Connection,
+        *,
+        idle_seconds: float = IDLE_SECONDS,
+        may_write: Callable[[], bool] | None = None,
+    ) -> None:
+        """Opens nothing yet. Connections that were idle for `idle_seconds` are closed.
+
+        `may_write` is asked in the instant before a write leaves. Connections with it are reset when they are closed,
+        so that the kernel sends nothing more of a process that has ended.
+        """
         url = URL(connection.base_url)
         self._connection = connection
+        self._may_write = may_write
         self.idle_seconds = idle_seconds
         self._host = url.raw_host or ""
         self._port = url.port or 80
@@ -85,8 +96,8 @@ class HTTPPool:
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
         """Send and return the answer, whatever its status. `identity`: the headers that authenticate.
 
-        Raises `NotSentError` and `CredentialsError` if nothing was sent for certain; `OSError`, `TimeoutError` and
-        `MalformedResponseError` if the request may have been sent.
+        Raises `NotSentError`, `CredentialsError` and `FencedError` if nothing was sent for certain; `OSError`,
+        `TimeoutError` and `MalformedResponseError` if the request may have been sent.
         """
         data = self._bytes_of(request, identity)
         deadline = asyncio.get_running_loop().time() + timeout_seconds
@@ -94,6 +105,11 @@ class HTTPPool:
         connection = self._take(context)
         if connection is None:
             connection = await self._connect(context, timeout_seconds)
+        try:
+            check_may_leave(request, self._may_write)
+        except FencedError:
+            self.idle(connection)
+            raise
         self._sweep_by(deadline)
         return await connection.exchange(data, deadline)
 
@@ -163,6 +179,8 @@ class HTTPPool:
             happy_eyeballs_delay=_SECOND_ADDRESS_SECONDS,
             socket_factory=open_socket,
         )
+        if self._may_write is not None:
+            reset_on_close(opened)
         connection = _HTTPConnection(self, context)
         tls: dict[str, Any] = {}
         if context is not None:

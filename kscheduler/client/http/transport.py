@@ -5,7 +5,8 @@ Watches use aiohttp, and so do all requests through a proxy; the rest goes over 
 
 import asyncio
 import socket
-from collections.abc import Mapping
+import struct
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import aiohttp
@@ -13,6 +14,7 @@ from yarl import URL
 
 from kscheduler import __version__
 from kscheduler.client.access.connection import Connection
+from kscheduler.client.errors import FencedError
 from kscheduler.client.http.http1 import HttpRequest, Response
 
 USER_AGENT = f"kscheduler/{__version__}"
@@ -49,16 +51,29 @@ class Transport(Protocol):
         ...
 
 
-class AiohttpTransport:
-    """Requests over aiohttp: through proxies, and for other connections that the pool does not support."""
+def check_may_leave(request: HttpRequest, may_write: Callable[[], bool] | None) -> None:
+    """Raises `FencedError` for a write that may not leave. To be called as late as possible before it does."""
+    if may_write is not None and request.method != "GET" and not may_write():
+        raise FencedError(f"{request.method} {request.target}")
 
-    def __init__(self, connection: Connection, max_connections: int) -> None:
+
+class AiohttpTransport:
+    """Requests over aiohttp: through proxies, and for other connections that the pool does not support.
+
+    Limit: `may_write` is asked before aiohttp gets the request, which may have to open a connection first.
+    """
+
+    def __init__(
+        self, connection: Connection, max_connections: int, may_write: Callable[[], bool] | None = None
+    ) -> None:
         """Must be created inside a running loop."""
         self._connection = connection
+        self._may_write = may_write
         self._session = open_session(max_connections)
 
     async def send(self, request: HttpRequest, identity: Mapping[str, str], timeout_seconds: float) -> Response:
-        """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`."""
+        """Raises `aiohttp.ClientError`, `OSError`, `TimeoutError`, `FencedError`."""
+        check_may_leave(request, self._may_write)
         headers = {"User-Agent": USER_AGENT, "Accept": request.accept, **identity}
         if request.content_type:
             headers["Content-Type"] = request.content_type
@@ -99,6 +114,11 @@ def enable_keepalive(connection: socket.socket) -> None:
         option = getattr(socket, name, None)
         if option is not None:
             connection.setsockopt(socket.IPPROTO_TCP, option, value)
+
+
+def reset_on_close(opened: socket.socket) -> None:
+    """Drop what the kernel has not sent yet when the socket is closed, also by the end of the process."""
+    opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
 
 
 def open_socket(address: tuple[Any, ...]) -> socket.socket:

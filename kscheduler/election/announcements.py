@@ -1,0 +1,149 @@
+"""What is said of an election: log lines with their advice, and the Events about the Lease.
+
+    attempting_to_acquire_lease   once, at the start
+    leader_is                     somebody else leads, and for how long its lease runs at most
+    lease_acquired, lease_released, lease_lost
+    lease_not_renewed             a renewal of ours failed; lease_renewed_again when one succeeds
+    lease_not_usable              a follower cannot read or write the Lease; at most once a minute
+    lease_watch_fails             a follower asks instead of being told; at most once a minute
+
+Failures of a follower while the API server is away are left to `client.reachability`.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from kscheduler.aio.clock import Clock
+from kscheduler.client.errors import APIError, ClientError, NetworkError
+from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.election.lease import StoredLease
+from kscheduler.logs import get_logger
+from kscheduler.logs.throttle import Throttle
+
+_log = get_logger("election")
+
+REASON: Final = "LeaderElection"
+SECONDS_BETWEEN_LINES: Final = 60.0
+
+
+class Announcements:
+    """Lines and Events of one election."""
+
+    def __init__(
+        self, namespace: str, name: str, identity: str, recorder: EventRecorder, controller: str, clock: Clock
+    ) -> None:
+        """`controller`: the Events' reportingController."""
+        self._namespace = namespace
+        self._name = name
+        self._identity = identity
+        self._recorder = recorder
+        self._controller = controller
+        self._now: Callable[[], float] = clock.monotonic
+        self._unusable = Throttle(SECONDS_BETWEEN_LINES)
+        self._unwatched = Throttle(SECONDS_BETWEEN_LINES)
+        self._failed_renewals = 0
+        self._reported_leader: str | None = None
+
+    @property
+    def lease(self) -> str:
+        """`namespace/name`."""
+        return f"{self._namespace}/{self._name}"
+
+    def attempting(self) -> None:
+        """The election begins."""
+        _log.info("attempting_to_acquire_lease", lease=self.lease, identity=self._identity)
+
+    def leader(self, leader: str, expires_in_seconds: float) -> None:
+        """The Lease names this holder; logged when it changes."""
+        if leader == self._reported_leader:
+            return
+        self._reported_leader = leader
+        if leader == self._identity:
+            return
+        if not leader:
+            _log.info("nobody_leads", lease=self.lease)
+            return
+        _log.info("leader_is", lease=self.lease, leader=leader, expires_in_seconds=round(expires_in_seconds, 1))
+
+    def acquired(self, stored: StoredLease) -> None:
+        """This process leads."""
+        _log.info("lease_acquired", lease=self.lease, identity=self._identity, transitions=stored.record.transitions)
+        self._event(stored, "became leader")
+
+    def not_renewed(self, failure: ClientError, seconds_left: float) -> None:
+        """A renewal failed; logged each time, as there are only a few before the lease is lost."""
+        self._failed_renewals += 1
+        _log.warning("lease_not_renewed", lease=self.lease, err=str(failure), seconds_left=round(seconds_left, 1))
+
+    def renewed(self) -> None:
+        """A renewal succeeded."""
+        if self._failed_renewals:
+            _log.info("lease_renewed_again", lease=self.lease, failures=self._failed_renewals)
+        self._failed_renewals = 0
+
+    def lost(self, reason: str, leader: str, stored: StoredLease | None) -> None:
+        """The lease is lost: the process ends."""
+        others = {"leader": leader} if leader not in ("", self._identity) else {}
+        _log.error(
+            "lease_lost",
+            lease=self.lease,
+            identity=self._identity,
+            reason=reason,
+            advice="the process ends, and a fresh one follows the new leader: the API server was away or slow, or "
+            "this process was stopped; --leader-elect-renew-deadline says how long that may last",
+            **others,
+        )
+        if stored is not None:
+            self._event(stored, "stopped leading")
+
+    def released(self, stored: StoredLease) -> None:
+        """The lease was given up in order."""
+        _log.info("lease_released", lease=self.lease, identity=self._identity)
+        self._event(stored, "stopped leading")
+
+    def not_released(self, reason: str, wait_seconds: float) -> None:
+        """The others have to wait until the lease expires."""
+        _log.warning("lease_not_released", lease=self.lease, err=reason, others_wait_seconds=wait_seconds)
+
+    def not_usable(self, failure: ClientError) -> None:
+        """A follower's request failed. What concerns all requests is left to `client.reachability`."""
+        if isinstance(failure, NetworkError) or not self._unusable.admits(self._now()):
+            return
+        _log.warning("lease_not_usable", lease=self.lease, err=str(failure), advice=self.advice(failure))
+
+    def watch_fails(self, failure: ClientError, retry_seconds: float) -> None:
+        """A follower cannot watch the Lease."""
+        if isinstance(failure, NetworkError) or not self._unwatched.admits(self._now()):
+            return
+        _log.warning(
+            "lease_watch_fails",
+            lease=self.lease,
+            err=str(failure),
+            advice=f"without the verb watch on this Lease it is read each {retry_seconds:g} s, and a fail-over takes "
+            "longer by as much",
+        )
+
+    def advice(self, failure: ClientError) -> str:
+        """What an operator can do about a refusal."""
+        if isinstance(failure, APIError) and failure.is_forbidden:
+            return (
+                f"give the scheduler a Role in namespace {self._namespace} with create on leases, and with get, update "
+                f"and watch on the lease {self._name} (coordination.k8s.io); or run one replica with "
+                "--leader-elect=false"
+            )
+        if isinstance(failure, APIError) and failure.is_not_found:
+            return (
+                f"the namespace {self._namespace} does not exist: create it, or name another one with "
+                "--leader-elect-resource-namespace"
+            )
+        return "it is tried again; nobody schedules under this lease meanwhile, unless another replica leads"
+
+    def _event(self, stored: StoredLease, what: str) -> None:
+        self._recorder.record(
+            stored.reference(),
+            type="Normal",
+            reason=REASON,
+            action=REASON,
+            note=f"{self._identity} {what}",
+            reporting_controller=self._controller,
+        )

@@ -1,0 +1,70 @@
+"""The right to write, checked before each write.
+
+A process that was stopped for a minute believes that it leads until somebody looks at the clock. So the clock is looked
+at before each write leaves (`client.http`), without a request: 0.2 us. The check is in the one place that all writes
+pass, not with those who write: nobody can forget it.
+
+A refused write does not return to its caller: the pod has not failed, and its plugins are not to be asked to undo
+anything. The caller waits until the process ends, which the refusal itself brings about (`refused`).
+
+What a fence cannot do: call back a request that has been sent. It may lie in a buffer of the kernel, a proxy or the API
+server, and be applied when another process leads. Three things make that rare and mostly harmless: a leader stops
+`leaseDuration - renewDeadline` before anybody else begins; connections of a process that ends are reset, so the kernel
+drops what it has not sent; and each write carries the UID or the version of its object, so the API server refuses a
+second Binding of a pod. Left over is a Binding that was delayed by more than those seconds and takes room which the new
+leader has given to another pod.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Final, NoReturn
+
+from kscheduler.aio.clock import Clock
+from kscheduler.client.errors import FencedError
+
+HELD_SECONDS: Final = 30.0
+"""How long a refused caller waits for the end of the process."""
+
+
+class Fence:
+    """Implements `client.rest.WriteGuard`. Closed at first."""
+
+    __slots__ = ("_clock", "_now", "_until", "is_passed", "on_refusal", "refusals")
+
+    def __init__(self, now: Callable[[], float], clock: Clock) -> None:
+        """`now` counts suspension (`boot_time`); `clock` is what waits."""
+        self._now = now
+        self._clock = clock
+        self._until = -math.inf
+        self.is_passed = False
+        """The process has led, and may not any more."""
+        self.refusals = 0
+        self.on_refusal: Callable[[str], None] = lambda _write: None
+        """Called with the write's method and path, for the process to end."""
+
+    def open_until(self, until: float) -> None:
+        """Writes may leave until then, in seconds of `now`."""
+        self._until = until
+
+    def close(self) -> None:
+        """No write may leave any more."""
+        self._until = -math.inf
+        self.is_passed = True
+
+    def is_open(self) -> bool:
+        """Whether a write may leave now."""
+        return self._now() < self._until
+
+    async def refused(self, write: str) -> NoReturn:
+        """Report a write that was not sent; waits for the end of the process. Raises `FencedError`.
+
+        A process that has never led is not ended by it: some part writes too early, which is a bug of that part.
+        """
+        self.refusals += 1
+        led = self.is_passed or self._until > -math.inf
+        if led:
+            self.on_refusal(write)
+            await self._clock.sleep(HELD_SECONDS)
+        reason = "its lease has run out" if led else "it does not lead"
+        message = f"{write} was not sent: this process may not write, because {reason}"
+        raise FencedError(message)

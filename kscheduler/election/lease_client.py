@@ -1,0 +1,97 @@
+"""One Lease on the API server: read, created, replaced, watched.
+
+Verbs as in kube-scheduler's role (`create`; `get` and `update` of this name), and `watch`, without which a follower
+learns of changes later. Nothing is repeated here, and each request has a time limit.
+"""
+
+from collections.abc import AsyncGenerator
+from typing import Any, Final
+from urllib.parse import quote
+
+import msgspec
+
+from kscheduler.client.errors import APIError, ClientError, NetworkError
+from kscheduler.client.rest import APIClient
+from kscheduler.election.lease import StoredLease, UnreadableLeaseError, body_of, decode_lease, lease_of
+from kscheduler.election.rules import Write
+
+WATCH_SECONDS: Final = 600
+"""How long a watch lasts before the server ends it, and it is opened again."""
+
+
+class LeaseClient:
+    """The Lease `namespace/name`."""
+
+    def __init__(self, client: APIClient, namespace: str, name: str) -> None:
+        """`client` should serve nothing else: a lease must not wait behind other requests."""
+        self._client = client
+        self.namespace = namespace
+        self.name = name
+        self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
+        self._path = f"{self._collection}/{quote(name, safe='')}"
+
+    async def read(self, timeout_seconds: float) -> StoredLease | None:
+        """The Lease, from the API server's storage; `None`: it does not exist. Raises `ClientError`."""
+        try:
+            body = await self._client.get(self._path, retries=0, timeout_seconds=timeout_seconds)
+        except APIError as refusal:
+            if refusal.is_not_found:
+                return None
+            raise
+        return _decoded(body)
+
+    async def write(self, write: Write) -> StoredLease:
+        """Create or replace the Lease. Returns it as stored. Raises `ClientError`: `APIError` 409 after a lost race."""
+        timeout = write.timeout_seconds
+        if write.over is None:
+            body = body_of(write.record, {"namespace": self.namespace, "name": self.name})
+            return _decoded(await self._client.post(self._collection, body, retries=0, timeout_seconds=timeout))
+        body = body_of(write.record, {**write.over.metadata, "resourceVersion": write.over.version})
+        return _decoded(await self._client.put(self._path, body, retries=0, timeout_seconds=timeout))
+
+    async def watch(self) -> AsyncGenerator[StoredLease | None]:
+        """The Lease as it is, if it exists, then each change; `None`: it was deleted. Ends when the server ends it.
+
+        Raises `ClientError`, also for an event that cannot be read: the watch has to be opened anew.
+        """
+        params = {
+            "watch": "1",
+            "fieldSelector": f"metadata.name={self.name}",
+            "allowWatchBookmarks": "true",
+            "timeoutSeconds": str(WATCH_SECONDS),
+        }
+        async with self._client.stream(self._collection, params) as stream:
+            async for lines in stream:
+                for line in lines:
+                    kind, tree = _event(line)
+                    if kind == "DELETED":
+                        yield None
+                    elif kind != "BOOKMARK":
+                        yield _lease(tree)
+
+
+def _decoded(body: bytes) -> StoredLease:
+    try:
+        return decode_lease(body)
+    except UnreadableLeaseError as failure:
+        raise NetworkError(f"the answer is no Lease: {failure}") from failure
+
+
+def _lease(tree: Any) -> StoredLease:
+    try:
+        return lease_of(tree)
+    except UnreadableLeaseError as failure:
+        raise NetworkError(f"the watch brought something that is no Lease: {failure}") from failure
+
+
+def _event(line: bytes) -> tuple[str, Any]:
+    """The type and object of a line of a watch. Raises `ClientError` for a line that ends the watch."""
+    try:
+        event = msgspec.json.decode(line)
+        kind, tree = event["type"], event["object"]
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, TypeError, KeyError) as failure:
+        raise NetworkError(f"the watch brought a line that is no event: {failure}") from failure
+    if kind == "ERROR":
+        message = tree.get("message", "") if isinstance(tree, dict) else ""
+        raise ClientError(f"the API server has ended the watch: {message}")
+    return str(kind), tree

@@ -1,0 +1,112 @@
+"""Waits until a store holds everything that was written before now.
+
+The problem: whoever becomes leader has a store that a watch fills, and a watch may be behind: by milliseconds mostly,
+by a minute if its connection is dead and nobody has noticed. Deciding on it would give away room that the old leader
+has given away just before. The idea: a consistent LIST of one object tells the version L at which the API server is
+now; whatever the store has seen at L or later contains all that was written before the LIST.
+
+    list one object                        the version L, in a few milliseconds
+    wait for the watch to reach L, 0.5 s   where pods come and go, the next event is there at once
+    list the kind again                    where nothing happens, no event will come (bookmarks: one a minute); a small
+                                           store is listed sooner, as that is cheap
+
+Limits: versions are compared as numbers (allowed since Kubernetes 1.35); a server whose versions are none is listed.
+"""
+
+from typing import Final
+
+import msgspec
+
+from kscheduler.aio.clock import Clock
+from kscheduler.api.kinds import Kind
+from kscheduler.client.errors import ClientError
+from kscheduler.client.rest import APIClient
+from kscheduler.informers.audit import METADATA_ONLY
+from kscheduler.informers.factory import InformerFactory
+from kscheduler.logs import get_logger
+
+_log = get_logger(__name__)
+
+PATIENCE_SECONDS: Final = 0.5
+"""How long an event is waited for before the kind is listed."""
+SMALL_STORE: Final = 2_000
+SMALL_PATIENCE_SECONDS: Final = 0.05
+"""The same for a store of fewer objects than that."""
+LIST_SECONDS: Final = 60.0
+"""A list of 100,000 pods takes some ten seconds; then another one is asked for."""
+ASK_SECONDS: Final = 5.0
+"""Timeout of the request for the version, and the pause before another try is half a second."""
+_LOOK_SECONDS: Final = 0.01
+REASON: Final = "new leader"
+
+
+class _ListMetadata(msgspec.Struct, rename="camel"):
+    resource_version: str = ""
+
+
+class _Answer(msgspec.Struct):
+    metadata: _ListMetadata = msgspec.field(default_factory=_ListMetadata)
+
+
+_decode = msgspec.json.Decoder(_Answer).decode
+
+
+class CatchUp:
+    """Waits for the store of one kind."""
+
+    def __init__(self, client: APIClient, informers: InformerFactory, kind: Kind, clock: Clock) -> None:
+        self._client = client
+        self._informers = informers
+        self._informer = informers.informer(kind)
+        self._kind = kind
+        self._clock = clock
+
+    async def run(self) -> None:
+        """Return when the store holds all that was written before the call; waits as long as that takes."""
+        began = self._clock.monotonic()
+        version = await self._version_now()
+        how = "watch"
+        patience = SMALL_PATIENCE_SECONDS if len(self._informer.store) < SMALL_STORE else PATIENCE_SECONDS
+        if not await self._is_reached(version, patience):
+            how = "list"
+            while not await self._is_listed(version):
+                _log.warning("waiting_to_catch_up", resource=self._kind.resource, problem=self._informer.problem)
+        seconds = round(self._clock.monotonic() - began, 3)
+        _log.info("caught_up", resource=self._kind.resource, how=how, seconds=seconds)
+
+    async def _version_now(self) -> str:
+        while True:
+            try:
+                body = await self._client.get(
+                    self._kind.path, {"limit": "1"}, retries=0, timeout_seconds=ASK_SECONDS, accept=METADATA_ONLY
+                )
+                return _decode(body).metadata.resource_version
+            except (ClientError, msgspec.DecodeError) as failure:
+                _log.warning("waiting_to_catch_up", resource=self._kind.resource, problem=str(failure))
+            await self._clock.sleep(PATIENCE_SECONDS)
+
+    async def _is_reached(self, version: str, patience_seconds: float) -> bool:
+        until = self._clock.monotonic() + patience_seconds
+        while not _contains(self._informer.resource_version, version):
+            if self._clock.monotonic() >= until:
+                return False
+            await self._clock.sleep(_LOOK_SECONDS)
+        return True
+
+    async def _is_listed(self, version: str) -> bool:
+        """List the kind; returns whether that has come to an end in time, or an event has shown the version."""
+        lists, until = self._lists(), self._clock.monotonic() + LIST_SECONDS
+        self._informers.relist(self._kind, REASON)
+        while self._lists() == lists and not _contains(self._informer.resource_version, version):
+            if self._clock.monotonic() >= until:
+                return False
+            await self._clock.sleep(_LOOK_SECONDS)
+        return True
+
+    def _lists(self) -> int:
+        return sum(self._informer.relists.values())
+
+
+def _contains(seen: str, version: str) -> bool:
+    """Whether what was seen includes that version; false if that cannot be told."""
+    return seen.isdecimal() and version.isdecimal() and int(seen) >= int(version)

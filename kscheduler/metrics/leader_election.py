@@ -1,0 +1,53 @@
+"""Series about the election, under the names that all Kubernetes components give them, and some of our own."""
+
+from collections.abc import Callable, Iterable
+
+from kscheduler.election import ElectionStatistics, Role
+from kscheduler.metrics.samples import Numbers, Sample, Source, gauge
+from kscheduler.scheduling.observations import MetricSeries
+
+MASTER = MetricSeries(
+    "leader_election_master_status",
+    "Gauge of if the reporting system is master of the relevant lease, 0 indicates backup, 1 indicates master. "
+    "'name' is the string used to identify the lease. Please make sure to group by name.",
+    ("name",),
+)
+SLOW_PATH = MetricSeries(
+    "leader_election_slowpath_total",
+    "Total number of slow path exercised in renewing leader leases. 'name' is the string used to identify the lease. "
+    "Please make sure to group by name.",
+    ("name",),
+)
+SINCE_RENEWAL = MetricSeries(
+    "kscheduler_leader_election_renewal_age_seconds",
+    "Seconds since this process, which leads, has sent its last successful renewal. At renewDeadline it ends.",
+    ("name",),
+)
+TRANSITIONS = MetricSeries(
+    "kscheduler_leader_election_transitions",
+    "How often the lease has changed its holder, as the lease says.",
+    ("name",),
+)
+FENCED = MetricSeries(
+    "kscheduler_fenced_writes_total", "Writes that were held back because the process may not write (any more)."
+)
+
+
+def election_source(statistics: Callable[[], ElectionStatistics]) -> Source:
+    """What is known of the election."""
+
+    def copy() -> Iterable[Sample]:
+        found = statistics()
+        name, leads = (found.name,), found.role is Role.LEADING
+        samples: list[Sample] = [
+            gauge(MASTER, {name: float(leads)}),
+            gauge(TRANSITIONS, {name: found.transitions}),
+            Numbers("counter", FENCED, {(): found.refused_writes}),
+        ]
+        if found.slow_renewals:  # a series appears with its first value, as upstream's does
+            samples.append(Numbers("counter", SLOW_PATH, {name: found.slow_renewals}))
+        if leads and found.renewed_seconds_ago is not None:
+            samples.append(gauge(SINCE_RENEWAL, {name: found.renewed_seconds_ago}))
+        return samples
+
+    return copy

@@ -1,0 +1,102 @@
+"""Fail-overs one after the other, and what the API server says of them.
+
+    the fault -> the first Binding of the other replica -> the old leader ends and starts again -> no pod waits
+
+What is measured is the time from the fault to that Binding, as the API server's audit log has it.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from tests.controlplane.process import wait_until
+from tests.e2e.election.audit_log import AuditLog, bound_twice, leader, writes_by_others
+from tests.e2e.election.flow import Flow, Room
+from tests.e2e.election.replicas import Fault, Replicas, wait_for
+
+LEADS_SECONDS = 90.0
+DRAINS_SECONDS = 120.0
+
+
+@dataclass
+class Outcome:
+    """What fail-overs of one kind have shown."""
+
+    program: str
+    fault: str
+    seconds: list[float] = field(default_factory=list)
+    faults: list[str] = field(default_factory=list)
+    """What must not happen, a line each."""
+    pods: int = 0
+
+
+class Rounds:
+    """Fail-overs of one group."""
+
+    def __init__(self, replicas: Replicas, flow: Flow, room: Room, log: AuditLog, fault: Fault) -> None:
+        self._replicas = replicas
+        self._flow = flow
+        self._room = room
+        self._log = log
+        self._fault = fault
+        self.outcome = Outcome(replicas.program, fault.name)
+
+    def play(self, count: int) -> Outcome:
+        """Play the rounds and judge them."""
+        wait_until("somebody leads", lambda: leader(self._log.requests(), self._replicas.lease), LEADS_SECONDS)
+        self._flow.wait_until_bound(DRAINS_SECONDS)
+        for _ in range(count):
+            self.outcome.seconds.append(self._round())
+        self._flow.end()
+        wait_until("no pod waits", lambda: self._flow.pending() <= 0, DRAINS_SECONDS)
+        self._judge()
+        return self.outcome
+
+    def _round(self) -> float:
+        old = self._replicas.of(leader(self._log.requests(), self._replicas.lease))
+        new = self._replicas.beside(old)
+        began = time.time()
+        self._fault.inflict(old)
+        wait_for(
+            f"{new.source} binds after {self._fault.name} of {old.source}",
+            lambda: self._log.first_binding(new.source, began),
+            LEADS_SECONDS,
+        )
+        first = self._log.first_binding(new.source, began)
+        assert first is not None
+        self._fault.relieve(old)
+        code = old.ends()
+        if code != self._fault.exit_code:
+            self.outcome.faults.append(f"{old.source} ended with {code}, not {self._fault.exit_code}")
+        old.start()
+        self._flow.wait_until_bound(DRAINS_SECONDS)
+        return first.answered - began
+
+    def _judge(self) -> None:
+        requests, namespace = self._log.requests(), self._flow.namespace
+        outcome = self.outcome
+        outcome.pods = self._flow.created
+        outcome.faults += writes_by_others(requests, self._replicas.lease, self._replicas.sources)
+        outcome.faults += [f"{name} was bound twice" for name in bound_twice(requests, namespace)]
+        outcome.faults += [line for line in self._room.overfull if f" on {namespace}-" in line]
+        outcome.faults += self._flow.failures
+        bindings = {one.name for one in requests if one.is_binding and one.name.startswith(f"{namespace}/")}
+        if len(bindings) != self._flow.created:
+            outcome.faults.append(f"{self._flow.created} pods were created and {len(bindings)} bound")
+
+
+def table(outcomes: Sequence[Outcome]) -> str:
+    """The outcomes as a table in Markdown."""
+    lines = [
+        "| fault | scheduler | fail-overs | median | longest | pods | what must not happen |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    for outcome in sorted(outcomes, key=lambda one: (one.fault, one.program)):
+        ordered = sorted(outcome.seconds)
+        middle = ordered[len(ordered) // 2] if ordered else float("nan")
+        longest = ordered[-1] if ordered else float("nan")
+        lines.append(
+            f"| {outcome.fault} | {outcome.program} | {len(ordered)} | {middle:.2f} s | {longest:.2f} s "
+            f"| {outcome.pods} | {len(outcome.faults)} |"
+        )
+    return "\n".join(lines)
