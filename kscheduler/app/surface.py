@@ -1,19 +1,25 @@
-"""What the service serves over HTTP: health, metrics, its configuration, pods that wait for Permit."""
+"""What the service serves over HTTP: health, metrics, configuration, pods that wait for Permit, pages for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
+from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.client.rest_statistics import RESTStatistics
 from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
+from kscheduler.config.upstream.release import VERSION
+from kscheduler.informers.store import Store
 from kscheduler.metrics import (
     Exposition,
     Gauges,
@@ -32,14 +38,24 @@ from kscheduler.metrics import (
     work_queue_source,
 )
 from kscheduler.server import (
-    Access,
+    Address,
     Endpoints,
     Health,
+    LoopbackAccess,
+    Offer,
+    OpenAccess,
+    Page,
     PermitTokenFile,
+    Port,
     ProgressCheck,
     Server,
     WaitingPodsEndpoint,
+    samples_of,
 )
+from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbosity_page, stacks_page
+from kscheduler.server.pages.pod_resources import pod_resources
+from kscheduler.server.pages.zpages import flagz, statusz
+from kscheduler.server.serving import LOOPBACK
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
@@ -65,17 +81,60 @@ def token_of(options: Options) -> PermitTokenFile | None:
     return token
 
 
+def _always() -> bool:
+    return True
+
+
+def _objects(store: Store[Pod]) -> Iterator[Pod]:
+    """The objects of a store, which may change meanwhile."""
+    for key in store.keys():  # noqa: SIM118  a copy of the keys
+        found = store.get(key)
+        if found is not None:
+            yield found
+
+
 class Surface:
     """The HTTP server over the parts. It only reads them, except that it can allow or reject waiting pods."""
 
-    def __init__(self, options: Options, connection: Connection, parts: Parts) -> None:
+    def __init__(
+        self, options: Options, connection: Connection, parts: Parts, connections: LoginConnections | None = None
+    ) -> None:
+        """`connections`: whom the login asks; by default the scheduler's own API server. Raises `ConfigError`."""
         self._options = options
         self._parts = parts
         self.is_stopping = False
+        self.leads: Callable[[], bool] = _always
+        """Whether this scheduler is the one that schedules; for `/metrics/resources`."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
+        self._token = token_of(options)
+        self.login: Login | None = None
+        if options.serving.secure_port is not None:
+            asked = connections or LoginConnections(connection, connection)
+            self.login = Login(options.serving, asked, parts.clock, self._token)
         self.exposition = self._build_exposition(connection)
-        self.server = Server(self._endpoints(), clock=parts.clock)
-        self.exposition.add(self.server.samples)
+        endpoints = self._endpoints()
+        self.servers = [Server(endpoints, port, clock=parts.clock) for port in self._ports()]
+        self.exposition.add(lambda: samples_of(self.servers))
+
+    @property
+    def server(self) -> Server:
+        """The first of the servers. Raises `IndexError` where all ports are off."""
+        return self.servers[0]
+
+    def _ports(self) -> Iterator[Port]:
+        """HTTPS, then plain HTTP for health and metrics, then plain HTTP for everything on this machine."""
+        serving = self._options.serving
+        if self.login is not None and serving.secure_port is not None:
+            address = Address(serving.bind_address, serving.secure_port, serving.shares_port)
+            contexts = self.login.contexts
+            yield Port("https", address, Offer.EVERYTHING, self.login.access, lambda: contexts.current)
+        if serving.metrics_address is not None:
+            address = Address(*serving.metrics_address)
+            yield Port("metrics", address, Offer.HEALTH_AND_METRICS, lambda _places: OpenAccess())
+        if serving.insecure_port is not None:
+            address = Address(LOOPBACK, serving.insecure_port)
+            access = LoopbackAccess(self._token)
+            yield Port("insecure", address, Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: access)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(
@@ -89,9 +148,7 @@ class Surface:
         return Exposition(
             [
                 scheduler_source(self._parts.observations, gauges),
-                rest_client_source(
-                    connection.base_url, [self._parts.client.statistics, self._parts.event_client.statistics]
-                ),
+                rest_client_source(connection.base_url, self._request_statistics()),
                 reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
                 event_source(self._parts.recorder.statistics),
@@ -102,9 +159,15 @@ class Surface:
                 build_info_source(__version__),
                 feature_source(lambda: features_of(self._options.config.gates)),
                 program_samples,
+                *([] if self.login is None else [self.login.samples]),
             ],
             on_thread=[process_families],
         )
+
+    def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
+        login = self.login
+        own = [self._parts.client.statistics, self._parts.event_client.statistics]
+        return own if login is None else [*own, *login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()
@@ -127,7 +190,6 @@ class Surface:
             ),
             monotonic=self._parts.clock.monotonic,
         )
-        token = token_of(self._options)
         return Endpoints(
             livez=Health("livez", {"event-loop": self.loop_lag.problem, "workers": progress}),
             readyz=Health(
@@ -142,9 +204,34 @@ class Surface:
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem}),
             exposition=self.exposition,
             component_config=self._component_config,
-            waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, token, self._parts.clock),
-            access=Access(token),
+            waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, self._token, self._parts.clock),
+            pages=self._pages(),
         )
+
+    def _leads(self) -> bool:
+        """Looked up at each request: who elects replaces `leads` after this has been built."""
+        return self.leads()
+
+    def _pages(self) -> dict[str, Page]:
+        """Pages that gates and `enableProfiling` decide about, and resources by pod."""
+        config = self._options.config
+        pods = self._parts.informers.informer(PODS).store
+        pages = {"/metrics/resources": Page(pod_resources(lambda: _objects(pods), self._leads), is_long=True)}
+        if config.configuration.enable_profiling:
+            dump = self._parts.truth.dump
+            pages |= {
+                "/debug/cache": Page(dump_page(dump.cache_entries), is_long=True),
+                "/debug/queue": Page(dump_page(dump.queue_entries), is_long=True),
+                "/debug/stacks": Page(stacks_page),
+                "/debug/profile": Page(ProfilePage().handle, is_long=True),
+                "/debug/flags/v": Page(set_verbosity_page, method="PUT"),
+            }
+        if config.gates.enabled("ComponentFlagz"):
+            pages["/flagz"] = Page(flagz(self._options.flags))
+        if config.gates.enabled("ComponentStatusz"):
+            listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
+            pages["/statusz"] = Page(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
+        return pages
 
     def _component_config(self) -> bytes:
         return msgspec.json.encode(to_tree(without_secrets(self._options.config.configuration)))
@@ -173,6 +260,8 @@ class Surface:
 
     def _notes(self) -> Iterable[str]:
         """Additional lines of `/readyz?verbose`: unreadable objects, and kinds that the server does not have."""
+        if self.login is not None:
+            yield from self.login.contexts.notes()
         for informer in self._parts.informers.statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"

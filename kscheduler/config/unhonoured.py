@@ -48,13 +48,12 @@ def _speaks_json(content_type: Any) -> bool:
 
 
 _NO_ELECTION = "leader election is not built yet: run one replica, and switch it off (--leader-elect=false)"
-_NO_PROFILING = "profiling endpoints are not built yet"
+_NO_CONTENTION = "contention profiles are Go's; /debug/profile and /debug/stacks are what there is"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
     Rule("delayCacheUntilActive", "there is no leader election to wait for"),
-    Rule("enableProfiling", _NO_PROFILING, _is_off),
-    Rule("enableContentionProfiling", _NO_PROFILING, _is_off),
+    Rule("enableContentionProfiling", _NO_CONTENTION, _is_off),
     Rule("clientConnection.contentType", _JSON_ONLY, _speaks_json),
     Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
 )

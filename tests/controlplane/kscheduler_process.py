@@ -27,7 +27,7 @@ def process(
     takes a fifth of a second of CPU, which is no scheduler's.
     """
     arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
-    arguments += ["--scheduler-name", scheduler_name, "--bind-address", "127.0.0.1", "--port", "0"]
+    arguments += ["--scheduler-name", scheduler_name, "--secure-port", "0", "--insecure-port", "0"]
     arguments += ["--log-format", "json", *options]
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     whole = own | {"PYTHONPATH": str(REPOSITORY)} | dict(environment or {})
