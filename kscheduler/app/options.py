@@ -1,16 +1,16 @@
 """The options that a service is started with."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.app.config_file import ConfigSource
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
+from kscheduler.server.serving import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,13 +24,15 @@ class Options:
     master: str = ""
     context: str = ""
     """The context of the kubeconfig; empty means its current-context."""
-    bind_address: str = "0.0.0.0"
-    port: int = SCHEDULER_PORT
+    serving: Serving = field(default_factory=Serving)
+    """Where and how HTTP is answered."""
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""
     clock: Clock = field(default=REAL_CLOCK)
     permit_token_file: str = ""
-    """The file with the token for `/waiting-pods`; without it the path is disabled."""
+    """The file with the token for `/waiting-pods`; without it the path is for whom the API server allows it."""
+    flags: Mapping[str, str] = field(default_factory=dict)
+    """All flags with the values in force, for `/flagz`."""
     end_at_once: Callable[[str], object] = field(default=end_process)
     """Ends a process that hangs and has lost its lease; gets the reason. Called in a thread."""
     registry: Registry = field(default_factory=in_tree.registry)

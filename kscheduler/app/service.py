@@ -24,6 +24,7 @@ from kscheduler.aio.collector import LongLived
 from kscheduler.aio.services import BackgroundService, running
 from kscheduler.app import signals
 from kscheduler.app.diary import Diary
+from kscheduler.app.login import LoginConnections, login_connections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
@@ -36,13 +37,8 @@ from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.profiles import rules_not_built
-from kscheduler.server import (
-    GUARDED,
-    OPEN,
-    TOKEN_ONLY,
-    Server,
-    is_loopback,
-)
+from kscheduler.server import Server, is_loopback
+from kscheduler.server.serving import LOOPBACK
 
 _log = get_logger("kscheduler")
 
@@ -60,16 +56,17 @@ SYNC_REPEAT_SECONDS: Final = 60.0
 class App:
     """A scheduler service."""
 
-    def __init__(self, options: Options, connection: Connection) -> None:
+    def __init__(self, options: Options, connection: Connection, asked: LoginConnections | None = None) -> None:
+        """`asked`: whom the login of the HTTP server asks; by default the same API server."""
         self._options = options
         self.parts = Parts(options, connection)
         self.reloader = ConfigReloader(options.source, self.parts, options.registry)
-        self.surface = Surface(options, connection, self.parts, self.reloader)
+        self.surface = Surface(options, connection, self.parts, self.reloader, asked)
         self.diary = Diary(self.parts)
 
     @property
     def server(self) -> Server:
-        """The HTTP server."""
+        """The first HTTP server."""
         return self.surface.server
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -95,12 +92,16 @@ class App:
         self.announce()
         async with AsyncExitStack() as ends:
             ends.callback(self.surface.exposition.close)
-            await self.server.start(self._options.bind_address, self._options.port)
-            ends.push_async_callback(self.server.aclose)
+            for server in self.surface.servers:
+                await server.start()
+                ends.push_async_callback(server.aclose)
             await ends.enter_async_context(self.parts.client)
             await ends.enter_async_context(self.parts.event_client)
             if self.parts.leadership is not None:
                 await ends.enter_async_context(self.parts.leadership.client)
+            login = self.surface.login
+            if login is not None:
+                await login.open(ends)
             services = (
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
@@ -111,6 +112,7 @@ class App:
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.diary.ask_for_version),
+                *(login.services() if login is not None else ()),
             )
             async with running(*services):
                 if self.parts.election is None:
@@ -229,23 +231,20 @@ class App:
                 _log.info("rules_not_built", profile=profile.name, plugins=missing)
 
     def _log_open_paths(self) -> None:
-        """Log who may use which path, if other machines can reach the port."""
-        address = self._options.bind_address
-        if is_loopback(address):
-            return
-        has_token = bool(self._options.permit_token_file)
-        _log.warning(
-            "http_server_open_without_login",
-            bind_address=address,
-            reason="TLS and authentication are not built yet",
-            open_to_everybody=OPEN,
-            from_this_machine_or_with_token=GUARDED,
-            with_token_only=TOKEN_ONLY,
-            waiting_pods="open to a token, which is sent in clear: restrict access to this port"
-            if has_token
-            else "disabled",
-            advice="restrict the port with a NetworkPolicy, or use --bind-address 127.0.0.1 where no kubelet probes it",
-        )
+        """Log what is served without a login, besides health checks."""
+        serving = self._options.serving
+        if serving.insecure_port is not None:
+            _log.info(  # no warning: it was asked for by that name, and other machines cannot reach it
+                "http_server_open_without_login",
+                bind_address=LOOPBACK,
+                reason="--insecure-port: for development; whoever is on this machine reads everything",
+                waiting_pods="for the token of --permit-token-file" if self._options.permit_token_file else "disabled",
+            )
+        if serving.metrics_address is not None and not is_loopback(serving.metrics_address[0]):
+            advice = "restrict the port with a NetworkPolicy"
+            _log.info("metrics_open_without_login", bind_address=serving.metrics_address[0], advice=advice)
+        if not self.surface.servers:
+            _log.warning("http_server_off", reason="--secure-port=0: neither probes nor metrics are answered")
 
 
 def _first(failures: BaseException) -> str:
@@ -279,8 +278,9 @@ async def run(options: Options) -> None:
     )
     _log.info("connecting", server=connection.description)
     stop = signals.Stop()
+    asked = await login_connections(options.serving, connection)
     with signals.ending(stop):
-        app = App(options, connection)
+        app = App(options, connection, asked)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
         with signals.dumping(app.ask_for_dump), signals.reloading(app.reloader, stop):
             await app.run(stop)

@@ -1,20 +1,26 @@
-"""What the service serves over HTTP: health, metrics, its configuration, pods that wait for Permit."""
+"""What the service serves over HTTP: health, metrics, configuration, pods that wait for Permit, pages for people."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 
 import msgspec
 
 from kscheduler import __version__
+from kscheduler.api.core import Pod
+from kscheduler.api.kinds import PODS
+from kscheduler.app.login import Login, LoginConnections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
 from kscheduler.app.reloading import ConfigReloader
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
+from kscheduler.client.rest_statistics import RESTStatistics
 from kscheduler.config.errors import config_error
 from kscheduler.config.extenders import without_secrets
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.loader import to_tree
+from kscheduler.config.upstream.release import VERSION
+from kscheduler.informers.store import Store
 from kscheduler.metrics import (
     Exposition,
     Gauges,
@@ -35,15 +41,25 @@ from kscheduler.metrics import (
     work_queue_source,
 )
 from kscheduler.server import (
-    Access,
+    Address,
     Check,
     Endpoints,
     Health,
+    LoopbackAccess,
+    Offer,
+    OpenAccess,
+    Page,
     PermitTokenFile,
+    Port,
     ProgressCheck,
     Server,
     WaitingPodsEndpoint,
+    samples_of,
 )
+from kscheduler.server.pages.debugging import ProfilePage, dump_page, set_verbosity_page, stacks_page
+from kscheduler.server.pages.pod_resources import pod_resources
+from kscheduler.server.pages.zpages import flagz, statusz
+from kscheduler.server.serving import LOOPBACK
 
 
 def features_of(gates: FeatureGates) -> dict[tuple[str, str], bool]:
@@ -69,10 +85,26 @@ def token_of(options: Options) -> PermitTokenFile | None:
     return token
 
 
+def _objects(store: Store[Pod]) -> Iterator[Pod]:
+    """The objects of a store, which may change meanwhile."""
+    for key in store.keys():  # noqa: SIM118  a copy of the keys
+        found = store.get(key)
+        if found is not None:
+            yield found
+
+
 class Surface:
     """The HTTP server over the parts. It only reads them, except that it can allow or reject waiting pods."""
 
-    def __init__(self, options: Options, connection: Connection, parts: Parts, reloader: ConfigReloader) -> None:
+    def __init__(
+        self,
+        options: Options,
+        connection: Connection,
+        parts: Parts,
+        reloader: ConfigReloader,
+        connections: LoginConnections | None = None,
+    ) -> None:
+        """`connections`: whom the login asks; by default the scheduler's own API server. Raises `ConfigError`."""
         self._options = options
         self._parts = parts
         self._reloader = reloader
@@ -80,9 +112,35 @@ class Surface:
         self.is_scheduling = False
         """The workers run: work that waits while another replica leads is not stuck."""
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
+        self._token = token_of(options)
+        self.login: Login | None = None
+        if options.serving.secure_port is not None:
+            asked = connections or LoginConnections(connection, connection)
+            self.login = Login(options.serving, asked, parts.clock, self._token)
         self.exposition = self._build_exposition(connection)
-        self.server = Server(self._endpoints(), clock=parts.clock)
-        self.exposition.add(self.server.samples)
+        endpoints = self._endpoints()
+        self.servers = [Server(endpoints, port, clock=parts.clock) for port in self._ports()]
+        self.exposition.add(lambda: samples_of(self.servers))
+
+    @property
+    def server(self) -> Server:
+        """The first of the servers. Raises `IndexError` where all ports are off."""
+        return self.servers[0]
+
+    def _ports(self) -> Iterator[Port]:
+        """HTTPS, then plain HTTP for health and metrics, then plain HTTP for everything on this machine."""
+        serving = self._options.serving
+        if self.login is not None and serving.secure_port is not None:
+            address = Address(serving.bind_address, serving.secure_port, serving.shares_port)
+            contexts = self.login.contexts
+            yield Port("https", address, Offer.EVERYTHING, self.login.access, lambda: contexts.current)
+        if serving.metrics_address is not None:
+            address = Address(*serving.metrics_address)
+            yield Port("metrics", address, Offer.HEALTH_AND_METRICS, lambda _places: OpenAccess())
+        if serving.insecure_port is not None:
+            address = Address(LOOPBACK, serving.insecure_port)
+            access = LoopbackAccess(self._token)
+            yield Port("insecure", address, Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: access)
 
     def _build_exposition(self, connection: Connection) -> Exposition:
         gauges = Gauges(
@@ -93,14 +151,11 @@ class Surface:
             goroutines=lambda: {"binding": self._parts.workers.binding},
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
-        clients = [self._parts.client, self._parts.event_client]
-        if self._parts.leadership is not None:
-            clients.append(self._parts.leadership.client)
         election = self._parts.election
         return Exposition(
             [
                 scheduler_source(self._parts.observations, gauges),
-                rest_client_source(connection.base_url, [client.statistics for client in clients]),
+                rest_client_source(connection.base_url, self._request_statistics()),
                 *([election_source(election.statistics)] if election is not None else []),
                 reachability_source(connection.base_url, self._reachability),
                 informer_source(self._parts.informers.statistics),
@@ -113,9 +168,16 @@ class Surface:
                 build_info_source(__version__),
                 feature_source(lambda: features_of(self._options.config.gates)),
                 program_samples,
+                *([] if self.login is None else [self.login.samples]),
             ],
             on_thread=[process_families],
         )
+
+    def _request_statistics(self) -> Sequence[Callable[[], RESTStatistics]]:
+        own = [self._parts.client.statistics, self._parts.event_client.statistics]
+        if self._parts.leadership is not None:
+            own.append(self._parts.leadership.client.statistics)
+        return own if self.login is None else [*own, *self.login.request_statistics()]
 
     def _pending_pods(self) -> Mapping[str, float]:
         sizes = self._parts.assembly.queue.statistics()
@@ -141,7 +203,6 @@ class Surface:
             ),
             monotonic=self._parts.clock.monotonic,
         )
-        token = token_of(self._options)
         election = self._parts.election
         renewed: dict[str, Check] = {"leaderElection": election.renewal_problem} if election is not None else {}
         usable: dict[str, Check] = {"leaderElection": election.problem} if election is not None else {}
@@ -160,9 +221,32 @@ class Surface:
             healthz=Health("healthz", {"event-loop": self.loop_lag.problem, **renewed}),
             exposition=self.exposition,
             component_config=self._component_config,
-            waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, token, self._parts.clock),
-            access=Access(token),
+            waiting_pods=WaitingPodsEndpoint(self._parts.assembly.waiting, self._token, self._parts.clock),
+            pages=self._pages(),
         )
+
+    def _pages(self) -> dict[str, Page]:
+        """Pages that gates and `enableProfiling` decide about, and resources by pod."""
+        config = self._options.config
+        pods = self._parts.informers.informer(PODS).store
+        pages = {
+            "/metrics/resources": Page(pod_resources(lambda: _objects(pods), lambda: self.is_scheduling), is_long=True)
+        }
+        if config.configuration.enable_profiling:
+            dump = self._parts.truth.dump
+            pages |= {
+                "/debug/cache": Page(dump_page(dump.cache_entries), is_long=True),
+                "/debug/queue": Page(dump_page(dump.queue_entries), is_long=True),
+                "/debug/stacks": Page(stacks_page),
+                "/debug/profile": Page(ProfilePage().handle, is_long=True),
+                "/debug/flags/v": Page(set_verbosity_page, method="PUT"),
+            }
+        if config.gates.enabled("ComponentFlagz"):
+            pages["/flagz"] = Page(flagz(self._options.flags))
+        if config.gates.enabled("ComponentStatusz"):
+            listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
+            pages["/statusz"] = Page(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
+        return pages
 
     def _component_config(self) -> bytes:
         return msgspec.json.encode(to_tree(without_secrets(self._parts.assembly.config.configuration)))
@@ -190,12 +274,14 @@ class Surface:
         return "process is shutting down" if self.is_stopping else None
 
     def _notes(self) -> Iterable[str]:
-        """Additional lines of `/readyz?verbose`: who leads, a refused configuration, unreadable objects, kinds that the
-        server does not have.
+        """Additional lines of `/readyz?verbose`: who leads, a refused configuration or certificate, unreadable objects,
+        kinds that the server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
         yield from self._reloader.notes()
+        if self.login is not None:
+            yield from self.login.contexts.notes()
         for informer in self._parts.informers.statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"

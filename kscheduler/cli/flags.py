@@ -7,32 +7,22 @@ A command line of kube-scheduler must work here unchanged. The rules are kube-sc
                         that --kubeconfig applies if the file names no kubeconfig
 
 A flag whose feature is not built is accepted with a warning; an unknown flag or gate is an error. kscheduler's own
-flags here are `--port` (0 means any free port) and `--scheduler-name`; log flags are in `log_flags`, the others in
-`run`.
+flag here is `--scheduler-name`; flags about HTTP are in `serving_flags`, about logs in `log_flags`, others in `run`.
 """
 
 import argparse
-import ipaddress
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any
 
-from kscheduler.api.well_known import SCHEDULER_PORT
-from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
-from kscheduler.config.durations import Duration, DurationError, parse_duration
-from kscheduler.config.errors import config_error
+from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
+from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
-
-LOOPBACK: Final = "127.0.0.1"
-
-_WORDS: Mapping[str, bool] = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
+from kscheduler.server.serving import Serving
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,32 +38,10 @@ class Resolved:
     """The settings of a command line."""
 
     config: LoadedConfig
-    bind_address: str
-    port: int
+    serving: Serving
+    flags: Mapping[str, str]
+    """All flags with the values in force, for `/flagz`."""
     warnings: tuple[FlagWarning, ...]
-
-
-def boolean(value: str) -> bool:
-    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
-    if value not in _WORDS:
-        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
-    return _WORDS[value]
-
-
-def duration(value: str) -> Duration:
-    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
-    try:
-        return parse_duration(value)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
-def address(value: str) -> str:
-    """An IP address to listen on. Raises `ArgumentTypeError`."""
-    try:
-        return str(ipaddress.ip_address(value))
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{value!r} is no IP address, such as 0.0.0.0 or ::1") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,44 +79,16 @@ DEPRECATED = (
     SettingFlag("contention-profiling", "enableContentionProfiling", boolean, "default true"),
 )
 
-_NO_TLS = "TLS is not built yet: plain HTTP is served"
-_NO_CALLERS = "callers are not authenticated yet: everybody who can reach the port gets an answer"
+_NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
+_NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
 _OWN_LOGS = "logs are written as --log-format says, line by line"
 _ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
-    **dict.fromkeys(
-        (
-            "authentication-kubeconfig",
-            "authentication-token-webhook-cache-ttl",
-            "authorization-always-allow-paths",
-            "authorization-kubeconfig",
-            "authorization-webhook-cache-authorized-ttl",
-            "authorization-webhook-cache-unauthorized-ttl",
-            "client-ca-file",
-            "requestheader-allowed-names",
-            "requestheader-client-ca-file",
-            "requestheader-extra-headers-prefix",
-            "requestheader-group-headers",
-            "requestheader-uid-headers",
-            "requestheader-username-headers",
-        ),
-        _NO_CALLERS,
-    ),
-    **dict.fromkeys(
-        (
-            "cert-dir",
-            "http2-max-streams-per-connection",
-            "tls-cert-file",
-            "tls-cipher-suites",
-            "tls-min-version",
-            "tls-private-key-file",
-            "tls-sni-cert-key",
-        ),
-        _NO_TLS,
-    ),
+    "http2-max-streams-per-connection": _NO_HTTP2,
+    "tls-curve-preferences": _NO_CURVES,
     "pod-max-in-unschedulable-pods-duration": _NO_FLUSH_SETTING,
     **dict.fromkeys(
         (
@@ -173,14 +113,9 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
 """Flags that are accepted with any value but have no effect, with the reason."""
 
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
-    "authentication-skip-lookup": _NO_CALLERS,
-    "authentication-tolerate-lookup-failure": _NO_CALLERS,
-    "disable-http2-serving": _NO_TLS,
     "emulation-forward-compatible": _ONE_VERSION,
     "log-json-split-stream": _OWN_LOGS,
     "log-text-split-stream": _OWN_LOGS,
-    "permit-address-sharing": "the address is not shared",
-    "permit-port-sharing": "the port is not shared",
 }
 """The same for boolean flags, which are true without a value."""
 
@@ -212,18 +147,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="of the kubeconfig; default: its current-context",
     )
     add_feature_gates(parser)
-    served = parser.add_argument_group("HTTP server")
-    served.add_argument("--bind-address", type=address, metavar="IP", default="0.0.0.0", help="default %(default)s")
-    served.add_argument(
-        "--port", type=port, default=argparse.SUPPRESS, help=f"0 for a free one (default {SCHEDULER_PORT})"
-    )
-    served.add_argument(
-        "--secure-port",
-        type=port,
-        metavar="PORT",
-        default=argparse.SUPPRESS,
-        help=f"the same by kube-scheduler's name; 0 serves on {LOOPBACK} only. {_NO_TLS}",
-    )
+    add_serving_flags(parser)
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
     _add_settings(parser.add_argument_group("deprecated", "passed over where --config is given"), DEPRECATED)
     _add_not_built(parser)
@@ -272,12 +196,14 @@ def resolve(args: argparse.Namespace) -> Resolved:
         resolved = _under_flags(given, load_file(args.config, gates))
     else:
         loaded = default_configuration(given.get("scheduler_name", OWN_SCHEDULER_NAME), gates)
-        resolved = with_settings(loaded, _settings(given, LEADER_ELECTION + DEPRECATED), COMMAND_LINE)
-    bind_address, number = _address(given)
+        settings = _settings(given, LEADER_ELECTION + DEPRECATED)
+        resolved = with_settings(loaded, settings, COMMAND_LINE)
+    serving = serving_of(given)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
-    flag_warnings = _warnings(given, kubeconfig, has_file=bool(args.config))
+    served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
+    flag_warnings = (*_warnings(given, kubeconfig, has_file=bool(args.config)), *served)
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
-    return Resolved(resolved, bind_address, number, warnings)
+    return Resolved(resolved, serving, {**_values(given, resolved), **flag_values(given)}, warnings)
 
 
 def read_again(args: argparse.Namespace) -> Callable[[bytes], LoadedConfig]:
@@ -317,17 +243,31 @@ def _settings(given: Mapping[str, Any], flags: Iterable[SettingFlag]) -> dict[st
     return values
 
 
-def _address(given: Mapping[str, Any]) -> tuple[str, int]:
-    """Where to serve. `--secure-port=0`, which disables serving in kube-scheduler, serves this machine only."""
-    bind_address: str = given["bind_address"]
-    plain, secure = given.get("port"), given.get("secure_port")
-    if plain is None and secure is None:
-        return bind_address, SCHEDULER_PORT
-    if plain is not None and secure is not None and plain != secure:
-        raise config_error("", f"--port {plain} and --secure-port {secure} mean the same: give one", COMMAND_LINE)
-    if plain is None and secure == 0:
-        return LOOPBACK, 0
-    return bind_address, plain if plain is not None else secure or 0
+def _values(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, str]:
+    """Flags with their values: those that set a field as it holds now, others as they were given."""
+    tree = to_tree(loaded.configuration)
+    values = {flag.name: _text_at(tree, flag.path) for flag in (*LEADER_ELECTION, *DEPRECATED)}
+    others = ("config", "master", "context", "scheduler_name", "v", "log_format", "logging_format", "permit_token_file")
+    for key in (*others, *(name.replace("-", "_") for name in (*FLAGS_WITHOUT_EFFECT, *SWITCHES_WITHOUT_EFFECT))):
+        if given.get(key) is not None:
+            values[key.replace("_", "-")] = str(given[key]).lower() if given[key] is True else str(given[key])
+    values["feature-gates"] = ",".join(given["feature_gates"])
+    values["master"] = _without_password(values.get("master", ""))
+    return values
+
+
+def _text_at(tree: Mapping[str, Any], path: str) -> str:
+    value: Any = tree
+    for part in path.split("."):
+        value = value.get(part, "") if isinstance(value, Mapping) else ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _without_password(url: str) -> str:
+    """The URL without a user and password, which `/flagz` must not show."""
+    scheme, separator, rest = url.partition("://")
+    host, slash, path = rest.partition("/")
+    return f"{scheme}{separator}{host.rpartition('@')[2]}{slash}{path}"
 
 
 def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> Iterator[FlagWarning]:
@@ -337,8 +277,6 @@ def _warnings(given: Mapping[str, Any], kubeconfig: str, *, has_file: bool) -> I
             passed_over.remove("kubeconfig")
         for name in [*passed_over, *(["scheduler-name"] if "scheduler_name" in given else [])]:
             yield FlagWarning(f"--{name}", "is passed over: --config is given")
-    if "secure_port" in given:
-        yield FlagWarning("--secure-port", _NO_TLS)
     for name, reason in {**FLAGS_WITHOUT_EFFECT, **SWITCHES_WITHOUT_EFFECT}.items():
         if name.replace("-", "_") in given:
             yield FlagWarning(f"--{name}", f"has no effect: {reason}")

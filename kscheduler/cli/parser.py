@@ -5,9 +5,11 @@ that line, with a suggestion and a hint at `--help`.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
+
+from kscheduler.config.durations import Duration, DurationError, parse_duration
 
 COMMAND_LINE: Final = "command line"
 """The place of a mistake, where errors of files have the file's name."""
@@ -57,6 +59,27 @@ def port(value: str) -> int:
     if not (value.isascii() and value.isdecimal() and len(value) <= _LONGEST_PORT and int(value) <= _LARGEST_PORT):
         raise argparse.ArgumentTypeError(f"{value!r} must be between 0 and {_LARGEST_PORT}")
     return int(value)
+
+
+_BOOLEANS: Mapping[str, bool] = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
+
+
+def boolean(value: str) -> bool:
+    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
+    if value not in _BOOLEANS:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
+    return _BOOLEANS[value]
+
+
+def duration(value: str) -> Duration:
+    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
+    try:
+        return parse_duration(value)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 class StoreText(argparse.Action):

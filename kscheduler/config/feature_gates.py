@@ -66,6 +66,8 @@ ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta"
 
 HONOURED: Final = frozenset(
     (
+        "ComponentFlagz",
+        "ComponentStatusz",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
         "StorageCapacityScoring",
@@ -76,8 +78,6 @@ HONOURED: Final = frozenset(
 
 READ_BY_SCHEDULERS: Final = HONOURED | frozenset(
     (
-        "ComponentFlagz",
-        "ComponentStatusz",
         "CoordinatedLeaderElection",
         "DRAAdminAccess",
         "DRAConsumableCapacity",

@@ -46,12 +46,11 @@ def _speaks_json(content_type: Any) -> bool:
     return not content_type or "json" in str(content_type) or "*/*" in str(content_type)
 
 
-_NO_PROFILING = "profiling endpoints are not built yet"
+_NO_CONTENTION = "contention profiles are Go's; /debug/profile and /debug/stacks are what there is"
 _JSON_ONLY = "the client speaks JSON only"
 
 RULES: tuple[Rule, ...] = (
-    Rule("enableProfiling", _NO_PROFILING, _is_off),
-    Rule("enableContentionProfiling", _NO_PROFILING, _is_off),
+    Rule("enableContentionProfiling", _NO_CONTENTION, _is_off),
     Rule("clientConnection.contentType", _JSON_ONLY, _speaks_json),
     Rule("clientConnection.acceptContentTypes", _JSON_ONLY, _speaks_json),
 )

@@ -45,11 +45,8 @@ __all__ = [
     "TextFormat",
     "accepts",
     "build_info_source",
-<<<<<<< HEAD
     "config_reload_source",
-=======
     "election_source",
->>>>>>> wip/elect
     "event_source",
     "feature_source",
     "informer_source",

@@ -6,9 +6,9 @@ A family without samples is left out, as in Go's client: a labelled series appea
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import Literal
+from typing import Final, Literal
 
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, UntypedMetricFamily
 from prometheus_client.metrics_core import Metric
 from prometheus_client.utils import floatToGoString
 
@@ -20,7 +20,7 @@ from kscheduler.scheduling.observations import Counter, Histograms, LabelValues,
 class Numbers:
     """The values of a counter or gauge at a moment."""
 
-    kind: Literal["counter", "gauge"]
+    kind: Literal["counter", "gauge", "untyped"]
     series: MetricSeries
     values: Mapping[LabelValues, float]
 
@@ -65,6 +65,11 @@ def counter(metric: Counter) -> Numbers:
     return Numbers("counter", metric.series, dict(metric))
 
 
+def untyped(metric: Counter) -> Numbers:
+    """A copy of a counter whose name does not end in `_total`, as a few of Kubernetes' own do not."""
+    return Numbers("untyped", metric.series, dict(metric))
+
+
 def histograms(metric: Histograms) -> Distributions:
     """A copy of a series of histograms."""
     children = [Distribution(labels, child.counts.copy(), child.total) for labels, child in metric.items()]
@@ -93,10 +98,17 @@ def families(samples: Iterable[Sample], bound_format: BoundFormat, pace: Pace) -
             yield family
 
 
+_Family = CounterMetricFamily | GaugeMetricFamily | UntypedMetricFamily
+_FAMILIES: Final[dict[str, type[_Family]]] = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "untyped": UntypedMetricFamily,
+}
+
+
 def _numbers(sample: Numbers) -> Metric:
     series = sample.series
-    make = CounterMetricFamily if sample.kind == "counter" else GaugeMetricFamily
-    family = make(series.name, series.help, labels=series.labels)
+    family: _Family = _FAMILIES[sample.kind](series.name, series.help, labels=series.labels)
     for labels, value in sample.values.items():
         family.add_metric(labels, value)
     return family

@@ -1,11 +1,16 @@
-"""Access control, as long as this port has neither TLS nor authentication.
+"""Who may see what: a gate in front of the paths.
 
-Probes and scrapes come from other machines without a token, so health, `/metrics` and `/version` are open. Paths that
-show the configuration or names of objects are for this machine (where `kubectl port-forward` and `kubectl exec` arrive)
-and for clients with the token of `--permit-token-file`. Against DNS rebinding (a page in a browser on this machine uses
-a host name that resolves to 127.0.0.1) a request counts as local only if its Host field is an address or localhost.
-Limit: behind a reverse proxy on the same machine all requests are local; such a proxy has to authenticate, as
-kube-rbac-proxy does.
+    HTTPS (`DelegatedAccess`)     health checks are open; everything else is for whom the API server allows it, by
+                                  path and verb, as in kube-scheduler
+    plain, health and metrics     there is nothing else behind that port (`OpenAccess`)
+    plain on loopback             everything for whoever is on this machine (`LoopbackAccess`), for development;
+                                  /waiting-pods, which decides about pods, for the token of --permit-token-file only
+
+The permit token opens guarded paths over HTTPS, too, besides what the API server allows: programs that let pods go at
+Permit keep working. It is compared here and never sent to the API server.
+
+Against DNS rebinding (a page in a browser on this machine uses a host name that resolves to 127.0.0.1) a plain request
+counts as local only if its Host field is an address or localhost.
 """
 
 import ipaddress
@@ -16,12 +21,21 @@ from urllib.parse import urlsplit
 
 from aiohttp import hdrs, web
 
-OPEN: Final = ("/healthz", "/livez", "/metrics", "/readyz", "/version")
-"""Open to everybody who can reach the port."""
-GUARDED: Final = ("/configz", "/readyz?verbose (names of objects)")
-"""For requests from this machine or with the token."""
-TOKEN_ONLY: Final = ("/waiting-pods",)
-"""For requests with the token only, since writing there decides what runs."""
+from kscheduler.logs import get_logger
+from kscheduler.logs.verbosity import verbose
+from kscheduler.server.connections import ConnectionPlaces
+from kscheduler.server.login import refusals
+from kscheduler.server.login.authentication import Authenticator, UnauthenticatedError
+from kscheduler.server.login.client_certificates import ClientCertificate, certificate_of
+from kscheduler.server.login.permissions import OpenPaths, Permissions
+from kscheduler.server.login.reviews import ReviewError
+
+_log = get_logger("server")
+
+HEALTH: Final = ("/healthz", "/livez", "/readyz")
+WAITING_PODS: Final = "/waiting-pods"
+CONFIGZ: Final = "/configz"
+"""Whoever may read the configuration may also read names of objects in `/readyz?verbose`."""
 
 _WHO_MAY: Final = (
     "only from this machine, by address or as localhost (kubectl port-forward), "
@@ -29,12 +43,36 @@ _WHO_MAY: Final = (
 )
 
 
-class Token(Protocol):
+class PermitToken(Protocol):
     """The token that grants access, such as `waiting_pods.PermitTokenFile`."""
 
     def admits(self, authorization: str) -> bool:
         """Whether the header has the token. Raises `OSError`, `ValueError` if the token cannot be read."""
         ...
+
+
+class Access(Protocol):
+    """Decides about requests."""
+
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """The answer to a request that is not allowed; `None` if it is."""
+        ...
+
+    async def shows_names(self, request: web.Request) -> bool:
+        """Whether the client may see names of objects on an open path."""
+        ...
+
+
+class OpenAccess:
+    """Everything behind the port is for everybody, but names of objects are for nobody."""
+
+    async def refusal(self, _request: web.Request) -> web.Response | None:
+        """Never."""
+        return None
+
+    async def shows_names(self, _request: web.Request) -> bool:
+        """Never."""
+        return False
 
 
 def peer_of(request: web.Request) -> str:
@@ -63,29 +101,96 @@ def is_asked_by_address(request: web.Request) -> bool:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
-    """Decides who may see guarded paths."""
+def is_permit_token(token: PermitToken | None, request: web.Request) -> bool:
+    """Whether the request has the permit token. A token that cannot be read grants nothing."""
+    if token is None:
+        return False
+    try:
+        return token.admits(request.headers.get(hdrs.AUTHORIZATION, ""))
+    except (OSError, ValueError):
+        return False
 
-    token: Token | None = None
+
+@dataclass(frozen=True, slots=True)
+class LoopbackAccess:
+    """For the plain port on this machine."""
+
+    token: PermitToken | None = None
     peer: Callable[[web.Request], str] = peer_of
 
-    def admits(self, request: web.Request) -> bool:
-        """Whether the client may see guarded information."""
-        is_here = is_loopback(self.peer(request)) and is_asked_by_address(request)
-        return is_here or self._brings_token(request)
-
-    def _brings_token(self, request: web.Request) -> bool:
-        if self.token is None:
-            return False
-        try:
-            return self.token.admits(request.headers.get(hdrs.AUTHORIZATION, ""))
-        except (OSError, ValueError):
-            return False  # an unreadable token grants nothing
-
-    def refusal(self) -> web.Response:
-        """The answer to a client without access."""
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """`/waiting-pods` answers by itself; everything but health is for this machine, or for the token."""
+        is_open = request.path in HEALTH or request.path.startswith(WAITING_PODS)
+        if is_open or await self.shows_names(request):
+            return None
         if self.token is None:
             return web.Response(text=f"403: Forbidden\n{_WHO_MAY}", status=403)
         headers = {hdrs.WWW_AUTHENTICATE: "Bearer"}
         return web.Response(text=f"401: Unauthorized\n{_WHO_MAY}", status=401, headers=headers)
+
+    async def shows_names(self, request: web.Request) -> bool:
+        """Whether the request comes from this machine or has the token."""
+        is_here = is_loopback(self.peer(request)) and is_asked_by_address(request)
+        return is_here or is_permit_token(self.token, request)
+
+
+class DelegatedAccess:
+    """For HTTPS: the API server knows the users and what they may do."""
+
+    def __init__(
+        self,
+        places: ConnectionPlaces,
+        authenticator: Authenticator,
+        permissions: Permissions,
+        open_paths: OpenPaths,
+        token: PermitToken | None = None,
+    ) -> None:
+        """`places` keeps what is known about each connection's certificate."""
+        self._places = places
+        self._authenticator = authenticator
+        self._permissions = permissions
+        self._open_paths = open_paths
+        self._token = token
+
+    async def refusal(self, request: web.Request) -> web.Response | None:
+        """Open paths need no login: health is told even while the API server cannot be asked who wants to know."""
+        if self._open_paths.has(request.path):
+            return None
+        return await self._refusal(request, request.method.lower(), request.path)
+
+    async def shows_names(self, request: web.Request) -> bool:
+        """Whoever may get `/configz` may. Nobody is asked about a client without credentials."""
+        if not request.headers.get(hdrs.AUTHORIZATION) and self._certificate(request) is None:
+            return False
+        return await self._refusal(request, "get", CONFIGZ) is None
+
+    async def _refusal(self, request: web.Request, verb: str, path: str) -> web.Response | None:
+        is_guarded = path in {CONFIGZ, WAITING_PODS} or path.startswith(f"{WAITING_PODS}/")
+        if is_guarded and is_permit_token(self._token, request):
+            return None
+        try:
+            user = await self._authenticator.authenticate(request.headers, self._certificate(request))
+        except UnauthenticatedError as error:
+            if verbose(4):
+                _log.info("http_unauthenticated", path=path, peer=request.remote, err=str(error))
+            return refusals.unauthorized(request)
+        try:
+            decision = await self._permissions.decide(user, verb, path)
+        except ReviewError as error:
+            return refusals.undecided(request, error)
+        if decision.is_allowed:
+            return None
+        if verbose(4):
+            _log.info("http_forbidden", path=path, verb=verb, user=user.name, reason=decision.reason)
+        return refusals.forbidden(request, user, verb, path, decision.reason)
+
+    def _certificate(self, request: web.Request) -> ClientCertificate | None:
+        """What the handshake has proved; worked out once per connection."""
+        connection = self._places.of(request.transport)
+        if connection is None or connection.transport is None:
+            return None
+        if not connection.is_identified:
+            connection.identity = certificate_of(connection.transport.get_extra_info("ssl_object"))
+            connection.is_identified = True
+        known = connection.identity
+        return known if isinstance(known, ClientCertificate) else None

@@ -1,19 +1,24 @@
 """A guard on each connection, with limits for number, time and size.
 
 The problem: aiohttp waits for a half-sent request as long as it would keep an idle connection, waits for ever for a
-client that does not read its answer, and accepts any number of connections. The idea: a protocol in front of aiohttp's
-counts bytes and time; the application says when a request begins and ends.
+client that does not read its answer, and accepts any number of connections. The idea: a connection has a place from the
+moment it is accepted, before TLS has cost anything; a protocol in front of aiohttp's counts bytes and time; the
+application says when a request begins and ends.
 
-    accepted --> HEAD --request begins--> BUSY --answer written--> IDLE --a byte--> HEAD
-    each phase has a time limit; after it the connection is aborted, with its unsent bytes.
+    accepted --a byte--> its turn --> HANDSHAKE (TLS only) --> HEAD --request begins--> BUSY --answer written--> IDLE
+    IDLE --a byte--> HEAD;  each phase has a time limit; after it the connection is cut, with its unsent bytes.
 
 When all places are taken, a new connection replaces the one that has been idle or half-sent the longest, so that a
-probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. Limit: a body
-counts towards its request's time only; hardly an endpoint reads one.
+probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. An address
+has a part of the places, and replaces its own connections first. Requests that are not for health checks may be busy in
+half of the places only: the other half is the reserve of probes. Limit: a body counts towards its request's time only;
+hardly an endpoint reads one.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import cast
@@ -21,13 +26,24 @@ from typing import cast
 _END_OF_HEAD = b"\r\n\r\n"
 _TOO_LARGE = b"HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
+MakeHandler = Callable[[], asyncio.Protocol]
+"""Makes aiohttp's protocol for a connection that is established."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limits:
     """Limits for clients."""
 
-    connections: int = 100
-    """Connections at the same time."""
+    connections: int = 64
+    """Connections at the same time. One over TLS takes up to 0.3 MiB, so all of them stay below 20 MiB."""
+    connections_per_address: int = 32
+    """Of one client address, which may be a proxy for many."""
+    turns_per_second: float = 50.0
+    """TLS handshakes, and further requests on a connection, in all; see `turnstile`."""
+    turns_at_once: int = 100
+    """How many of them may come in a burst."""
+    handshake_seconds: float = 10.0
+    """From the first byte until TLS is established, the wait for a turn aside."""
     head_seconds: float = 10.0
     """From the first byte, or from connecting, to the complete head of the request."""
     idle_seconds: float = 75.0
@@ -35,15 +51,23 @@ class Limits:
     reused."""
     answer_seconds: float = 30.0
     """From the request's head until the client has taken the answer."""
+    stream_seconds: float = 120.0
+    """The same for answers that are sent in parts: resources by pod, dumps, profiles."""
     head_bytes: int = 16 * 1024
     """Of request line and headers together."""
     body_bytes: int = 64 * 1024
     """A request with a larger Content-Length is refused unread."""
 
+    @property
+    def busy_requests(self) -> int:
+        """How many requests may be answered at a time, health checks aside."""
+        return max(1, self.connections // 2)
+
 
 class Phase(Enum):
     """What a connection is doing."""
 
+    HANDSHAKE = auto()
     HEAD = auto()
     BUSY = auto()
     IDLE = auto()
@@ -52,26 +76,41 @@ class Phase(Enum):
 class ServedConnection(asyncio.Protocol):
     """A connection; passes all calls on to aiohttp's protocol and enforces the limits."""
 
-    def __init__(self, handler: asyncio.Protocol, places: "ConnectionPlaces") -> None:
-        self._handler = handler
+    def __init__(self, make_handler: MakeHandler, places: "ConnectionPlaces", peer: str) -> None:
+        self._make_handler = make_handler
+        self._handler: asyncio.Protocol | None = None
         self._places = places
+        self.peer = peer
+        """The client's address."""
         self.transport: asyncio.Transport | None = None
+        self.give_up: Callable[[], None] = _nothing
+        """Ends what goes on before there is a transport: the wait for a byte or a turn, the handshake."""
+        self.identity: object = None
+        """What `access` has found out about the client's certificate, once it `is_identified`."""
+        self.is_identified = False
+        self.has_been_asked = False
+        """Whether a request has begun on it."""
         self._timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
         self._head_ended = False
         self._tail = b""
         self._early_bytes = False
+        self._is_over = False  # its place is free again
         self.phase = Phase.HEAD
 
     # ---- asyncio calls these ----
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a place, or abort the connection."""
+        """The client can send its request: TLS is established, or plain HTTP is served."""
         self.transport = cast("asyncio.Transport", transport)
-        self._enter(Phase.HEAD)
+        self.give_up = _nothing
+        self._handler = self._make_handler()
         self._handler.connection_made(transport)
-        if not self._places.admit(self, transport):
+        if self._is_over:  # its place was taken away in the last moment of the handshake
             self.abort()
+            return
+        self._places.established(self, transport)
+        self.enter(Phase.HEAD)
 
     def data_received(self, data: bytes) -> None:
         """Count, and pass on."""
@@ -79,47 +118,64 @@ class ServedConnection(asyncio.Protocol):
             self._early_bytes = True
         else:
             if self.phase is Phase.IDLE:
-                self._enter(Phase.HEAD)
+                self.enter(Phase.HEAD)
             if self._is_too_large(data):
                 self._refuse()
                 return
-        self._handler.data_received(data)
+        if self._handler is not None:
+            self._handler.data_received(data)
 
     def eof_received(self) -> bool | None:
         """Passed on."""
-        return self._handler.eof_received()
+        return None if self._handler is None else self._handler.eof_received()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Free the place, and pass on."""
-        if self._timer is not None:
-            self._timer.cancel()
-        self._places.leave(self)
+        self.end()
         self.transport = None
-        self._handler.connection_lost(exc)
+        if self._handler is not None:
+            self._handler.connection_lost(exc)
 
     def pause_writing(self) -> None:
         """Passed on: the client reads too slowly."""
-        self._handler.pause_writing()
+        if self._handler is not None:
+            self._handler.pause_writing()
 
     def resume_writing(self) -> None:
         """Passed on."""
-        self._handler.resume_writing()
+        if self._handler is not None:
+            self._handler.resume_writing()
 
-    # ---- the application calls these ----
+    # ---- the listener and the application call these ----
 
     def request_begins(self) -> None:
         """The head is complete."""
-        self._enter(Phase.BUSY)
+        self.enter(Phase.BUSY)
 
     def request_ends(self) -> None:
         """The answer has been written."""
-        self._enter(Phase.HEAD if self._early_bytes else Phase.IDLE)
+        self.enter(Phase.HEAD if self._early_bytes else Phase.IDLE)
         self._early_bytes = False
+
+    def is_streaming(self) -> None:
+        """The answer comes in parts, and may take longer."""
+        if self.phase is Phase.BUSY:
+            self._allow(self._places.limits.stream_seconds)
+
+    def end(self) -> None:
+        """The connection is lost or has never come about: free its place."""
+        self._is_over = True
+        if self._timer is not None:
+            self._timer.cancel()
+        self._places.leave(self)
 
     def abort(self) -> None:
         """Close at once and drop unsent bytes: a client that does not read could hold them for ever."""
         if self.transport is not None:
             self.transport.abort()
+        else:
+            self.end()
+            self.give_up()
 
     def _is_too_large(self, data: bytes) -> bool:
         """Whether the head is too long. Bytes after its end are not counted: they are a body."""
@@ -138,15 +194,18 @@ class ServedConnection(asyncio.Protocol):
             transport.write(_TOO_LARGE)
             transport.close()
 
-    def _enter(self, phase: Phase) -> None:
-        if self.transport is None:
+    def enter(self, phase: Phase) -> None:
+        """Begin a phase and its time."""
+        if self._is_over:
             return  # lost while its request was answered
         self.phase = phase
         self._head_bytes, self._head_ended, self._tail = 0, False, b""
         self._places.changed(self)
+        self._allow(self._places.seconds_in(phase))
+
+    def _allow(self, seconds: float) -> None:
         if self._timer is not None:
             self._timer.cancel()
-        seconds = self._places.seconds_in(phase)
         self._timer = asyncio.get_running_loop().call_later(seconds, self._on_timeout)
 
     def _on_timeout(self) -> None:
@@ -165,8 +224,17 @@ class ConnectionPlaces:
         """Connections closed because the head was too long."""
         self.displaced = 0
         """Connections that were replaced by a newer one, or found no place."""
-        self._taken: dict[asyncio.BaseTransport, ServedConnection] = {}
+        self.not_established = 0
+        """Connections whose TLS handshake failed."""
+        self.busy_requests = 0
+        """Requests that are being answered, health checks aside."""
+        self.refused_requests = 0
+        """Requests that were refused because too many were being answered."""
+        self._taken: dict[ServedConnection, None] = {}
+        self._by_transport: dict[asyncio.BaseTransport, ServedConnection] = {}
+        self._by_address: Counter[str] = Counter()
         self._seconds = {
+            Phase.HANDSHAKE: limits.handshake_seconds,
             Phase.HEAD: limits.head_seconds,
             Phase.BUSY: limits.answer_seconds,
             Phase.IDLE: limits.idle_seconds,
@@ -175,42 +243,76 @@ class ConnectionPlaces:
     def __len__(self) -> int:
         return len(self._taken)
 
-    def factory(self, make_handler: Callable[[], asyncio.Protocol]) -> Callable[[], ServedConnection]:
-        """For `loop.create_server`."""
-        return lambda: ServedConnection(make_handler(), self)
-
     def of(self, transport: asyncio.BaseTransport | None) -> ServedConnection | None:
         """The connection of a request; `None` if it has been lost."""
-        return None if transport is None else self._taken.get(transport)
+        return None if transport is None else self._by_transport.get(transport)
 
     def seconds_in(self, phase: Phase) -> float:
         """How long a connection may stay in a phase."""
         return self._seconds[phase]
 
-    def admit(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> bool:
-        """Give a connection a place; False if every place is busy."""
-        if len(self._taken) >= self.limits.connections:
+    def admit(self, connection: ServedConnection) -> bool:
+        """Give a connection a place; False if every place, or every place of its address, is busy."""
+        of_address = self._by_address[connection.peer] >= self.limits.connections_per_address
+        if of_address or len(self._taken) >= self.limits.connections:
             self.displaced += 1
-            waiting = next((known for known in self._taken.values() if known.phase is not Phase.BUSY), None)
+            waiting = self._longest_waiting(connection.peer if of_address else None)
             if waiting is None:
                 return False
             self.leave(waiting)
             waiting.abort()
-        self._taken[transport] = connection
+        self._taken[connection] = None
+        self._by_address[connection.peer] += 1
         return True
+
+    @contextmanager
+    def answering(self, *, is_probe: bool) -> Iterator[bool]:
+        """A request is being answered; yields whether it may be, or is one too many."""
+        if is_probe:
+            yield True
+            return
+        if self.busy_requests >= self.limits.busy_requests:
+            self.refused_requests += 1
+            yield False
+            return
+        self.busy_requests += 1
+        try:
+            yield True
+        finally:
+            self.busy_requests -= 1
+
+    def _longest_waiting(self, address: str | None) -> ServedConnection | None:
+        """Who may be replaced: of an address, or of all."""
+        for known in self._taken:
+            if known.phase is not Phase.BUSY and (address is None or known.peer == address):
+                return known
+        return None
+
+    def established(self, connection: ServedConnection, transport: asyncio.BaseTransport) -> None:
+        """The connection has a transport, by which its requests will be known."""
+        self._by_transport[transport] = connection
 
     def leave(self, connection: ServedConnection) -> None:
         """The connection is lost or replaced: free its place."""
         if connection.transport is not None:
-            self._taken.pop(connection.transport, None)
+            self._by_transport.pop(connection.transport, None)
+        if connection in self._taken:
+            del self._taken[connection]
+            self._by_address[connection.peer] -= 1
+            if not self._by_address[connection.peer]:
+                del self._by_address[connection.peer]
 
     def changed(self, connection: ServedConnection) -> None:
         """The connection entered a phase: it is now the last in the order of replacement."""
-        transport = connection.transport
-        if transport is not None and transport in self._taken:
-            self._taken[transport] = self._taken.pop(transport)
+        if connection in self._taken:
+            del self._taken[connection]
+            self._taken[connection] = None
 
     def abort_all(self) -> None:
         """Close all remaining connections."""
-        for connection in tuple(self._taken.values()):
+        for connection in tuple(self._taken):
             connection.abort()
+
+
+def _nothing() -> None:
+    """Nothing has to be given up."""

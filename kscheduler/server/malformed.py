@@ -45,6 +45,21 @@ class MalformedRequests:
         _log.warning("malformed_http_requests", count=count, last_peer=peer or "", last_reason=_one_line(reason))
 
 
+class FailedHandshakes:
+    """Logs TLS handshakes that failed: at most once a minute, with the number since the last line."""
+
+    def __init__(self, clock: Clock = REAL_CLOCK) -> None:
+        self._clock = clock
+        self._lines = Throttle(LINE_SECONDS)
+
+    def note(self, peer: str, error: BaseException) -> None:
+        """A client does not trust us, shows a certificate of an unknown authority, or speaks no TLS."""
+        if self._lines.admits(self._clock.monotonic()):
+            count = 1 + self._lines.take_left_out()
+            reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
+            _log.warning("tls_handshakes_failed", count=count, last_peer=peer, last_reason=_one_line(str(reason)))
+
+
 class RequestHandler(web.RequestHandler):
     """aiohttp's handler with our handling of errors."""
 

@@ -1,9 +1,11 @@
 """The answers of each path."""
 
+import asyncio
 import platform
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from enum import Enum, auto
 
 import msgspec
 from aiohttp import hdrs, web
@@ -13,10 +15,12 @@ from kscheduler import __version__
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
-from kscheduler.server.access import Access
+from kscheduler.server.access import HEALTH, Access
 from kscheduler.server.connections import ConnectionPlaces
 from kscheduler.server.health import Health
+from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
+from kscheduler.server.turnstile import Turnstile
 from kscheduler.server.waiting_pods import PATH as WAITING_PODS
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 
@@ -38,6 +42,26 @@ def build_version() -> dict[str, str]:
     }
 
 
+class Offer(Enum):
+    """What a port offers."""
+
+    EVERYTHING = auto()
+    """Over HTTPS, behind a login."""
+    EVERYTHING_WITHOUT_LOGIN = auto()
+    """On the plain port of this machine."""
+    HEALTH_AND_METRICS = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """A page by its path."""
+
+    handler: Handler
+    method: str = "GET"
+    is_long: bool = False
+    """Whether the answer comes in parts, which may take its time."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Endpoints:
     """The sources of the server's answers."""
@@ -50,39 +74,60 @@ class Endpoints:
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
     version: Mapping[str, str] = field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
-    access: Access = field(default_factory=Access)
-    """Decides who may see the configuration and names of objects."""
+    pages: Mapping[str, Page] = field(default_factory=dict)
+    """Further pages, by path: `/statusz`, `/debug/...`."""
 
 
-def application(endpoints: Endpoints, places: ConnectionPlaces) -> web.Application:
-    """The aiohttp application; every request passes the boundary and the guard of `places`."""
-    app = web.Application(middlewares=[_guarded(places), _boundary], client_max_size=places.limits.body_bytes)
+def application(
+    endpoints: Endpoints, offer: Offer, places: ConnectionPlaces, access: Access, turnstile: Turnstile
+) -> web.Application:
+    """The aiohttp application; every request passes the boundary, the guard of `places`, and `access`."""
+    app = web.Application(
+        middlewares=[_guarded(places, turnstile, _long_paths(endpoints)), _boundary, _admitted(access)],
+        client_max_size=places.limits.body_bytes,
+    )
     for health in (endpoints.livez, endpoints.readyz, endpoints.healthz):
-        app.router.add_get(f"/{health.name}", _health_handler(health, endpoints.access))
+        app.router.add_get(f"/{health.name}", _health_handler(health, access))
         app.router.add_get(f"/{health.name}/{{check}}", _single_check_handler(health))
     app.router.add_get("/metrics", _metrics_handler(endpoints.exposition))
-    app.router.add_get("/configz", _configz_handler(endpoints.component_config, endpoints.access))
-    app.router.add_get("/version", _json_handler(dict(endpoints.version)))
-    if endpoints.waiting_pods is not None:
-        endpoints.waiting_pods.add_to(app.router)
-    app.router.add_get("/", _json_handler({"paths": _paths(endpoints)}))
+    if offer is not Offer.HEALTH_AND_METRICS:
+        app.router.add_get("/configz", _configz_handler(endpoints.component_config))
+        app.router.add_get("/version", _json_handler(dict(endpoints.version)))
+        for path, page in endpoints.pages.items():
+            if page.method == "GET":
+                app.router.add_get(path, page.handler)
+            elif offer is Offer.EVERYTHING:  # who changes something has to be let in by name
+                app.router.add_route(page.method, path, page.handler)
+        if endpoints.waiting_pods is not None:
+            endpoints.waiting_pods.add_to(app.router, has_login=offer is Offer.EVERYTHING)
+    app.router.add_get("/", _json_handler({"paths": _paths(endpoints, offer)}))
     app.on_response_prepare.append(_set_headers)
     return app
 
 
-def _paths(endpoints: Endpoints) -> list[str]:
+def _long_paths(endpoints: Endpoints) -> frozenset[str]:
+    return frozenset(path for path, page in endpoints.pages.items() if page.is_long)
+
+
+def _paths(endpoints: Endpoints, offer: Offer) -> list[str]:
     healths = (endpoints.livez, endpoints.readyz, endpoints.healthz)
     single = [f"/{health.name}/{check}" for health in healths for check in health.all_checks()]
-    listed = [*(f"/{health.name}" for health in healths), *single, "/configz", "/metrics", "/version"]
-    is_open = endpoints.waiting_pods is not None and endpoints.waiting_pods.token is not None
-    return sorted([*listed, WAITING_PODS] if is_open else listed)
+    listed = [*(f"/{health.name}" for health in healths), *single, "/metrics"]
+    if offer is not Offer.HEALTH_AND_METRICS:
+        listed += ["/configz", "/version", *(path for path, page in endpoints.pages.items() if page.method == "GET")]
+        waiting = endpoints.waiting_pods
+        if waiting is not None and (waiting.token is not None or offer is Offer.EVERYTHING):
+            listed.append(WAITING_PODS)
+    return sorted(listed)
 
 
 def _health_handler(health: Health, access: Access) -> Handler:
     async def handle(request: web.Request) -> web.Response:
         excluded = frozenset(request.query.getall("exclude", []))
         verbose = "verbose" in request.query
-        passes, text = health.report(excluded=excluded, verbose=verbose, informs=verbose and access.admits(request))
+        passes, text = health.report(
+            excluded=excluded, verbose=verbose, informs=verbose and await access.shows_names(request)
+        )
         return web.Response(text=text, status=200 if passes else 500)
 
     return handle
@@ -112,10 +157,8 @@ def _metrics_handler(exposition: Exposition) -> Handler:
     return handle
 
 
-def _configz_handler(component_config: Callable[[], bytes], access: Access) -> Handler:
-    async def handle(request: web.Request) -> web.Response:
-        if not access.admits(request):
-            return access.refusal()
+def _configz_handler(component_config: Callable[[], bytes]) -> Handler:
+    async def handle(_request: web.Request) -> web.Response:
         body = msgspec.json.encode({"componentconfig": msgspec.Raw(component_config())})
         return web.Response(body=body, content_type=_JSON)
 
@@ -131,31 +174,78 @@ def _json_handler(value: object) -> Handler:
     return handle
 
 
-def _guarded(places: ConnectionPlaces) -> Middleware:
-    """Tell the connection's guard when a request begins and when its answer has been sent; refuse large bodies."""
+def _guarded(places: ConnectionPlaces, turnstile: Turnstile, long_paths: frozenset[str]) -> Middleware:
+    """Tell the connection's guard when a request begins and when its answer has been sent.
+
+    Only so many requests are answered at a time; until a client has taken its answer, its request counts. Health checks
+    do not count, so that there is always a connection that a probe can replace.
+    """
 
     @web.middleware
     async def guard(request: web.Request, handler: Handler) -> web.StreamResponse:
         connection = places.of(request.transport)
         if connection is None:
             return web.Response(status=503)  # the client has gone
+        if connection.has_been_asked:  # the first request came with the turn of the handshake
+            await _turn(turnstile, connection.peer)
+        connection.has_been_asked = True
         connection.request_begins()
-        try:
-            response = await _answer(request, handler, places.limits.body_bytes)
-            with suppress(ConnectionError):  # the client has gone, or was too slow; aiohttp notices by itself
-                await response.prepare(request)
-                await (
-                    response.write_eof()
-                )  # here rather than later in aiohttp, so that the client's time to read the answer counts
-            return response
-        finally:
-            connection.request_ends()
+        if request.path in long_paths:
+            connection.is_streaming()
+        with places.answering(is_probe=_is_probe(request)) as is_admitted:
+            try:
+                return await _send(request, await _answer(request, handler if is_admitted else _too_many, places))
+            finally:
+                connection.request_ends()
 
     return guard
 
 
-async def _answer(request: web.Request, handler: Handler, body_bytes: int) -> web.StreamResponse:
-    if (request.content_length or 0) > body_bytes:
+def _is_probe(request: web.Request) -> bool:
+    """Whether it is a health check as the kubelet makes it; `?verbose` may ask the API server who wants to know."""
+    return request.path in HEALTH and "verbose" not in request.query
+
+
+async def _send(request: web.Request, response: web.StreamResponse) -> web.StreamResponse:
+    """Send the answer here rather than later in aiohttp, so that the client's time to read it counts."""
+    with suppress(ConnectionError):  # the client has gone, or was too slow; aiohttp notices by itself
+        await response.prepare(request)
+        await response.write_eof()
+    return response
+
+
+async def _too_many(request: web.Request) -> web.StreamResponse:
+    refusal = status_answer(request, 429, "too many requests are being answered, please try again later")
+    refusal.headers[hdrs.RETRY_AFTER] = "1"
+    return refusal
+
+
+async def _turn(turnstile: Turnstile, address: str) -> None:
+    """Wait for a turn. A client that goes away meanwhile gives it up."""
+    granted = asyncio.Event()
+    turn = turnstile.ask(address, granted.set)
+    try:
+        await granted.wait()
+    finally:
+        turn.cancel()
+
+
+def _admitted(access: Access) -> Middleware:
+    """Let a request through that is allowed and can be read."""
+
+    @web.middleware
+    async def admit(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if hdrs.CONTENT_ENCODING in request.headers:
+            raise web.HTTPUnsupportedMediaType(text="415: bodies are read as they are, not compressed")
+        if request.rel_url.path_safe != request.path:
+            raise web.HTTPNotFound  # an escaped slash: what is allowed and what is found could be two things
+        return await access.refusal(request) or await handler(request)
+
+    return admit
+
+
+async def _answer(request: web.Request, handler: Handler, places: ConnectionPlaces) -> web.StreamResponse:
+    if (request.content_length or 0) > places.limits.body_bytes:
         response: web.StreamResponse = web.Response(text="413: Request Entity Too Large", status=413)
     else:
         response = await handler(request)

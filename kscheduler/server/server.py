@@ -1,46 +1,78 @@
-"""The listening server, which runs from before the first sync until after all other parts have stopped."""
+"""A listening server, which runs from before the first sync until after all other parts have stopped."""
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import cast
 
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
-from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Numbers, Sample, gauge
 from kscheduler.scheduling.observations import LabelValues, MetricSeries
+from kscheduler.server.access import Access
 from kscheduler.server.connections import ConnectionPlaces, Limits
-from kscheduler.server.malformed import MalformedRequests, RequestHandler
-from kscheduler.server.routes import Endpoints, application
+from kscheduler.server.listener import Address, ContextNow, Listener
+from kscheduler.server.malformed import FailedHandshakes, MalformedRequests, RequestHandler
+from kscheduler.server.routes import Endpoints, Offer, application
+from kscheduler.server.turnstile import Turnstile
 
 _log = get_logger("server")
 
 _CONNECTIONS = MetricSeries("kscheduler_http_connections", "Open connections to this server.")
 _CLOSED = MetricSeries(
     "kscheduler_http_connections_closed_total",
-    "Connections closed on clients that were too slow (timeout), too many (displaced) or too large.",
+    "Connections closed on clients that were too slow (timeout), too many (displaced), too large, or failed at TLS "
+    "(handshake).",
     ("reason",),
 )
 _MALFORMED = MetricSeries("kscheduler_http_malformed_requests_total", "Requests refused because they are no HTTP.")
+_REFUSED = MetricSeries(
+    "kscheduler_http_requests_refused_total", "Requests refused (429) because too many were being answered."
+)
+_DELAYED = MetricSeries(
+    "kscheduler_http_turns_delayed_total", "Handshakes and requests that waited, because too many came in a second."
+)
 _LINGERING_SECONDS = 1.0
 """How long the rest of a refused body is read and discarded, so that the client sees the answer."""
 _STOP_SECONDS = 5.0
 """How long requests in flight may take at the end, as in kube-scheduler."""
 
+MakeAccess = Callable[[ConnectionPlaces], Access]
+
+
+@dataclass(frozen=True, slots=True)
+class Port:
+    """Where a server listens, what it offers, and to whom."""
+
+    name: str
+    """For the log: `https`, `metrics`, `insecure`."""
+    address: Address
+    offer: Offer
+    access: MakeAccess
+    context_now: ContextNow | None = None
+    """`None`: plain HTTP."""
+
 
 class Server:
-    """The HTTP server. Start it first and close it last."""
+    """The HTTP server of one port. Start it first and close it last."""
 
-    def __init__(self, endpoints: Endpoints, *, limits: Limits | None = None, clock: Clock = REAL_CLOCK) -> None:
-        self._places = ConnectionPlaces(limits or Limits())
+    def __init__(
+        self, endpoints: Endpoints, port: Port, *, limits: Limits | None = None, clock: Clock = REAL_CLOCK
+    ) -> None:
+        self.places = ConnectionPlaces(limits or Limits())
+        self._settings = port
+        bounds = self.places.limits
+        self._turnstile = Turnstile(bounds.turns_per_second, bounds.turns_at_once)  # in real time, as the network is
         self._malformed = MalformedRequests(clock)
-        self._runner = web.AppRunner(application(endpoints, self._places), shutdown_timeout=_STOP_SECONDS)
-        self._listener: asyncio.Server | None = None
+        self._failed_handshakes = FailedHandshakes(clock)
+        app = application(endpoints, port.offer, self.places, port.access(self.places), self._turnstile)
+        self._runner = web.AppRunner(app, shutdown_timeout=_STOP_SECONDS)
+        self._listener: Listener | None = None
 
-    async def start(self, host: str = "0.0.0.0", port: int = SCHEDULER_PORT) -> None:
-        """Listen; `port` 0 means any free port. Raises `OSError` if the address is not available."""
+    async def start(self) -> None:
+        """Listen. Raises `OSError` if the address is not available."""
         await self._runner.setup()
         make_handler = self._runner.server
         if make_handler is None:
@@ -49,20 +81,23 @@ class Server:
         settings = {
             "loop": asyncio.get_running_loop(),
             "access_log": None,
-            "keepalive_timeout": self._places.limits.idle_seconds,
+            "keepalive_timeout": self.places.limits.idle_seconds,
             "lingering_time": _LINGERING_SECONDS,
         }
 
         def protocol() -> asyncio.Protocol:
             return cast("asyncio.Protocol", RequestHandler(make_handler, self._malformed, **settings))
 
-        factory = self._places.factory(protocol)
+        address, context_now = self._settings.address, self._settings.context_now
         try:
-            self._listener = await asyncio.get_running_loop().create_server(factory, host or None, port)
+            self._listener = Listener(
+                address, self.places, protocol, context_now, self._turnstile, self._failed_handshakes.note
+            )
         except OSError:
             await self._runner.cleanup()
             raise
-        _log.info("http_server_listening", host=host, port=self.port)
+        scheme = "http" if context_now is None else "https"
+        _log.info("http_server_listening", name=self._settings.name, scheme=scheme, host=address.host, port=self.port)
 
     @property
     def port(self) -> int:
@@ -70,30 +105,51 @@ class Server:
         if self._listener is None:
             message = "the server does not listen; call start() first"
             raise RuntimeError(message)
-        return int(self._listener.sockets[0].getsockname()[1])
-
-    def samples(self) -> Iterable[Sample]:
-        """A metrics `Source`: open connections, and connections closed for exceeding a limit."""
-        closed: dict[LabelValues, float] = {
-            ("timeout",): self._places.timed_out,
-            ("displaced",): self._places.displaced,
-            ("too_large",): self._places.too_large,
-        }
-        return [
-            gauge(_CONNECTIONS, {(): len(self._places)}),
-            Numbers("counter", _CLOSED, closed),
-            Numbers("counter", _MALFORMED, {(): self._malformed.total}),
-        ]
+        return self._listener.port
 
     @property
     def connections(self) -> int:
         """The number of open connections."""
-        return len(self._places)
+        return len(self.places)
 
     async def aclose(self) -> None:
         """Stop listening, let requests in flight finish (5 s at most), close all connections. May be called twice."""
         listener, self._listener = self._listener, None
         if listener is not None:
-            listener.close()
+            await listener.aclose()
+            self._turnstile.close()
             await self._runner.cleanup()
-            self._places.abort_all()
+            self.places.abort_all()
+
+    def counts(self) -> dict[MetricSeries, dict[LabelValues, float]]:
+        """What `samples_of` adds up over all servers."""
+        places = self.places
+        return {
+            _CONNECTIONS: {(): len(places)},
+            _CLOSED: {
+                ("timeout",): places.timed_out,
+                ("displaced",): places.displaced,
+                ("too_large",): places.too_large,
+                ("handshake",): places.not_established,
+            },
+            _MALFORMED: {(): self._malformed.total},
+            _REFUSED: {(): places.refused_requests},
+            _DELAYED: {(): self._turnstile.delayed},
+        }
+
+    def samples(self) -> Iterable[Sample]:
+        """A metrics `Source` for this server alone."""
+        return samples_of([self])
+
+
+def samples_of(servers: Iterable[Server]) -> Iterable[Sample]:
+    """A metrics `Source`: open connections, and what was closed, refused or delayed, of all servers together."""
+    sums: dict[MetricSeries, dict[LabelValues, float]] = {
+        series: {} for series in (_CONNECTIONS, _CLOSED, _MALFORMED, _REFUSED, _DELAYED)
+    }
+    for server in servers:
+        for series, values in server.counts().items():
+            for labels, value in values.items():
+                sums[series][labels] = sums[series].get(labels, 0.0) + value
+    for series, values in sums.items():
+        yield gauge(series, values) if series is _CONNECTIONS else Numbers("counter", series, values)

@@ -4,10 +4,10 @@
     POST /waiting-pods/<uid>/allow                {"plugin": "Gang"}
     POST /waiting-pods/<namespace>/<name>/reject  {"plugin": "Gang", "message": "no quota left"}
 
-Writing here decides what runs, so it is off by default: the paths answer 403 unless a file with a token is named
-(`--permit-token-file`), which clients send as `Authorization: Bearer`. The file is read at each request, so a changed
-token takes effect at once. Only `application/json` is accepted, which web pages cannot send to other sites.
-Limit: the server speaks plain HTTP, so the token can be read on the network: bind to loopback, or restrict the port.
+Writing here decides what runs. Over HTTPS the API server says who may (`access`: get and post of these paths), or the
+client has the token of `--permit-token-file`, as `Authorization: Bearer`. On the plain port of this machine only the
+token opens the paths; without such a file they answer 403. The file is read at each request, so a changed token takes
+effect at once. Only `application/json` is accepted, which web pages cannot send to other sites.
 """
 
 import hmac
@@ -83,20 +83,21 @@ class WaitingPodsEndpoint:
 
     waiting: WaitingPodTable
     token: PermitTokenFile | None = None
-    """`None` disables the paths."""
+    """`None` disables the paths where nothing but the token protects them."""
     clock: Clock = REAL_CLOCK
 
-    def add_to(self, router: web.UrlDispatcher) -> None:
-        """Add the paths."""
-        router.add_get(PATH, self._open_to_token(self._list))
+    def add_to(self, router: web.UrlDispatcher, *, has_login: bool) -> None:
+        """Add the paths. `has_login`: whoever gets here has been let in already."""
+        router.add_get(PATH, self._guarded(self._list, has_login))
         for pod in ("{uid}", "{namespace}/{name}"):
-            router.add_post(f"{PATH}/{pod}/allow", self._open_to_token(self._allow))
-            router.add_post(f"{PATH}/{pod}/reject", self._open_to_token(self._reject))
+            router.add_post(f"{PATH}/{pod}/allow", self._guarded(self._allow, has_login))
+            router.add_post(f"{PATH}/{pod}/reject", self._guarded(self._reject, has_login))
 
-    def _open_to_token(self, handler: Handler) -> Handler:
+    def _guarded(self, handler: Handler, has_login: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:
             try:
-                self._check_token(request)
+                if not has_login:
+                    self._check_token(request)
                 return await handler(request)
             except _Refusal as refusal:
                 return _refused(refusal)

@@ -9,6 +9,7 @@ import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.app import App, Options
+from kscheduler.server.serving import Serving
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import alone, answer, node_of, put, running
@@ -46,7 +47,7 @@ async def until_bound(server: EmbeddedAPIServer, name: str, clock: VirtualClock)
 
 def virtual() -> tuple[VirtualClock, Options]:
     clock = VirtualClock()
-    return clock, Options(alone(), bind_address="127.0.0.1", port=0, clock=clock)
+    return clock, Options(alone(), serving=Serving.plain_on_loopback(), clock=clock)
 
 
 Spoil = Callable[[EmbeddedAPIServer], None]

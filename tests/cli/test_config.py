@@ -131,10 +131,10 @@ def run(*flags: str) -> "subprocess.CompletedProcess[str]":
 
 def test_run_writes_the_complete_configuration_and_ends(tmp_path: Path) -> None:
     target = tmp_path / "complete.yaml"
-    flags = ["--scheduler-name=mine", "--leader-elect=false", "--kube-api-qps=3", "--cert-dir=/tmp", "-v=1"]
+    flags = ["--scheduler-name=mine", "--leader-elect=false", "--kube-api-qps=3", "--tls-curve-preferences=29", "-v=1"]
     done = run("--write-config-to", str(target), "--log-format=text", *flags)
     assert done.returncode == 0, done.stderr
-    assert "--cert-dir" in done.stderr
+    assert "--tls-curve-preferences" in done.stderr
     written = load_bytes(target.read_bytes(), "f").configuration
     assert [profile.scheduler_name for profile in written.profiles] == ["mine"]
     assert not written.leader_election.leader_elect

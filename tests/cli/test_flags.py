@@ -22,6 +22,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.server.serving import Serving
 from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
 
 FILE = """\
@@ -66,7 +67,9 @@ def test_without_flags_the_defaults_hold_and_nothing_warns() -> None:
     configuration = found.config.configuration
     assert [profile.scheduler_name for profile in configuration.profiles] == ["kscheduler"]
     assert configuration.leader_election.resource_name == "kscheduler"
-    assert (found.bind_address, found.port, found.warnings) == ("0.0.0.0", 10259, ())
+    assert (found.serving, found.warnings) == (Serving(), ())
+    assert (found.serving.bind_address, found.serving.secure_port) == ("0.0.0.0", 10259)
+    assert (found.serving.metrics_address, found.serving.insecure_port) == (None, None)
     assert found.config.given == frozenset()
 
 
@@ -79,8 +82,10 @@ def test_the_command_line_of_a_kubeadm_cluster_is_understood() -> None:
         "--leader-elect=true",
     )
     assert found.config.configuration.client_connection.kubeconfig == "/etc/kubernetes/scheduler.conf"
-    assert found.bind_address == "127.0.0.1"
-    assert sorted(warned(found)) == ["--authentication-kubeconfig", "--authorization-kubeconfig"]
+    assert found.serving.bind_address == "127.0.0.1"
+    assert found.serving.authentication.kubeconfig == "/etc/kubernetes/scheduler.conf"
+    assert found.serving.authorization.kubeconfig == "/etc/kubernetes/scheduler.conf"
+    assert warned(found) == {}
     assert "leaderElection.leaderElect" in found.config.given
 
 
@@ -156,29 +161,6 @@ def test_rate_limits(flags: list[str], given_path: bool, qps: float) -> None:
     config = resolved(*flags).config
     assert config.is_given("clientConnection.qps") is given_path
     assert config.configuration.client_connection.qps == qps
-
-
-@pytest.mark.parametrize(
-    ("flags", "address", "number"),
-    [
-        (["--port", "0"], "0.0.0.0", 0),
-        (["--secure-port=4"], "0.0.0.0", 4),
-        (["--secure-port=4", "--port=4"], "0.0.0.0", 4),
-        (["--secure-port=0"], "127.0.0.1", 0),
-        (["--secure-port=0", "--port=0", "--bind-address=1.2.3.4"], "1.2.3.4", 0),
-    ],
-    ids=str,
-)
-def test_where_it_serves(flags: list[str], address: str, number: int) -> None:
-    found = resolved(*flags)
-    assert (found.bind_address, found.port) == (address, number)
-    assert ("--secure-port" in warned(found)) is any("secure" in flag for flag in flags)
-
-
-def test_two_ports_are_refused() -> None:
-    assert problems("--port=1", "--secure-port=2") == [
-        "command line: --port 1 and --secure-port 2 mean the same: give one"
-    ]
 
 
 @pytest.mark.parametrize("name", [*FLAGS_WITHOUT_EFFECT, *SWITCHES_WITHOUT_EFFECT])

@@ -29,7 +29,7 @@ def process(
     kills one and starts another need not wait for a lease.
     """
     arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
-    arguments += ["--scheduler-name", scheduler_name, "--bind-address", "127.0.0.1", "--port", "0"]
+    arguments += ["--scheduler-name", scheduler_name, "--secure-port", "0", "--insecure-port", "0"]
     arguments += ["--log-format", "json", f"--leader-elect={str(elects).lower()}", *options]
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     whole = own | {"PYTHONPATH": str(REPOSITORY)} | dict(environment or {})

@@ -32,6 +32,7 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
+from kscheduler.server.serving import Serving
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put, until
@@ -88,13 +89,15 @@ STORIES: dict[str, Story] = {}
 
 
 def plain(clock: Clock = REAL_CLOCK, **periods: float) -> Options:
-    return Options(default_configuration(), bind_address="127.0.0.1", port=0, clock=clock, periods=Periods(**periods))
+    return Options(
+        default_configuration(), serving=Serving.plain_on_loopback(), clock=clock, periods=Periods(**periods)
+    )
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
     plugins = {point: {"enabled": [{"name": name}]}}
     config = from_tree({**KIND, "profiles": [{"schedulerName": "kscheduler", "plugins": plugins}]}, "test")
-    return Options(config, bind_address="127.0.0.1", port=0, registry=registry)
+    return Options(config, serving=Serving.plain_on_loopback(), registry=registry)
 
 
 def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool = False) -> Callable[[Act], Act]:
@@ -218,7 +221,7 @@ def holding() -> Options:
 
 def limited() -> Options:
     config = from_tree({**KIND, "clientConnection": {"qps": 1000, "burst": 1000}}, "test")
-    return Options(config, bind_address="127.0.0.1", port=0)
+    return Options(config, serving=Serving.plain_on_loopback())
 
 
 @story("rest_client_rate_limiter_duration_seconds", options=limited)
@@ -440,7 +443,7 @@ async def the_watch_loses_a_deletion(world: World) -> None:
 def with_file() -> Options:
     file = Path(tempfile.mkdtemp()) / "config.yaml"
     file.write_text(json.dumps({**KIND, "leaderElection": {"leaderElect": False}}))
-    return Options(load_file(file), source_of(str(file)), bind_address="127.0.0.1", port=0, clock=HastyClock())
+    return Options(load_file(file), source_of(str(file)), serving=Serving.plain_on_loopback(), clock=HastyClock())
 
 
 @story(

@@ -8,8 +8,8 @@ import pytest
 
 from kscheduler.metrics import Exposition, Gauges, scheduler_source
 from kscheduler.scheduling.observations import Observations
-from kscheduler.server import Endpoints, Health, Limits, Server
-from tests.server.site import Condition, Site, StartSite
+from kscheduler.server import Endpoints, Health, Limits, Port, Server
+from tests.server.site import PLAIN, Condition, Site, StartSite
 
 
 @pytest.fixture
@@ -47,9 +47,9 @@ async def start_site(
     )
     async with AsyncExitStack() as ends:
 
-        async def start(limits: Limits) -> Site:
-            server = Server(endpoints, limits=limits)
-            await server.start("127.0.0.1", 0)
+        async def start(limits: Limits, port: Port = PLAIN) -> Site:
+            server = Server(endpoints, port, limits=limits)
+            await server.start()
             ends.push_async_callback(server.aclose)
             client = await ends.enter_async_context(aiohttp.ClientSession(f"http://127.0.0.1:{server.port}"))
             return Site(server, condition, observations, exposition, client)
@@ -59,4 +59,4 @@ async def start_site(
 
 @pytest.fixture
 async def site(start_site: StartSite) -> Site:
-    return await start_site(Limits())
+    return await start_site(Limits(turns_per_second=1_000_000.0))

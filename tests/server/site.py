@@ -4,12 +4,16 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import aiohttp
 
 from kscheduler.metrics import Exposition
 from kscheduler.scheduling.observations import Observations
-from kscheduler.server import Limits, Server
+from kscheduler.server import Address, Limits, LoopbackAccess, Offer, Port, Server
+
+PLAIN = Port("insecure", Address("127.0.0.1", 0), Offer.EVERYTHING_WITHOUT_LOGIN, lambda _places: LoopbackAccess())
+"""Plain HTTP on loopback, for everything."""
 
 
 @dataclass
@@ -47,4 +51,7 @@ class Site:
             writer.transport.abort()
 
 
-StartSite = Callable[[Limits], Awaitable[Site]]
+class StartSite(Protocol):
+    """Starts a server with limits of the test's choice."""
+
+    def __call__(self, limits: Limits, port: Port = PLAIN) -> Awaitable[Site]: ...

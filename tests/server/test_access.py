@@ -1,8 +1,10 @@
-"""Who sees what without a login: health and metrics everybody, the rest this machine and who has the token."""
+"""Who sees what on the plain port: health everybody, the rest this machine and who has the token."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, MutableMapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
@@ -12,9 +14,11 @@ from kscheduler.app import App, Options
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.metrics import Exposition
-from kscheduler.server import GUARDED, OPEN, TOKEN_ONLY, Access, Endpoints, Health, PermitTokenFile, Server
+from kscheduler.server import Endpoints, Health, LoopbackAccess, PermitTokenFile, Server, Serving
+from kscheduler.server.access import HEALTH, WAITING_PODS
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
+from tests.server.site import PLAIN
 
 SECRET = "correct horse battery staple"
 NOTE = "pods: shop/checkout-7 cannot be decoded"
@@ -25,7 +29,7 @@ NEIGHBOURS = ["127.0.0.1", "127.8.9.1", "::1", "::ffff:127.0.0.1"]
 
 @asynccontextmanager
 async def served(peer: str, token: PermitTokenFile | None = None) -> AsyncIterator[aiohttp.ClientSession]:
-    """A server for which every request comes from `peer`."""
+    """A plain server for which every request comes from `peer`."""
     exposition = Exposition([])
     endpoints = Endpoints(
         livez=Health("livez", {}),
@@ -34,10 +38,10 @@ async def served(peer: str, token: PermitTokenFile | None = None) -> AsyncIterat
         exposition=exposition,
         component_config=lambda: b'{"kind":"KubeSchedulerConfiguration"}',
         waiting_pods=WaitingPodsEndpoint(WaitingPodTable(), token),
-        access=Access(token, lambda _: peer),
     )
-    server = Server(endpoints)
-    await server.start("127.0.0.1", 0)
+    access = LoopbackAccess(token, lambda _: peer)
+    server = Server(endpoints, replace(PLAIN, access=lambda _places: access))
+    await server.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
             yield client
@@ -60,11 +64,11 @@ async def status_of(client: aiohttp.ClientSession, path: str, secret: str = "") 
 
 
 @pytest.mark.parametrize("peer", STRANGERS)
-async def test_strangers_see_health_metrics_and_version_and_nothing_else(peer: str) -> None:
+async def test_strangers_see_health_and_nothing_else(peer: str) -> None:
     async with served(peer) as client:
-        for path in OPEN:
+        for path in HEALTH:
             assert await status_of(client, path) in (200, 500), path
-        for path in ("/configz", *TOKEN_ONLY):
+        for path in ("/configz", "/metrics", "/version", "/", "/nowhere", WAITING_PODS):
             assert await status_of(client, path) == 403, path
         async with client.get("/readyz?verbose") as response:
             text = await response.text()
@@ -79,8 +83,7 @@ async def test_this_machine_sees_configuration_and_notes_but_may_not_decide_abou
         assert await status_of(client, "/configz") == 200
         async with client.get("/readyz?verbose") as response:
             assert f"[i]{NOTE}\n" in await response.text()
-        for path in TOKEN_ONLY:
-            assert await status_of(client, path) == 403
+        assert await status_of(client, WAITING_PODS) == 403
 
 
 HOSTS = {
@@ -115,7 +118,7 @@ async def test_by_any_name_the_token_opens(token: PermitTokenFile) -> None:
 async def test_the_token_opens_what_is_guarded_from_elsewhere(token: PermitTokenFile) -> None:
     async with served(ELSEWHERE, token) as client:
         for secret, status in ((SECRET, 200), ("", 401), ("wrong", 401)):
-            for path in ("/configz", *TOKEN_ONLY):
+            for path in ("/configz", WAITING_PODS):
                 assert await status_of(client, path, secret) == status, (path, secret)
 
 
@@ -125,29 +128,35 @@ async def test_a_token_that_cannot_be_read_opens_nothing(token: PermitTokenFile,
         assert await status_of(client, "/configz", SECRET) == 401
 
 
-@pytest.mark.parametrize("address", ["0.0.0.0", "::", "10.0.0.7", ""])
-async def test_the_start_says_in_one_line_what_is_open_to_whom(
-    address: str, token: PermitTokenFile, tmp_path: Path
-) -> None:
-    for file in ("", str(tmp_path / "token")):
-        options = Options(default_configuration(), bind_address=address, port=0, permit_token_file=file)
-        app = App(options, plain_connection("http://127.0.0.1:1"))
-        with structlog.testing.capture_logs() as lines:
-            app.announce()
-        app.surface.exposition.close()
-        (line,) = [line for line in lines if "open" in line["event"]]
-        assert line["log_level"] == "warning"
-        assert line["bind_address"] == address
-        assert line["open_to_everybody"] == OPEN
-        assert line["from_this_machine_or_with_token"] == GUARDED
-        assert ("in clear" in line["waiting_pods"]) == bool(file)
-
-
-async def test_who_listens_on_loopback_is_not_warned() -> None:
-    app = App(
-        Options(default_configuration(), bind_address="127.0.0.1", port=0), plain_connection("http://127.0.0.1:1")
-    )
+def lines_of_start(serving: Serving, token_file: str = "") -> list[MutableMapping[str, Any]]:
+    options = Options(default_configuration(), serving=serving, permit_token_file=token_file)
+    app = App(options, plain_connection("http://127.0.0.1:1"))
     with structlog.testing.capture_logs() as lines:
         app.announce()
     app.surface.exposition.close()
-    assert not [line for line in lines if line["event"] == "http_server_open_without_login"]
+    return [
+        line
+        for line in lines
+        if line["event"] != "setting_not_honoured" and ("http" in line["event"] or "open" in line["event"])
+    ]
+
+
+async def test_a_port_without_a_login_is_told_at_the_start(token: PermitTokenFile, tmp_path: Path) -> None:
+    for file in ("", str(tmp_path / "token")):
+        (line,) = lines_of_start(Serving.plain_on_loopback(), file)
+        assert (line["event"], line["bind_address"]) == ("http_server_open_without_login", "127.0.0.1")
+        assert ("token" in line["waiting_pods"]) == bool(file)
+
+
+@pytest.mark.parametrize(("address", "is_told"), [("10.0.0.7", True), ("0.0.0.0", True), ("127.0.0.1", False)])
+async def test_metrics_that_other_machines_can_read_are_told(address: str, is_told: bool) -> None:
+    serving = Serving(secure_port=None, metrics_address=(address, 0))
+    assert [line["event"] for line in lines_of_start(serving)] == ["metrics_open_without_login"] * is_told
+
+
+async def test_that_nothing_is_served_is_told() -> None:
+    assert [line["event"] for line in lines_of_start(Serving(secure_port=None))] == ["http_server_off"]
+
+
+async def test_https_needs_no_warning() -> None:
+    assert lines_of_start(Serving(secure_port=0)) == []

@@ -147,7 +147,7 @@ async def test_who_does_not_read_the_answer_loses_the_connection(start_site: Sta
         site.observations.extension_point("Filter", "Success", f"profile-{number}", 0.001)
     async with site.raw() as (reader, writer):
         writer.transport.pause_reading()  # type: ignore[attr-defined]  # a StreamWriter's transport also reads
-        writer.write(b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n" * 8)
+        writer.write(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 8)
         async with asyncio.timeout(20):
             while not site.exposition.renderings or site.server.connections > 1:  # the one of these probes stays
                 assert await site.text("/livez") == (200, "ok")

@@ -14,6 +14,7 @@ from kscheduler.metrics import Exposition
 from kscheduler.server import Endpoints, Health, PermitTokenFile, Server, WaitingPodsEndpoint, is_loopback
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 from tests.builders import pod_info
+from tests.server.site import PLAIN
 
 TOKEN = "correct horse battery staple"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
@@ -42,8 +43,8 @@ async def served(
         component_config=lambda: b"{}",
         waiting_pods=WaitingPodsEndpoint(waiting, token, clock),
     )
-    server = Server(endpoints)
-    await server.start("127.0.0.1", 0)
+    server = Server(endpoints, PLAIN)
+    await server.start()
     try:
         async with aiohttp.ClientSession(f"http://127.0.0.1:{server.port}") as client:
             yield client

@@ -5,13 +5,14 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.cli.flags import Resolved, add_flags, duration, read_again, resolve
+from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import StoreText
+from kscheduler.cli.parser import StoreText, duration
 from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
+from kscheduler.server.serving import Serving
 
 if TYPE_CHECKING:
     from kscheduler.app import ConfigSource
@@ -50,7 +51,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         metavar="FILE",
         default="",
         help="the token in this file gives access to /waiting-pods, where pods that wait for Permit are allowed or "
-        "rejected, and to /configz from other machines",
+        "rejected, and to /configz, besides whom the API server allows",
     )
     parser.add_argument(
         "--cache-check-period",
@@ -121,8 +122,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         config=resolved.config,
         master=args.master,
         context=args.context,
-        bind_address=resolved.bind_address,
-        port=resolved.port,
+        serving=resolved.serving,
+        flags=resolved.flags,
         source=_source(args),
         permit_token_file=args.permit_token_file,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
@@ -132,8 +133,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
-        where = f"--bind-address {resolved.bind_address} --port {resolved.port}"
-        return refuse(f"{where}: {failure.strerror or failure}")
+        return refuse(f"{_ports(resolved.serving)}: {failure.strerror or failure}")
     return 0
 
 
@@ -144,6 +144,18 @@ def _source(args: argparse.Namespace) -> "ConfigSource | None":
     if args.config in ("", "-") or args.config_reload == "off":
         return None
     return ConfigSource(args.config, read_again(args), is_watched=args.config_reload == "auto")
+
+
+def _ports(serving: Serving) -> str:
+    """The flags of the ports that are on: one of them was not free."""
+    flags = (
+        [] if serving.secure_port is None else [f"--bind-address {serving.bind_address} --port {serving.secure_port}"]
+    )
+    if serving.metrics_address is not None:
+        flags.append(f"--metrics-bind-address {':'.join(map(str, serving.metrics_address))}")
+    if serving.insecure_port is not None:
+        flags.append(f"--insecure-port {serving.insecure_port}")
+    return ", ".join(flags)
 
 
 def _run_on_the_best_loop(main: Any) -> None:

@@ -51,7 +51,7 @@ def nonzero_requests(pod: Pod, *, use_status: bool, pod_level: bool) -> Requests
     With pod-level requests set (and used), a default applies only to resources that the whole pod does not request.
     """
     defaults = NONZERO_DEFAULTS
-    if pod_level and pod.spec.resources is not None and _supported(pod.spec.resources.requests):
+    if pod_level and pod.spec.resources is not None and supported_at_pod_level(pod.spec.resources.requests):
         plain = _pod_nanos(pod, use_status=use_status)
         defaults = {name: amount for name, amount in NONZERO_DEFAULTS.items() if name not in plain}
     return _rounded(_pod_nanos(pod, use_status=use_status, pod_level=pod_level, defaults=defaults))
@@ -127,7 +127,7 @@ def _pod_nanos(
     if pod_level and pod.spec.resources is not None:
         total.update(_pod_level_nanos(pod, pod.spec.resources, use_status=use_status))
     if pod.spec.overhead:
-        _add(total, _nanos(pod.spec.overhead))
+        add_amounts(total, _nanos(pod.spec.overhead))
     return total
 
 
@@ -136,7 +136,7 @@ def _container_nanos(pod: Pod, *, use_status: bool, defaults: Mapping[str, int])
     statuses = _statuses(pod) if use_status else {}
     total: Nanos = {}
     for container in spec.containers:
-        _add(total, _container_request(container, statuses, pod, defaults))
+        add_amounts(total, _container_request(container, statuses, pod, defaults))
     if not spec.init_containers:
         return total
     sidecars: Nanos = {}
@@ -144,14 +144,14 @@ def _container_nanos(pod: Pod, *, use_status: bool, defaults: Mapping[str, int])
     for container in spec.init_containers:
         if container.restart_policy == "Always":
             request = _container_request(container, statuses, pod, defaults)
-            _add(total, request)
-            _add(sidecars, request)
+            add_amounts(total, request)
+            add_amounts(sidecars, request)
             level = sidecars
         else:
             level = _container_request(container, {}, pod, defaults)
-            _add(level, sidecars)
-        _raise_to(most, level)
-    _raise_to(total, most)
+            add_amounts(level, sidecars)
+        raise_amounts(most, level)
+    raise_amounts(total, most)
     return total
 
 
@@ -162,9 +162,9 @@ def _container_request(
     status = statuses.get(container.name)
     if status is not None and status.resources is not None:
         running = _nanos(status.resources.requests)
-        _raise_to(running, _nanos(status.allocated_resources))
+        raise_amounts(running, _nanos(status.allocated_resources))
         if not _resize_is_infeasible(pod):
-            _raise_to(running, request)
+            raise_amounts(running, request)
         request = running
     for name, amount in defaults.items():
         request.setdefault(name, amount)
@@ -172,20 +172,20 @@ def _container_request(
 
 
 def _pod_level_nanos(pod: Pod, resources: ResourceRequirements, *, use_status: bool) -> Nanos:
-    spec = _supported(resources.requests)
+    spec = supported_at_pod_level(resources.requests)
     if not spec:
         return {}
     request = _nanos(spec)
     if use_status and pod.status.resources is not None:
-        running = _nanos(_supported(pod.status.resources.requests))
-        _raise_to(running, _nanos(_supported(pod.status.allocated_resources)))
+        running = _nanos(supported_at_pod_level(pod.status.resources.requests))
+        raise_amounts(running, _nanos(supported_at_pod_level(pod.status.allocated_resources)))
         if not _resize_is_infeasible(pod):
-            _raise_to(running, request)
+            raise_amounts(running, request)
         request = running
     return request
 
 
-def _supported(resources: ResourceList) -> ResourceList:
+def supported_at_pod_level(resources: ResourceList) -> ResourceList:
     """The resources that pod-level requests support; others are ignored there."""
     return {
         name: amount for name, amount in resources.items() if name in (CPU, MEMORY) or name.startswith("hugepages-")
@@ -209,12 +209,14 @@ def _nanos(resources: ResourceList) -> Nanos:
     return {name: nano_value(quantity) for name, quantity in resources.items()}
 
 
-def _add(total: Nanos, more: Mapping[str, int]) -> None:
+def add_amounts(total: Nanos, more: Mapping[str, int]) -> None:
+    """Add in place."""
     for name, amount in more.items():
         total[name] = total.get(name, 0) + amount
 
 
-def _raise_to(total: Nanos, level: Mapping[str, int]) -> None:
+def raise_amounts(total: Nanos, level: Mapping[str, int]) -> None:
+    """Raise each amount to at least its level, in place."""
     for name, amount in level.items():
         if amount > total.get(name, -1):
             total[name] = amount

@@ -1,4 +1,4 @@
-"""A dump of cache and queue to the log on demand (SIGUSR2), as in kube-scheduler.
+"""A dump of cache and queue: to the log on demand (SIGUSR2), as in kube-scheduler, or for `/debug`.
 
 One line per node and per waiting pod, under kube-scheduler's two messages, so that a dump can be searched. Limits: only
 the first thousand of each are written, with their total numbers; the lines are written in slices, so the dump of a busy
@@ -26,6 +26,9 @@ MOST_PODS_PER_NODE: Final = 200
 MOST_WAITING: Final = 1_000
 SLICE_SECONDS: Final = 0.002
 
+Entry = tuple[str, dict[str, Any]]
+"""A message with its fields."""
+
 
 class Dump:
     """Writes dumps on request, one at a time."""
@@ -52,16 +55,21 @@ class Dump:
 
     async def write(self) -> None:
         """Write one dump."""
-        await self._write_nodes()
-        await self._write_queue()
+        for entries in (self.cache_entries(), self.queue_entries()):
+            async for message, fields in entries:
+                _log.info(message, **fields)
 
-    async def _write_nodes(self) -> None:
+    async def cache_entries(self) -> AsyncIterator[Entry]:
+        """The nodes: a headline, then each."""
         names = self._cache.node_names()
-        _log.info("Dump of cached NodeInfo", shown=min(len(names), MOST_NODES), **asdict(self._cache.statistics()))
+        yield (
+            "Dump of cached NodeInfo",
+            {"shown": min(len(names), MOST_NODES), **asdict(self._cache.statistics())},
+        )
         async for name in _sliced(names[:MOST_NODES]):
             info = self._cache.node_info(name)
             if info is not None:
-                _log.info("Cached NodeInfo", **self._node(name, info))
+                yield "Cached NodeInfo", self._node(name, info)
 
     def _node(self, name: str, info: NodeInfo) -> dict[str, Any]:
         pods = list(info.pods.values())
@@ -79,9 +87,9 @@ class Dump:
         fields = _pod_fields(pod)
         return {**fields, "assumed": True} if self._cache.is_assumed(pod.uid) else fields
 
-    async def _write_queue(self) -> None:
-        """Find waiting pods through the store, which holds all of them."""
-        _log.info("Dump of scheduling queue", summary=asdict(self._queue.statistics()), most_shown=MOST_WAITING)
+    async def queue_entries(self) -> AsyncIterator[Entry]:
+        """The waiting pods, found through the store, which holds all of them: a headline, then each."""
+        yield "Dump of scheduling queue", {"summary": asdict(self._queue.statistics()), "most_shown": MOST_WAITING}
         shown = 0
         async for key in _sliced(self._pods.keys()):
             pod = self._pods.get(key)
@@ -89,7 +97,7 @@ class Dump:
                 continue
             found = self._queue.find(key)
             if found is not None:
-                _log.info("Pod in scheduling queue", queue=found[0], **_waiting(found[1]))
+                yield "Pod in scheduling queue", {"queue": found[0], **_waiting(found[1])}
                 shown += 1
             if shown == MOST_WAITING:
                 return

@@ -26,7 +26,7 @@ async def scheduler_process(url: str, log: Path, flags: Sequence[str] = ()) -> A
         flags: further flags of `kscheduler run`.
     """
     command = [sys.executable, "-m", "kscheduler", "run", "--master", url, *flags]
-    command += ["--bind-address", "127.0.0.1", "--port", "0", "--log-format", "json"]
+    command += ["--secure-port", "0", "--insecure-port", "0", "--log-format", "json"]
     child = ChildProcess("the scheduler", command, log)
     async with running(BackgroundService(child.name, child.run, child.stop)):
         port = await child.wait_for("its HTTP server", lambda: _port_of(child.lines()), START_SECONDS)

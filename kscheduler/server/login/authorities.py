@@ -1,0 +1,98 @@
+"""The authorities of clients: from files or from the cluster, and the rules for front proxies.
+
+What the flags name wins; what they leave out comes from the cluster's ConfigMap `extension-apiserver-authentication`,
+as in kube-scheduler. Each change is handed on to the TLS contexts.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from kscheduler.server.login.client_certificates import Bundle, BundleError
+from kscheduler.server.login.request_headers import RequestHeaderRules
+from kscheduler.server.tls.key_pairs import KeyPairError, read_pem
+
+
+@dataclass(frozen=True, slots=True)
+class RequestHeaderSettings:
+    """The `--requestheader-*` flags, which count where `client_ca_file` is given."""
+
+    client_ca_file: str = ""
+    username_headers: tuple[str, ...] = ("x-remote-user",)
+    uid_headers: tuple[str, ...] = ()
+    group_headers: tuple[str, ...] = ("x-remote-group",)
+    extra_prefixes: tuple[str, ...] = ("x-remote-extra-",)
+    allowed_names: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AuthenticationSettings:
+    """How clients prove who they are."""
+
+    kubeconfig: str = ""
+    """For TokenReviews and the ConfigMap; empty: as the scheduler itself is connected."""
+    client_ca_file: str = ""
+    request_header: RequestHeaderSettings = field(default_factory=RequestHeaderSettings)
+    skip_lookup: bool = False
+    tolerate_lookup_failure: bool = True
+    token_cache_seconds: float = 10.0
+
+
+class ClientAuthorities:
+    """The bundles in force."""
+
+    def __init__(self, settings: AuthenticationSettings, trust: Callable[[Sequence[str]], None]) -> None:
+        """`trust` is called with the authorities' PEM at each change. Raises `KeyPairError` for unusable files."""
+        self._settings = settings
+        self._trust = trust
+        self.clients: Bundle | None = None
+        self.front_proxies: RequestHeaderRules | None = None
+        self._from_cluster: tuple[Bundle | None, RequestHeaderRules | None] = (None, None)
+        self._apply(*self._from_files())
+
+    @property
+    def asks_cluster(self) -> bool:
+        """Whether anything is left for the cluster to say."""
+        settings = self._settings
+        missing = not (settings.client_ca_file and settings.request_header.client_ca_file)
+        return missing and not settings.skip_lookup
+
+    def take_from_cluster(self, clients: Bundle | None, front_proxies: RequestHeaderRules | None) -> None:
+        """What the ConfigMap says; parts that flags have named are left as they are. Raises `KeyPairError`."""
+        self._from_cluster = clients, front_proxies
+        self.look()
+
+    def look(self) -> None:
+        """Read the files again. Raises `KeyPairError`; then everything stays as it is."""
+        self._apply(*self._from_files())
+
+    def _from_files(self) -> tuple[Bundle | None, RequestHeaderRules | None]:
+        settings, header = self._settings, self._settings.request_header
+        clients, rules = self._from_cluster
+        if settings.client_ca_file:
+            clients = read_bundle(settings.client_ca_file)
+        if header.client_ca_file:
+            rules = RequestHeaderRules(
+                read_bundle(header.client_ca_file),
+                header.username_headers,
+                header.uid_headers,
+                header.group_headers,
+                header.extra_prefixes,
+                header.allowed_names,
+            )
+        return clients, rules
+
+    def _apply(self, clients: Bundle | None, rules: RequestHeaderRules | None) -> None:
+        if (clients, rules) == (self.clients, self.front_proxies):
+            return
+        bundles = [bundle.pem for bundle in (clients, rules.authority if rules is not None else None) if bundle]
+        self._trust(bundles)
+        self.clients, self.front_proxies = clients, rules
+
+
+def read_bundle(path: str) -> Bundle:
+    """Authorities from a file. Raises `KeyPairError`."""
+    try:
+        return Bundle.parse(read_pem(path).decode("utf-8", errors="replace"))
+    except BundleError as error:
+        message = f"{path}: {error}"
+        raise KeyPairError(message) from None

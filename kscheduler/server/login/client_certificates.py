@@ -1,0 +1,111 @@
+"""Client certificates: what the handshake has verified, and whose authority it was.
+
+The TLS context trusts all authorities of clients together (`tls.serving_contexts`). Which bundle a chain leads to is
+decided here, at each request: an authority that is withdrawn, or a certificate that has ended meanwhile, counts no
+longer, although its connection is still open. A certificate of the front proxies' authority is therefore never taken
+for a user's.
+"""
+
+import hashlib
+import re
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from kscheduler.server.login.user import User
+
+_BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
+_UID: Final = "1.3.6.1.4.1.57683.2"
+"""Kubernetes' own attribute for a user's UID."""
+_CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
+
+
+class BundleError(ValueError):
+    """Text that is no bundle of certificates."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bundle:
+    """Authorities, as PEM and by their encoding."""
+
+    pem: str
+    certificates: frozenset[bytes]
+
+    @classmethod
+    def parse(cls, pem: str) -> "Bundle":
+        """From a file's or ConfigMap's text. Raises `BundleError`."""
+        blocks = _BLOCK.findall(pem)
+        if not blocks:
+            message = "there is no PEM certificate in it"
+            raise BundleError(message)
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        try:
+            encoded = [ssl.PEM_cert_to_DER_cert(block) for block in blocks]
+            context.load_verify_locations(cadata="\n".join(blocks))
+        except (ValueError, ssl.SSLError):
+            message = "one of its PEM certificates cannot be read"
+            raise BundleError(message) from None
+        return cls("\n".join(blocks), frozenset(encoded))
+
+
+@dataclass(frozen=True, slots=True)
+class ClientCertificate:
+    """What a handshake has proved about a client."""
+
+    common_name: str
+    organizations: tuple[str, ...]
+    uids: tuple[str, ...]
+    ends: float
+    """Seconds since the epoch."""
+    chain: tuple[bytes, ...]
+    """Encoded, from the client's own to the authority that was trusted."""
+
+    def is_of(self, bundle: Bundle | None, now: float) -> bool:
+        """Whether its chain leads to one of the bundle's authorities, and it has not ended."""
+        return bundle is not None and now <= self.ends and any(one in bundle.certificates for one in self.chain)
+
+    def user(self) -> User | None:
+        """The user that it names; `None` if it names nobody. Raises `ValueError` if it names more than one UID."""
+        if not self.common_name:
+            return None
+        if len(self.uids) > 1 or "" in self.uids:
+            message = f"expected 1 UID, but found multiple: {list(self.uids)}"
+            raise ValueError(message)
+        identifier = "X509SHA256=" + hashlib.sha256(self.chain[0]).hexdigest()
+        uid = self.uids[0] if self.uids else ""
+        return User(self.common_name, uid, self.organizations, ((_CREDENTIAL_ID, (identifier,)),))
+
+
+def certificate_of(connection: ssl.SSLObject | None) -> ClientCertificate | None:
+    """The client's verified certificate, if it has shown one."""
+    if connection is None:
+        return None
+    shown = connection.getpeercert()
+    if not shown:
+        return None
+    named = [pair for part in _pairs(shown.get("subject")) for pair in part]
+    return ClientCertificate(
+        common_name=next((value for kind, value in reversed(named) if kind == "commonName"), ""),
+        organizations=tuple(value for kind, value in named if kind == "organizationName"),
+        uids=tuple(value for kind, value in named if kind == _UID),
+        ends=float(ssl.cert_time_to_seconds(str(shown["notAfter"]))),
+        chain=tuple(_verified_chain(connection)),
+    )
+
+
+def _pairs(subject: Any) -> Sequence[Sequence[tuple[str, str]]]:
+    return subject or ()
+
+
+def _verified_chain(connection: ssl.SSLObject) -> list[bytes]:
+    public = getattr(connection, "get_verified_chain", None)
+    if public is not None:
+        return list(public())
+    # Before Python 3.13 only the object inside has it.
+    inside = connection._sslobj  # type: ignore[attr-defined]
+    return [certificate.public_bytes(_DER) for certificate in inside.get_verified_chain()]
+
+
+_DER: Final = 2
+"""`_ssl.ENCODING_DER`."""

@@ -1,0 +1,33 @@
+"""A user, as Kubernetes knows one."""
+
+from dataclasses import dataclass, replace
+from typing import Final
+
+AUTHENTICATED: Final = "system:authenticated"
+UNAUTHENTICATED: Final = "system:unauthenticated"
+MASTERS: Final = "system:masters"
+"""Members may do everything without being looked up, as in kube-scheduler."""
+
+
+@dataclass(frozen=True, slots=True)
+class User:
+    """Name, groups and additional information; hashable, since it is part of what an answer is remembered under."""
+
+    name: str
+    uid: str = ""
+    groups: tuple[str, ...] = ()
+    extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
+
+    @property
+    def is_anonymous(self) -> bool:
+        """Whether nobody has vouched for this user."""
+        return self.name == ANONYMOUS.name
+
+    def authenticated(self) -> "User":
+        """The user as a member of `system:authenticated`."""
+        if self.name == "system:anonymous" or {AUTHENTICATED, UNAUTHENTICATED} & set(self.groups):
+            return self
+        return replace(self, groups=(*self.groups, AUTHENTICATED))
+
+
+ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))

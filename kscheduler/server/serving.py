@@ -1,0 +1,34 @@
+"""Where the service answers HTTP, and by which rules: the settings of all its ports."""
+
+from dataclasses import dataclass, field
+from typing import Final, Self
+
+from kscheduler.api.well_known import SCHEDULER_PORT
+from kscheduler.server.login.authorities import AuthenticationSettings
+from kscheduler.server.login.permissions import AuthorizationSettings
+from kscheduler.server.tls.settings import TLSSettings
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+@dataclass(frozen=True, slots=True)
+class Serving:
+    """Three ports, of which only HTTPS is on by default."""
+
+    bind_address: str = "0.0.0.0"
+    """Of the secure port."""
+    secure_port: int | None = SCHEDULER_PORT
+    """HTTPS with a login; `None`: off; 0: any free port."""
+    shares_port: bool = False
+    tls: TLSSettings = field(default_factory=TLSSettings)
+    authentication: AuthenticationSettings = field(default_factory=AuthenticationSettings)
+    authorization: AuthorizationSettings = field(default_factory=AuthorizationSettings)
+    metrics_address: tuple[str, int] | None = None
+    """Plain HTTP for health and metrics only (`--metrics-bind-address`)."""
+    insecure_port: int | None = None
+    """Plain HTTP for everything, on 127.0.0.1, without a login: for development (`--insecure-port`)."""
+
+    @classmethod
+    def plain_on_loopback(cls, port: int = 0) -> Self:
+        """For development and tests: no TLS, no login, this machine only."""
+        return cls(secure_port=None, insecure_port=port)
