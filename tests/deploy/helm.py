@@ -10,6 +10,7 @@ import hashlib
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import tempfile
@@ -39,8 +40,8 @@ class RefusedError(RuntimeError):
 
 def version() -> str:
     """Helm's version, as go.mod pins it."""
-    (line,) = (line for line in (MODULE / "go.mod").read_text().splitlines() if line.startswith("require helm.sh/helm/"))
-    return line.split()[-1]
+    (pinned,) = re.findall(r"^\s*helm\.sh/helm/v4 (v\S+)", (MODULE / "go.mod").read_text(), re.MULTILINE)
+    return str(pinned)
 
 
 @functools.cache

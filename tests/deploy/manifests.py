@@ -38,6 +38,11 @@ ADDED: Final = """\
 ---
 # What `helm template --values deploy/helm/kscheduler/ci/monitoring.yaml` has besides; rendered by `make manifests`.
 """
+REPLACING: Final = """\
+---
+# What `helm template --namespace kube-system --values deploy/helm/kscheduler/ci/replace.yaml` prints; rendered by
+# `make manifests`.
+"""
 
 
 def documents(rendered: str) -> list[str]:
@@ -45,7 +50,7 @@ def documents(rendered: str) -> list[str]:
     found = []
     for part in re.split(r"^---\n", rendered, flags=re.MULTILINE):
         lines = [line for line in part.splitlines() if not line.strip().startswith((*HELMS_OWN, "# Source: "))]
-        text = "\n".join(line for line in lines if line.strip())
+        text = "".join(f"{line}\n" for line in lines if line.strip())
         tree = yaml.safe_load(text)
         if tree and "helm.sh/hook" not in tree["metadata"].get("annotations", {}):
             found.append(text)
@@ -53,7 +58,7 @@ def documents(rendered: str) -> list[str]:
 
 
 def joined(head: str, parts: Iterable[str]) -> str:
-    return head + "".join(f"---\n{part}\n" for part in parts)
+    return head + "".join(f"---\n{part}" for part in parts)
 
 
 def plain() -> str:
@@ -67,7 +72,14 @@ def monitoring() -> str:
     base = set(documents(helm.render()))
     added = [text for text in documents(helm.render(VALUE_SETS / "monitoring.yaml")) if text not in base]
     first, *others = added
-    return joined(f"{ADDED}{first}\n", others)
+    return joined(ADDED + first, others)
+
+
+def in_place_of_kube_scheduler() -> str:
+    """The value set `replace`, in kube-scheduler's namespace. Rendered, because Kustomize would move FlowSchemas too."""
+    rendered = helm.render(VALUE_SETS / "replace.yaml", namespace="kube-system")
+    first, *others = documents(rendered)
+    return joined(REPLACING + first, others)
 
 
 def files() -> dict[Path, str]:
@@ -79,6 +91,7 @@ def files() -> dict[Path, str]:
         # Kustomize reads nothing outside of a base's folder, so that the base has a copy.
         DEPLOY / "kustomize" / "base" / "kscheduler.yaml": manifest,
         DEPLOY / "kustomize" / "monitoring" / "monitoring.yaml": monitoring(),
+        DEPLOY / "kustomize" / "replace" / "kscheduler.yaml": in_place_of_kube_scheduler(),
         dashboard.PATH: dashboard.text(),
         values_table.README: values_table.readme(values_table.README.read_text(), source),
         values_table.SCHEMA: values_table.schema_text(values_table.SCHEMA.read_text(), source),

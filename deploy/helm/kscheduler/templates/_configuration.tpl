@@ -45,7 +45,7 @@ extenders:
 - run
 - --config=/etc/kscheduler/config/config.yaml
 {{- with .Values.server.bindAddress }}
-- --bind-address={{ . }}
+- {{ printf "--bind-address=%s" . | quote }}
 {{- end }}
 {{- if eq .Values.server.scheme "HTTPS" }}
 - --secure-port={{ .Values.server.port }}
@@ -54,7 +54,7 @@ extenders:
 - --port={{ .Values.server.port }}
 {{- end }}
 {{- if .Values.metrics.plain.enabled }}
-- --metrics-bind-address={{ include "kscheduler.plainMetricsAddress" . }}
+- {{ printf "--metrics-bind-address=%s" (include "kscheduler.plainMetricsAddress" .) | quote }}
 {{- end }}
 - --leader-elect={{ .Values.leaderElection.enabled }}
 {{- if .Values.leaderElection.enabled }}
