@@ -8,6 +8,7 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 RUN    := $(VENV)/.run-ready
 DEV    := $(VENV)/.dev-ready
+DEPLOY := $(VENV)/.deploy-ready
 NODES  ?= 100
 PODS   ?= 1000
 ROUNDS ?= 10
@@ -18,7 +19,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check check-deploy manifests fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -35,6 +36,12 @@ check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+check-deploy: $(DEPLOY) ## Chart, manifests, alerts, dashboard, Dockerfile: linted, rendered, validated, run (builds Helm once)
+	$(BIN)/pytest tests/deploy/chart
+
+manifests: $(DEV) ## Write anew what is made from the chart: deploy/kscheduler.yaml, Kustomize's base, README, schema, dashboard
+	$(BIN)/python -m tests.deploy.manifests
 
 fmt: $(DEV) ## Format the code and mend what the linter can
 	$(BIN)/ruff format .
@@ -107,4 +114,8 @@ $(RUN): pyproject.toml | $(BIN)/python
 
 $(DEV): pyproject.toml $(RUN)
 	$(BIN)/pip install --quiet --disable-pip-version-check --group dev
+	@touch $@
+
+$(DEPLOY): pyproject.toml $(DEV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --group deploy
 	@touch $@

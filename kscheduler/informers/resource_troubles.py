@@ -17,7 +17,7 @@ from kscheduler.logs.throttle import Throttle
 
 _ADVICE: Final = {
     "forbidden": "RBAC must grant verbs list and watch on these resources to this identity, as the ClusterRole in "
-    "deploy/manifests does; until then decisions use what was last seen of them",
+    "deploy/kscheduler.yaml does; until then decisions use what was last seen of them",
     "server error": "the API server fails for these resources alone: of a custom resource look at its conversion "
     "webhook, of an aggregated API at its APIService, of others at the API server's log",
     "refused by the server": "the API server does not accept our list or watch: does a proxy in between change it",

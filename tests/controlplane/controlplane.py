@@ -11,7 +11,7 @@ What differs from a production cluster, and why:
   limits are 3,000 and 1,000. These are the settings under which kube-scheduler's own figures are taken.
 - **Tokens.** A token file names an administrator (`system:masters`), and kube-scheduler (`system:kube-scheduler`,
   whose role the API server creates itself). kscheduler's token comes from TokenRequest for the ServiceAccount of
-  `deploy/manifests`, so a permission that the manifests lack fails here and not in somebody's cluster.
+  `deploy/kscheduler.yaml`, so a permission that the manifests lack fails here and not in somebody's cluster.
 
 etcd compaction goes through etcd's JSON gateway (`/v3/kv/compaction`), so it needs no program of its own.
 """
@@ -34,7 +34,7 @@ from tests.controlplane.process import NotReadyError, Process, free_port
 from tests.controlplane.rest import Api
 
 READY_SECONDS = 90.0
-MANIFESTS = Path(__file__).parents[2] / "deploy" / "manifests"
+MANIFESTS = Path(__file__).parents[2] / "deploy" / "kscheduler.yaml"
 NAMESPACE = "kscheduler-system"
 SERVICE_ACCOUNT = "kscheduler"
 FIXED_ADMISSION_OFF = "TaintNodesByCondition"
@@ -132,11 +132,11 @@ class ControlPlane:
         return kubeconfig.write(path, server=self.url, token=token, authority=self.certificates.authority)
 
     def kscheduler_kubeconfig(self) -> Path:
-        """Applies `deploy/manifests` and returns a kubeconfig with exactly the permissions that they grant."""
-        if not MANIFESTS.is_dir():
+        """Applies `deploy/kscheduler.yaml` and returns a kubeconfig with exactly the permissions that they grant."""
+        if not MANIFESTS.is_file():
             raise NotReadyError(f"kscheduler's permissions come from {MANIFESTS}, which is not there")
         self.kubectl("create", "namespace", NAMESPACE, "--save-config", accept_failure=True)
-        self.kubectl("apply", "--recursive", "-f", str(MANIFESTS))
+        self.kubectl("apply", "-f", str(MANIFESTS))
         # Tests start kscheduler themselves; a pod of the Deployment would only wait for a node here.
         self.kubectl("delete", "deployments", "--all", "--namespace", NAMESPACE)
         token = self.service_account_token(NAMESPACE, SERVICE_ACCOUNT)

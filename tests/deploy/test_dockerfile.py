@@ -33,7 +33,8 @@ def of(keyword: str, stage: list[tuple[str, str]]) -> list[str]:
 
 
 def container() -> dict[str, Any]:
-    deployment = yaml.safe_load((ROOT / "deploy" / "manifests" / "30-deployment.yaml").read_text())
+    objects = yaml.safe_load_all((ROOT / "deploy" / "kscheduler.yaml").read_text())
+    (deployment,) = (one for one in objects if one["kind"] == "Deployment")
     (one,) = deployment["spec"]["template"]["spec"]["containers"]
     assert isinstance(one, dict)
     return one
@@ -58,16 +59,21 @@ def test_it_needs_no_writable_root() -> None:
     assert not of("VOLUME", final_stage())
 
 
-def test_its_command_is_a_list_and_what_the_deployment_runs() -> None:
+def test_its_command_is_a_list_to_which_the_deployment_adds_arguments() -> None:
     assert [json.loads(rest) for rest in of("ENTRYPOINT", final_stage())] == [["/opt/kscheduler/bin/kscheduler"]]
-    assert [json.loads(rest) for rest in of("CMD", final_stage())] == [container()["args"]]
+    assert [json.loads(rest)[0] for rest in of("CMD", final_stage())] == [container()["args"][0]]
+    assert "command" not in container()
 
 
 def test_the_service_understands_the_deployments_flags() -> None:
     parser = argparse.ArgumentParser()
     run.add_parser(parser.add_subparsers())
     flags = parser.parse_args(container()["args"])
-    assert (flags.bind_address, flags.port, flags.log_format) == ("0.0.0.0", 10259, "json")
+    assert (flags.config, flags.secure_port, flags.logging_format) == (
+        "/etc/kscheduler/config/config.yaml",
+        10259,
+        "json",
+    )
 
 
 def test_version_and_licence_are_the_projects() -> None:

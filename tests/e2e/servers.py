@@ -87,7 +87,7 @@ class RealServer(Server):
         return kscheduler_process.process(identity, folder, scheduler_name=NAME)
 
     def kscheduler_kubeconfig(self) -> Path:
-        """With the permissions of `deploy/manifests`, which are applied once."""
+        """With the permissions of `deploy/kscheduler.yaml`, which are applied once."""
         if self._kscheduler_kubeconfig is None:
             self._kscheduler_kubeconfig = self.plane.kscheduler_kubeconfig()
         return self._kscheduler_kubeconfig

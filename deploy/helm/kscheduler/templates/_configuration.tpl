@@ -1,0 +1,126 @@
+{{/* What the process is told: KubeSchedulerConfiguration and flags. */}}
+
+{{/*
+KubeSchedulerConfiguration as YAML. Leader election is not in it but in flags: a running process cannot change it, and
+flags replace the pods. Without the right to delete pods, preemption would choose victims and fail: it is left out.
+*/}}
+{{- define "kscheduler.configuration" -}}
+{{- $config := .Values.config }}
+{{- $profile := dict "schedulerName" (include "kscheduler.schedulerName" .) }}
+{{- if not .Values.rbac.preemption }}
+{{- $without := dict "disabled" (list (dict "name" "DefaultPreemption")) }}
+{{- $_ := set $profile "plugins" (dict "postFilter" $without) }}
+{{- end }}
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+{{- range $name := list "parallelism" "percentageOfNodesToScore" "podInitialBackoffSeconds" "podMaxBackoffSeconds" }}
+{{- with index $config $name }}
+{{ $name }}: {{ int . }}
+{{- end }}
+{{- end }}
+{{- if $config.clientConnection.qps }}
+clientConnection:
+  qps: {{ $config.clientConnection.qps }}
+  {{- with $config.clientConnection.burst }}
+  burst: {{ int . }}
+  {{- end }}
+{{- end }}
+profiles:
+  {{- default (list $profile) $config.profiles | toYaml | nindent 2 }}
+{{- with $config.extenders }}
+extenders:
+  {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end }}
+
+{{- define "kscheduler.featureGates" -}}
+{{- $pairs := list }}
+{{- range $name, $on := .Values.featureGates }}
+{{- $pairs = append $pairs (printf "%s=%t" $name $on) }}
+{{- end }}
+{{- join "," $pairs }}
+{{- end }}
+
+{{- define "kscheduler.args" -}}
+- run
+- --config=/etc/kscheduler/config/config.yaml
+{{- with .Values.server.bindAddress }}
+- {{ printf "--bind-address=%s" . | quote }}
+{{- end }}
+{{- if eq .Values.server.scheme "HTTPS" }}
+- --secure-port={{ .Values.server.port }}
+{{- include "kscheduler.tlsArgs" . }}
+{{- else }}
+- --port={{ .Values.server.port }}
+{{- end }}
+{{- if .Values.metrics.plain.enabled }}
+- {{ printf "--metrics-bind-address=%s" (include "kscheduler.plainMetricsAddress" .) | quote }}
+{{- end }}
+- --leader-elect={{ .Values.leaderElection.enabled }}
+{{- if .Values.leaderElection.enabled }}
+- --leader-elect-lease-duration={{ .Values.leaderElection.leaseDuration }}
+- --leader-elect-renew-deadline={{ .Values.leaderElection.renewDeadline }}
+- --leader-elect-retry-period={{ .Values.leaderElection.retryPeriod }}
+- --leader-elect-resource-name={{ include "kscheduler.leaseName" . }}
+- --leader-elect-resource-namespace={{ include "kscheduler.leaseNamespace" . }}
+{{- end }}
+{{- with include "kscheduler.featureGates" . }}
+- --feature-gates={{ . }}
+{{- end }}
+- --logging-format={{ .Values.logs.format }}
+- --v={{ .Values.logs.level }}
+{{- with .Values.extraArgs }}
+{{ toYaml . }}
+{{- end }}
+{{- end }}
+
+{{/* An IPv6 address needs brackets before a port. */}}
+{{- define "kscheduler.plainMetricsAddress" -}}
+{{- $address := default "0.0.0.0" .Values.server.bindAddress }}
+{{- ternary (printf "[%s]" $address) $address (contains ":" $address) }}:{{ .Values.metrics.plain.port }}
+{{- end }}
+
+{{- define "kscheduler.tlsArgs" }}
+{{- if include "kscheduler.certificateSecret" . }}
+- --tls-cert-file=/etc/kscheduler/tls/tls.crt
+- --tls-private-key-file=/etc/kscheduler/tls/tls.key
+{{- end }}
+{{- with .Values.tls.minVersion }}
+- --tls-min-version={{ . }}
+{{- end }}
+{{- with .Values.tls.cipherSuites }}
+- --tls-cipher-suites={{ join "," . }}
+{{- end }}
+{{- if .Values.tls.clientCAConfigMap }}
+- --client-ca-file=/etc/kscheduler/client-ca/ca.crt
+{{- end }}
+- --authorization-always-allow-paths={{ join "," .Values.auth.alwaysAllowPaths }}
+{{- end }}
+
+{{/* Refusals that a schema cannot express: values that contradict each other. */}}
+{{- define "kscheduler.refusals" -}}
+{{- if and (not .Values.leaderElection.enabled) (gt (int .Values.replicas) 1) }}
+{{- fail "replicas: more than one without leaderElection.enabled: all of them would schedule, and give the same room away twice" }}
+{{- end }}
+{{- if and (eq .Values.mode "replace") (not .Values.leaderElection.enabled) }}
+{{- fail "mode: replace needs leaderElection.enabled: the Lease is what keeps kube-scheduler from deciding at the same time" }}
+{{- end }}
+{{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.extenders) }}
+{{- fail "config.existingConfigMap: profiles and extenders are taken from there; give one or the other" }}
+{{- end }}
+{{- if and .Values.tls.existingSecret .Values.tls.certManager.enabled }}
+{{- fail "tls.existingSecret and tls.certManager.enabled are two certificates; give one" }}
+{{- end }}
+{{- if and .Values.tls.certManager.enabled (not .Values.tls.certManager.issuerRef.name) }}
+{{- fail "tls.certManager.issuerRef.name: which issuer?" }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled (not .Values.service.enabled) }}
+{{- fail "metrics.serviceMonitor.enabled needs service.enabled; metrics.podMonitor works without a Service" }}
+{{- end }}
+{{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}
+{{- fail "metrics.serviceMonitor and metrics.podMonitor would scrape every series twice; enable one" }}
+{{- end }}
+{{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
+{{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
+{{- end }}
+{{- end }}

@@ -1,0 +1,364 @@
+"""For each alert a story in which it fires, alone, and the nearest one in which it does not.
+
+Series are written as promtool wants them: `0x30` is 0 for 31 minutes, `0+5x30` grows by 5 a minute, `_` is a missed scrape.
+Two replicas are up, `a` leads, in every story that does not say otherwise.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+UP: Final = {'up{job="kscheduler", instance="a"}': "1x900", 'up{job="kscheduler", instance="b"}': "1x900"}
+LEADS: Final = {
+    'leader_election_master_status{job="kscheduler", instance="a", name="kscheduler"}': "1x900",
+    'leader_election_master_status{job="kscheduler", instance="b", name="kscheduler"}': "0x900",
+}
+NORMAL: Final = UP | LEADS
+
+Series = Mapping[str, str]
+
+
+def of_a(name: str, labels: str = "") -> str:
+    """A series of replica `a`."""
+    return f'{name}{{job="kscheduler", instance="a"{", " + labels if labels else ""}}}'
+
+
+def of_b(name: str, labels: str = "") -> str:
+    """A series of replica `b`."""
+    return of_a(name, labels).replace('instance="a"', 'instance="b"')
+
+
+@dataclass(frozen=True)
+class AlertCase:
+    """`labels` are those of the alert that fires after `fires`; nothing fires after `quiet`. Both hold beside `normal`."""
+
+    alert: str
+    at: str
+    fires: Series
+    quiet: Series
+    labels: Mapping[str, str] = field(default_factory=dict)
+    normal: Series = field(default_factory=lambda: NORMAL)
+
+
+def growing(name: str, labels: str, fires: str, quiet: str) -> dict[str, dict[str, str]]:
+    """The same counter, once growing too much and once not."""
+    return {"fires": {of_a(name, labels): fires}, "quiet": {of_a(name, labels): quiet}}
+
+
+def sli(slow: str) -> Series:
+    """600 pods a minute bound at their first attempt, all but a share of them within 1.28 s."""
+    name = "scheduler_pod_scheduling_sli_duration_seconds"
+    return {
+        of_a(f"{name}_count", 'attempts="1"'): "0+600x900",
+        of_a(f"{name}_bucket", 'attempts="1", le="1.28"'): slow,
+    }
+
+
+INSTANCE: Final = {"job": "kscheduler", "instance": "a"}
+JOB: Final = {"job": "kscheduler"}
+LEASE: Final = {"job": "kscheduler", "name": "kscheduler"}
+ATTEMPTS: Final = "scheduler_schedule_attempts_total"
+BINDS: Final = "scheduler_async_api_call_execution_total"
+
+CASES: Final = (
+    AlertCase(
+        "KschedulerDown",
+        "15m",
+        fires={of_a("up"): "1 1 0x30", of_b("up"): "1 1 _x30"},
+        quiet={of_a("up"): "1x30", of_b("up"): "1 1 1 0 0 0 1x30"},
+        normal={},
+    ),
+    AlertCase(
+        "KschedulerReplicaDown",
+        "15m",
+        fires={of_a("up"): "0x30", of_b("up"): "1x30"},
+        quiet={of_a("up"): "0x8 1x30", of_b("up"): "1x30"},
+        labels=INSTANCE,
+        normal={},
+    ),
+    AlertCase(
+        "KschedulerNotSynced",
+        "10m",
+        fires={of_a("kscheduler_informer_synced", 'resource="pods"'): "0x30"},
+        quiet={of_a("kscheduler_informer_synced", 'resource="pods"'): "0x3 1x30"},
+        labels=INSTANCE | {"resource": "pods"},
+    ),
+    AlertCase(
+        "KschedulerNoLeader",
+        "10m",
+        fires={name: "0x30" for name in LEADS},
+        # one scrape between two leaders shows none
+        quiet=dict(zip(LEADS, ("1 1 1 1 0 0 0 0x30", "0 0 0 0 0 1 1 1x30"), strict=True)),
+        labels=LEASE,
+        normal=UP,
+    ),
+    AlertCase(
+        "KschedulerTwoLeaders",
+        "10m",
+        fires={name: "1x30" for name in LEADS},
+        quiet=dict(zip(LEADS, ("1 1 1 1 1 0x30", "0 0 0 0 1 1x30"), strict=True)),
+        labels=LEASE,
+        normal=UP,
+    ),
+    AlertCase(
+        "KschedulerLeaderChangesOften",
+        "40m",
+        fires=dict(zip(LEADS, ("1 0 0 1 1 " * 12, "0 1 1 0 0 " * 12), strict=True)),
+        quiet=dict(zip(LEADS, ("1x20 0x40", "0x20 1x40"), strict=True)),
+        labels=LEASE,
+        normal=UP,
+    ),
+    AlertCase(
+        "KschedulerStuck",
+        "20m",
+        fires={of_a("scheduler_pending_pods", 'queue="active"'): "7x40", of_a(ATTEMPTS, 'result="scheduled"'): "90x40"},
+        # the one that stands by holds the same pods and tries none
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="active"'): "0x40",
+            of_b("scheduler_pending_pods", 'queue="active"'): "7x40",
+            of_a(ATTEMPTS, 'result="scheduled"'): "90x40",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerPendingPodsGrow",
+        "45m",
+        fires={
+            of_a("scheduler_pending_pods", 'queue="active"'): "0+20x60",
+            of_a(ATTEMPTS, 'result="scheduled"'): "0+600x60",
+        },
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="active"'): "900-10x60",
+            of_a(ATTEMPTS, 'result="scheduled"'): "0+600x60",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerUnschedulablePods",
+        "90m",
+        fires={of_a("scheduler_pending_pods", 'queue="unschedulable"'): "3x120"},
+        quiet={
+            of_a("scheduler_pending_pods", 'queue="unschedulable"'): "3x50 0 3x50",
+            of_b("scheduler_pending_pods", 'queue="unschedulable"'): "3x120",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerPodsRescuedByFlush",
+        "70m",
+        labels=INSTANCE,
+        **growing("scheduler_pod_scheduled_after_flush_total", "", "0x40 1x60", "1x100"),
+    ),
+    AlertCase(
+        "KschedulerSchedulingErrors",
+        "30m",
+        fires={
+            of_a(ATTEMPTS, 'result="scheduled"'): "0+80x60",
+            of_a(ATTEMPTS, 'result="unschedulable"'): "0+10x60",
+            of_a(ATTEMPTS, 'result="error"'): "0+10x60",
+        },
+        quiet={
+            of_a(ATTEMPTS, 'result="scheduled"'): "0+80x60",
+            of_a(ATTEMPTS, 'result="unschedulable"'): "0+900x60",
+            of_a(ATTEMPTS, 'result="error"'): "0+10x60",
+        },
+        labels=JOB | {"result": "error"},
+    ),
+    AlertCase(
+        "KschedulerSlow",
+        "395m",
+        # well for hours, and a quarter too slow for one
+        fires=sli("0+600x330 198000+450x90"),
+        quiet=sli("0+594x900"),
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerSlowForHours",
+        "450m",
+        fires=sli("0+550x900"),
+        # bad until two hours ago, and well since
+        quiet=sli("0+550x300 165000+600x600"),
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerBindsFail",
+        "30m",
+        fires={
+            of_a(BINDS, 'call_type="pod_binding", result="success"'): "0+90x60",
+            of_a(BINDS, 'call_type="pod_binding", result="error"'): "0+10x60",
+        },
+        quiet={
+            of_a(BINDS, 'call_type="pod_binding", result="success"'): "0+90x60",
+            of_a(BINDS, 'call_type="pod_status_patch", result="error"'): "0+10x60",
+        },
+        labels=JOB | {"result": "error"},
+    ),
+    AlertCase(
+        "KschedulerBindConflicts",
+        "30m",
+        labels=INSTANCE,
+        **growing("kscheduler_bind_conflicts_total", "", "0+2x60", "0x20 3x60"),
+    ),
+    AlertCase(
+        "KschedulerPreemptionFails",
+        "30m",
+        labels=JOB,
+        **growing("scheduler_preemption_goroutines_execution_total", 'result="error"', "0+1x60", "0x20 2x60"),
+    ),
+    AlertCase(
+        "KschedulerAPIServerUnreachable",
+        "20m",
+        labels=INSTANCE,
+        **growing("kscheduler_api_server_unreachable_seconds", 'host="10.0.0.1:443"', "0x15 30+60x60", "0x19 45 0x60"),
+    ),
+    AlertCase(
+        "KschedulerCredentialsRefused",
+        "20m",
+        labels=INSTANCE,
+        **growing("kscheduler_api_server_unauthorized_seconds", 'host="10.0.0.1:443"', "0x15 30+60x60", "0x19 45 0x60"),
+    ),
+    AlertCase(
+        "KschedulerThrottled",
+        "30m",
+        labels=INSTANCE,
+        **growing("kscheduler_rest_client_throttled_total", 'host="10.0.0.1:443"', "0+20x60", "0+2x60"),
+    ),
+    AlertCase(
+        "KschedulerWatchSilent",
+        "20m",
+        labels=INSTANCE | {"resource": "pods"},
+        **growing("kscheduler_watch_last_event_age_seconds", 'resource="pods"', "10x10 70+60x60", "60x15 200 10x60"),
+    ),
+    AlertCase(
+        "KschedulerWatchesRestart",
+        "40m",
+        labels=INSTANCE | {"resource": "pods"},
+        **growing(
+            "kscheduler_watch_restarts_total", 'resource="pods", reason="broken"', "0+2x60", "0 0 0 0 0 1 1 1 1 1 2x60"
+        ),
+    ),
+    AlertCase(
+        "KschedulerUnreadableObjects",
+        "30m",
+        labels=INSTANCE | {"resource": "nodes"},
+        **growing("kscheduler_undecodable_objects", 'resource="nodes"', "1x60", "1x10 0x60"),
+    ),
+    AlertCase(
+        "KschedulerEventsDropped",
+        "30m",
+        labels=INSTANCE,
+        **growing("kscheduler_events_dropped_total", "", "0x20 4x60", "4x60"),
+    ),
+    AlertCase(
+        "KschedulerStatusesBehind",
+        "30m",
+        labels=INSTANCE,
+        **growing("kscheduler_status_patches_pending", "", "2000x60", "2000x12 100x60"),
+    ),
+    AlertCase(
+        "KschedulerCacheDrift",
+        "70m",
+        labels=INSTANCE | {"kind": "pod", "what": "missing"},
+        # it appears with its first count
+        **growing("kscheduler_cache_drift_objects_total", 'kind="pod", what="missing"', "_x40 1x60", "1x100"),
+    ),
+    AlertCase(
+        "KschedulerCacheDriftStays",
+        "70m",
+        labels=INSTANCE,
+        **growing("kscheduler_cache_drift_unmended_total", "", "0x40 1x60", "1x100"),
+    ),
+    AlertCase(
+        "KschedulerStoreDrift",
+        "70m",
+        labels=INSTANCE | {"resource": "pods", "what": "missing"},
+        **growing("kscheduler_store_drift_objects_total", 'resource="pods", what="missing"', "_x40 2x60", "2x100"),
+    ),
+    AlertCase(
+        "KschedulerPluginFails",
+        "30m",
+        labels=JOB | {"plugin": "PreferCheap", "extension_point": "Score"},
+        **growing(
+            "kscheduler_plugin_failures_total", 'plugin="PreferCheap", extension_point="Score"', "_x20 1x60", "1x60"
+        ),
+    ),
+    AlertCase(
+        "KschedulerPluginSlow",
+        "40m",
+        labels=JOB | {"plugin": "PreferCheap", "extension_point": "Score"},
+        **growing(
+            "kscheduler_slow_plugin_calls_total", 'plugin="PreferCheap", extension_point="Score"', "0+1x60", "0x30 5x60"
+        ),
+    ),
+    AlertCase(
+        "KschedulerUnexpectedErrors",
+        "30m",
+        fires={of_a("kscheduler_unexpected_errors_total", 'boundary="worker"'): "0x20 1x60"},
+        # plugins have an alert of their own
+        quiet={of_a("kscheduler_unexpected_errors_total", 'boundary="plugin"'): "0x20 1x60"},
+        labels=INSTANCE | {"boundary": "worker"},
+    ),
+    AlertCase(
+        "KschedulerEventLoopLate",
+        "30m",
+        fires={
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="0.25"'): "0+50x60",
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="0.5"'): "0+100x60",
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="+Inf"'): "0+100x60",
+        },
+        quiet={
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="0.25"'): "0+100x60",
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="0.5"'): "0+100x60",
+            of_a("kscheduler_loop_lag_seconds_bucket", 'le="+Inf"'): "0+100x60",
+            of_a("kscheduler_loop_lag_worst_seconds"): "0.1x15 6 0.1x60",
+        },
+        labels=INSTANCE,
+    ),
+    AlertCase(
+        "KschedulerMemoryGrows",
+        "450m",
+        labels=INSTANCE,
+        **growing("process_resident_memory_bytes", "", "400000000+1000000x900", "400000000+1000x900"),
+    ),
+    AlertCase(
+        "KschedulerLeaseRenewedLate",
+        "20m",
+        labels=INSTANCE | {"name": "kscheduler"},
+        **growing("kscheduler_leader_election_renewal_age_seconds", 'name="kscheduler"', "8x60", "1x18 8 1x60"),
+    ),
+    AlertCase(
+        "KschedulerConfigRefused",
+        "20m",
+        labels=INSTANCE,
+        **growing("kscheduler_config_reload_last_successful", "", "1x10 0x60", "0x10 1x60"),
+    ),
+    AlertCase(
+        "KschedulerConfigsDiffer",
+        "40m",
+        fires={
+            of_a("kscheduler_config_reload_info", 'hash="sha256:1"'): "1x60",
+            of_b("kscheduler_config_reload_info", 'hash="sha256:2"'): "1x60",
+        },
+        # one takes the change over a minute before the other
+        quiet={
+            of_a("kscheduler_config_reload_info", 'hash="sha256:1"'): "1x25 _x60",
+            of_a("kscheduler_config_reload_info", 'hash="sha256:2"'): "_x25 1x60",
+            of_b("kscheduler_config_reload_info", 'hash="sha256:1"'): "1x26 _x60",
+            of_b("kscheduler_config_reload_info", 'hash="sha256:2"'): "_x26 1x60",
+        },
+        labels=JOB,
+    ),
+    AlertCase(
+        "KschedulerCertificateExpires",
+        "30m",
+        labels=INSTANCE,
+        # promtool's clock starts at 0, so that this is the seconds that are left
+        **growing("kscheduler_serving_certificate_expiration_timestamp_seconds", "", "600000x60", "700000x60"),
+    ),
+    AlertCase(
+        "KschedulerCertificateRefused",
+        "30m",
+        labels=INSTANCE | {"result": "error"},
+        **growing("kscheduler_serving_certificate_reloads_total", 'result="error"', "0x20 1x60", "1x60"),
+    ),
+)

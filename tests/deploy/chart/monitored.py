@@ -1,0 +1,160 @@
+"""A real Prometheus that scrapes a running scheduler of an embedded cluster, where something of every kind happens.
+
+The cluster has kubelets, controllers and a provisioner; the workload fits, does not fit, preempts, and waits for volumes.
+Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the chart's rules.
+"""
+
+import json
+import sys
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from tests.controlplane import kscheduler_process
+from tests.controlplane.process import Process, free_port, wait_until
+from tests.controlplane.rest import Api
+from tests.deploy import prometheus
+
+READY_SECONDS: Final = 60.0
+JOBS: Final = ("kscheduler", "kube-scheduler")
+WINDOW: Final = "30s"
+"""What dashboards' `$__rate_interval` stands for where scrapes come each second."""
+
+
+class Prometheus:
+    """What a running one knows."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+
+    def query(self, expression: str) -> list[dict[str, Any]]:
+        """The samples of an instant query. Raises `HTTPError` for a wrong one."""
+        answer = self._get(f"/api/v1/query?{urllib.parse.urlencode({'query': expression})}")
+        found: list[dict[str, Any]] = answer["data"]["result"]
+        return found
+
+    def has_numbers(self, expression: str) -> bool:
+        """Whether a query gives at least one sample that is a number; 0/0 is none."""
+        return any(sample["value"][1] != "NaN" for sample in self.query(expression))
+
+    def rules(self) -> list[dict[str, Any]]:
+        """All rules, with their health."""
+        return [rule for group in self._get("/api/v1/rules")["data"]["groups"] for rule in group["rules"]]
+
+    def ready(self) -> bool:
+        try:
+            with urllib.request.urlopen(f"{self._url}/-/ready", timeout=10) as response:
+                return bool(response.status == 200)
+        except OSError:
+            return False
+
+    def _get(self, path: str) -> dict[str, Any]:
+        with urllib.request.urlopen(self._url + path, timeout=30) as response:
+            answer: dict[str, Any] = json.load(response)
+            return answer
+
+
+@contextmanager
+def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
+    """All of it, until the block is left."""
+    with ExitStack() as stack:
+        kubeconfig = folder / "kubeconfig.yaml"
+        command = [
+            sys.executable,
+            "-m",
+            "kscheduler",
+            "cluster",
+            "--nodes",
+            "12",
+            "--port",
+            "0",
+            "--kubeconfig",
+            kubeconfig,
+        ]
+        cluster = Process("cluster", command, folder / "cluster.log")
+        _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
+        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period", "2s")
+        _run(stack, scheduler, "the scheduler", lambda: _ready(scheduler))
+        work(Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]))
+        port = free_port()
+        program = Process("prometheus", _prometheus_command(folder, rules, scheduler, port), folder / "prometheus.log")
+        running = Prometheus(f"http://127.0.0.1:{port}")
+        _run(stack, program, "Prometheus", running.ready)
+        yield running
+
+
+def _run(stack: ExitStack, process: Process, what: str, condition: Any) -> None:
+    process.start()
+    stack.callback(process.stop)
+    process.wait_until(what, condition, READY_SECONDS)
+
+
+def _ready(scheduler: Process) -> bool:
+    try:
+        return kscheduler_process.own_page(scheduler, "/readyz")[0] == 200
+    except OSError:
+        return False
+
+
+def _prometheus_command(folder: Path, rules: Path, scheduler: Process, port: int) -> list[str | Path]:
+    target = {"targets": [f"127.0.0.1:{kscheduler_process.http_port(scheduler)}"]}
+    settings = {
+        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+        "rule_files": [str(rules)],
+        "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
+    }
+    path = folder / "prometheus.yaml"
+    path.write_text(yaml.safe_dump(settings))
+    return [
+        prometheus.find("prometheus"),
+        f"--config.file={path}",
+        f"--storage.tsdb.path={folder / 'data'}",
+        f"--web.listen-address=127.0.0.1:{port}",
+    ]
+
+
+def work(api: Api) -> None:
+    """Deployments that fit, that fit nowhere, that preempt; a claim that waits for its first consumer."""
+    for name, replicas, cpu, extra in (
+        ("web", 60, "250m", {}),
+        ("too-large", 3, "500", {}),
+        ("filler", 200, "1", {"priorityClassName": "demo-batch"}),
+        ("urgent", 10, "1", {"priorityClassName": "demo-critical"}),
+    ):
+        api.create("/apis/apps/v1/namespaces/default/deployments", deployment(name, replicas, cpu, extra))
+    api.create(
+        "/api/v1/namespaces/default/persistentvolumeclaims",
+        {
+            "apiVersion": "v1",
+            "kind": "PersistentVolumeClaim",
+            "metadata": {"name": "data"},
+            "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
+        },
+    )
+    volumes = [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]
+    api.create("/apis/apps/v1/namespaces/default/deployments", deployment("store", 1, "10m", {"volumes": volumes}))
+    path = "/apis/apps/v1/namespaces/default/deployments/store"
+    wait_until("the pod with the claim", lambda: api.get(path).get("status", {}).get("readyReplicas"), READY_SECONDS)
+
+
+def deployment(name: str, replicas: int, cpu: str, extra: dict[str, Any]) -> dict[str, Any]:
+    resources = {"requests": {"cpu": cpu, "memory": "16Mi"}}
+    container = {"name": "main", "image": "registry.example/main:1", "resources": resources}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "Deployment",
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"schedulerName": "kscheduler", "containers": [container], **extra},
+            },
+        },
+    }

@@ -1,0 +1,285 @@
+"""The chart, for every set of values in its folder ci/: valid for all supported Kubernetes, and understood by kscheduler."""
+
+import argparse
+from collections import Counter
+from pathlib import Path
+from typing import Any, Final
+
+import jsonschema
+import kubernetes_validate
+import pytest
+import yaml
+
+from kscheduler.cli.commands import run
+from kscheduler.config.feature_gates import parse_feature_gates
+from kscheduler.config.loader import load_file
+from kscheduler.config.unhonoured import unhonoured
+from tests.deploy import helm
+from tests.deploy.chart.operator_schemas import SPECS
+
+VALUE_SETS: Final = {path.stem: path for path in sorted((helm.CHART / "ci").glob("*.yaml"))}
+KUBERNETES: Final = ("1.34", "1.35", "1.36", "1.37")
+RENDERED: Final[dict[str, list[helm.Object]]] = {}
+
+Object = dict[str, Any]
+
+each_value_set = pytest.mark.parametrize("values", VALUE_SETS)
+
+
+def rendered(values: str) -> list[Object]:
+    """The objects of one set of values; rendered once."""
+    if values not in RENDERED:
+        RENDERED[values] = helm.objects(helm.render(VALUE_SETS[values]))
+    return RENDERED[values]
+
+
+def of_kind(values: str, kind: str) -> list[Object]:
+    return [one for one in rendered(values) if one["kind"] == kind]
+
+
+def pod_template(values: str) -> Object:
+    (deployment,) = of_kind(values, "Deployment")
+    template: Object = deployment["spec"]["template"]
+    return template
+
+
+def container(values: str) -> Object:
+    (one,) = pod_template(values)["spec"]["containers"]
+    assert isinstance(one, dict)
+    return one
+
+
+def ours(values: str) -> list[Object]:
+    """Without what `extraObjects` adds."""
+    return [one for one in rendered(values) if not one["metadata"]["name"].endswith("-notes")]
+
+
+@each_value_set
+def test_helm_finds_nothing_to_complain_about(values: str) -> None:
+    said = helm.run_helm("lint", "--strict", helm.CHART, "--values", VALUE_SETS[values])
+    # an icon is all that it misses
+    assert [line for line in said.splitlines() if line.startswith("[") and "icon is recommended" not in line] == []
+
+
+@each_value_set
+@pytest.mark.parametrize("version", KUBERNETES)
+def test_every_object_fits_its_schema_strictly(values: str, version: str) -> None:
+    for one in rendered(values):
+        spec = SPECS.get((one["apiVersion"], one["kind"]))
+        if spec is not None:
+            jsonschema.validate(one["spec"], spec)
+        else:
+            assert kubernetes_validate.validate(one, version, strict=True) == version
+
+
+def test_a_field_that_does_not_exist_would_be_noticed() -> None:
+    (service,) = of_kind("default", "Service")
+    with pytest.raises(kubernetes_validate.ValidationError):
+        kubernetes_validate.validate({**service, "spec": {**service["spec"], "prots": []}}, "1.36", strict=True)
+    (monitor,) = of_kind("monitoring", "ServiceMonitor")
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate({**monitor["spec"], "endpoint": []}, SPECS["monitoring.coreos.com/v1", "ServiceMonitor"])
+
+
+def test_an_older_kubernetes_is_refused() -> None:
+    with pytest.raises(helm.RefusedError, match="kubeVersion"):
+        helm.render(kubernetes="v1.30.0")
+
+
+@each_value_set
+def test_no_object_is_there_twice_and_each_has_the_usual_labels(values: str) -> None:
+    names = Counter(
+        (one["apiVersion"], one["kind"], one["metadata"].get("namespace"), one["metadata"]["name"])
+        for one in rendered(values)
+    )
+    assert [name for name, count in names.items() if count > 1] == []
+    for one in ours(values):
+        labels = one["metadata"]["labels"]
+        assert labels["app.kubernetes.io/name"] == "kscheduler"
+        assert labels["app.kubernetes.io/instance"] == helm.RELEASE
+
+
+@each_value_set
+def test_the_service_understands_every_argument(values: str) -> None:
+    parser = argparse.ArgumentParser(exit_on_error=False)
+    run.add_parser(parser.add_subparsers())
+    known = [one for one in container(values)["args"] if not one.startswith("--metrics-bind-address=")]
+    flags = parser.parse_args(known)
+    assert parse_feature_gates(",".join(flags.feature_gates)) is not None
+
+
+@each_value_set
+def test_the_service_accepts_the_configuration_and_honours_all_of_it(values: str, tmp_path: Path) -> None:
+    maps = [one for one in of_kind(values, "ConfigMap") if "config.yaml" in one["data"]]
+    if values == "dual-stack":
+        assert maps == []  # the user brings his own
+        return
+    path = tmp_path / "config.yaml"
+    path.write_text(maps[0]["data"]["config.yaml"])
+    loaded = load_file(str(path), parse_feature_gates(""))
+    told = [one for one in unhonoured(loaded) if "leaderElection" not in str(one)]
+    assert told == []
+
+
+def test_profiles_of_the_user_arrive_as_they_are(tmp_path: Path) -> None:
+    (configuration,) = of_kind("profiles", "ConfigMap")[:1]
+    wanted = yaml.safe_load(VALUE_SETS["profiles"].read_text())["config"]
+    tree = yaml.safe_load(configuration["data"]["config.yaml"])
+    assert tree["profiles"] == wanted["profiles"]
+    assert (tree["parallelism"], tree["percentageOfNodesToScore"]) == (32, 50)
+    assert tree["clientConnection"] == {"qps": 200, "burst": 400}
+
+
+def test_without_the_right_to_delete_nobody_preempts() -> None:
+    (role,) = (one for one in of_kind("few-rights", "ClusterRole") if one["metadata"]["name"] == "kscheduler")
+    writes = {
+        (resource, verb)
+        for rule in role["rules"]
+        for resource in rule["resources"]
+        for verb in rule["verbs"]
+        if verb not in {"get", "list", "watch"}
+    }
+    assert writes == {("pods/binding", "create"), ("pods/status", "patch")}
+    (configuration,) = of_kind("few-rights", "ConfigMap")
+    (profile,) = yaml.safe_load(configuration["data"]["config.yaml"])["profiles"]
+    assert profile["plugins"] == {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+
+
+def test_in_place_of_kube_scheduler_it_takes_its_name_and_its_lease() -> None:
+    arguments = container("replace")["args"]
+    assert "--leader-elect-resource-name=kube-scheduler" in arguments
+    assert "--leader-elect-resource-namespace=kube-system" in arguments
+    (role,) = of_kind("replace", "Role")
+    assert role["metadata"]["namespace"] == "kube-system"
+    assert [rule.get("resourceNames") for rule in role["rules"]] == [None, ["kube-scheduler"]]
+    (configuration,) = of_kind("replace", "ConfigMap")
+    assert "schedulerName: default-scheduler" in configuration["data"]["config.yaml"]
+
+
+def test_a_single_replica_is_stopped_before_its_successor_starts() -> None:
+    (deployment,) = of_kind("single", "Deployment")
+    assert (deployment["spec"]["replicas"], deployment["spec"]["strategy"]) == (1, {"type": "Recreate"})
+    assert "--leader-elect=false" in container("single")["args"]
+    assert of_kind("single", "PodDisruptionBudget") == of_kind("single", "Role") == []
+
+
+def test_a_digest_wins_over_the_tag_and_secrets_are_named() -> None:
+    digest = yaml.safe_load(VALUE_SETS["hardened"].read_text())["image"]["digest"]
+    assert container("hardened")["image"] == f"registry.example:5000/platform/kscheduler@{digest}"
+    assert pod_template("hardened")["spec"]["imagePullSecrets"] == [{"name": "platform-registry"}]
+
+
+def test_certificate_and_authorities_are_mounted_where_the_flags_say() -> None:
+    arguments = container("hardened")["args"]
+    mounts = {mount["name"]: mount["mountPath"] for mount in container("hardened")["volumeMounts"]}
+    assert f"--tls-cert-file={mounts['tls']}/tls.crt" in arguments
+    assert f"--tls-private-key-file={mounts['tls']}/tls.key" in arguments
+    assert f"--client-ca-file={mounts['client-ca']}/ca.crt" in arguments
+    assert "--tls-min-version=VersionTLS13" in arguments
+    (certificate,) = of_kind("hardened", "Certificate")
+    volumes = {volume["name"]: volume for volume in pod_template("hardened")["spec"]["volumes"]}
+    assert volumes["tls"]["secret"]["secretName"] == certificate["spec"]["secretName"]
+
+
+@each_value_set
+def test_probes_service_and_policy_name_ports_that_the_container_has(values: str) -> None:
+    ports = {port["name"] for port in container(values)["ports"]}
+    scheme = {"https": "HTTPS", "http": "HTTP"}[container(values)["ports"][0]["name"]]
+    for probe in ("startupProbe", "livenessProbe", "readinessProbe"):
+        asked = container(values)[probe]["httpGet"]
+        assert (asked["port"] in ports, asked["scheme"]) == (True, scheme)
+    for service in of_kind(values, "Service"):
+        assert {port["targetPort"] for port in service["spec"]["ports"]} == ports
+    for policy in of_kind(values, "NetworkPolicy"):
+        (rule,) = policy["spec"]["ingress"]
+        assert {port["port"] for port in rule["ports"]} == ports
+    for kind, key in (("ServiceMonitor", "endpoints"), ("PodMonitor", "podMetricsEndpoints")):
+        for monitor in of_kind(values, kind):
+            assert {endpoint["port"] for endpoint in monitor["spec"][key]} <= ports
+
+
+@each_value_set
+def test_whatever_selects_pods_selects_these(values: str) -> None:
+    labels = pod_template(values)["metadata"]["labels"].items()
+    (deployment,) = of_kind(values, "Deployment")
+    selectors = [
+        deployment["spec"]["selector"]["matchLabels"],
+        *(one["spec"]["selector"] for one in of_kind(values, "Service")),
+        *(one["spec"]["selector"]["matchLabels"] for one in of_kind(values, "PodDisruptionBudget")),
+        *(one["spec"]["selector"]["matchLabels"] for one in of_kind(values, "PodMonitor")),
+        *(one["spec"]["podSelector"]["matchLabels"] for one in of_kind(values, "NetworkPolicy")),
+        *(
+            one["labelSelector"]["matchLabels"]
+            for one in pod_template(values)["spec"].get("topologySpreadConstraints", [])
+        ),
+    ]
+    assert [one for one in selectors if not one.items() <= labels] == []
+    for monitor in of_kind(values, "ServiceMonitor"):
+        (service,) = of_kind(values, "Service")
+        assert monitor["spec"]["selector"]["matchLabels"].items() <= service["metadata"]["labels"].items()
+
+
+@each_value_set
+def test_an_upgrade_of_the_chart_alone_restarts_no_pod(values: str) -> None:
+    assert not {"helm.sh/chart", "app.kubernetes.io/version"} & set(pod_template(values)["metadata"]["labels"])
+
+
+@each_value_set
+def test_bindings_and_flow_schemas_name_the_account_of_the_pods(values: str) -> None:
+    account = (pod_template(values)["spec"]["serviceAccountName"], helm.NAMESPACE)
+    for one in of_kind(values, "ClusterRoleBinding") + of_kind(values, "RoleBinding"):
+        if not one["metadata"]["name"].endswith("metrics-reader"):
+            assert [(who["name"], who["namespace"]) for who in one["subjects"]] == [account]
+    for one in of_kind(values, "FlowSchema"):
+        (who,) = (subject["serviceAccount"] for rule in one["spec"]["rules"] for subject in rule["subjects"])
+        assert (who["name"], who["namespace"]) == account
+
+
+@each_value_set
+def test_the_test_pod_is_scheduled_by_what_was_installed_and_has_no_token(values: str) -> None:
+    (pod,) = of_kind(values, "Pod")
+    profiles = [
+        profile["schedulerName"]
+        for one in of_kind(values, "ConfigMap")
+        if "config.yaml" in one["data"]
+        for profile in yaml.safe_load(one["data"]["config.yaml"])["profiles"]
+    ]
+    assert pod["spec"]["schedulerName"] in (profiles or ["kscheduler"])
+    assert pod["spec"]["automountServiceAccountToken"] is False
+    assert pod["spec"]["containers"][0]["image"] == container(values)["image"]
+    compile(pod["spec"]["containers"][0]["args"][0], "smoke_test.py", "exec")
+
+
+def test_the_job_label_is_the_same_for_series_rules_and_dashboard() -> None:
+    (monitor,) = of_kind("mixin", "PodMonitor")
+    (endpoint,) = monitor["spec"]["podMetricsEndpoints"]
+    assert {"action": "replace", "targetLabel": "job", "replacement": "kube-scheduler"} in endpoint["relabelings"]
+    (rule,) = of_kind("mixin", "PrometheusRule")
+    assert 'job="kscheduler"' not in str(rule)
+    settings = {"metrics.dashboard.enabled": True, "metrics.jobName": "kube-scheduler"}
+    (board,) = (one for one in helm.objects(helm.render(settings=settings)) if "kscheduler.json" in one.get("data", {}))
+    assert 'job=\\"kube-scheduler\\"' in board["data"]["kscheduler.json"]
+    assert 'job=\\"kscheduler\\"' not in board["data"]["kscheduler.json"]
+
+
+def test_two_releases_in_two_namespaces_share_no_name() -> None:
+    def names(release: str, namespace: str) -> set[tuple[str, str, str]]:
+        return {
+            (one["kind"], one["metadata"].get("namespace", ""), one["metadata"]["name"])
+            for one in helm.objects(helm.render(release=release, namespace=namespace))
+        }
+
+    assert not names("kscheduler", "a") & names("team-b", "b")
+
+
+@pytest.mark.parametrize("values", ["default", "replace", "single", "dual-stack", "few-rights", "mixin"])
+def test_the_notes_say_what_to_look_at_and_what_to_mind(values: str) -> None:
+    said = helm.run_helm(
+        "install", helm.RELEASE, helm.CHART, "--namespace", helm.NAMESPACE, "--dry-run=client",
+        "--values", VALUE_SETS[values],
+    )  # fmt: skip
+    notes = said.partition("NOTES:")[2]
+    assert "rollout status deployment/kscheduler" in notes
+    assert "helm -n kscheduler-system test kscheduler" in notes
+    warnings = {"default": 0, "replace": 1, "single": 1, "dual-stack": 3, "few-rights": 0, "mixin": 1}
+    assert notes.count("WARNING") == warnings[values]

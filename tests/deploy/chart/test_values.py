@@ -1,0 +1,103 @@
+"""The values of the chart: all told, all typed, and nothing else accepted."""
+
+import json
+from collections.abc import Iterator
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from tests.deploy import helm, values_table
+
+SOURCE: Final = values_table.VALUES.read_text()
+VALUES: Final[dict[str, Any]] = yaml.safe_load(SOURCE)
+SCHEMA: Final[dict[str, Any]] = json.loads(values_table.SCHEMA.read_text())
+TOLD: Final = {value.path: value for value in values_table.values(SOURCE)}
+
+Refusal = tuple[dict[str, object], str]
+
+WRONG: Final[dict[str, Refusal]] = {
+    "an unknown value": ({"replica": 2}, "replica"),
+    "an unknown value further down": ({"leaderElection.enable": True}, "enable"),
+    "a word for a number": ({"replicas": "two"}, "replicas"),
+    "a mode that does not exist": ({"mode": "third"}, "mode"),
+    "a duration without a unit": ({"leaderElection.leaseDuration": "15"}, "leaseDuration"),
+    "a port that does not exist": ({"server.port": 70000}, "port"),
+    "a digest that is a tag": ({"image.digest": "latest"}, "digest"),
+    "a profile without a name": ({"config.profiles": [{"plugins": {}}]}, "schedulerName"),
+    "an extension point that does not exist": (
+        {"config.profiles": [{"schedulerName": "a", "plugins": {"scores": {}}}]},
+        "scores",
+    ),
+    "a gate that is neither on nor off": ({"featureGates": {"A": "yes"}}, "featureGates"),
+    "two replicas without election": ({"leaderElection.enabled": False}, "same room away twice"),
+    "kube-scheduler's place without election": (
+        {"mode": "replace", "replicas": 1, "leaderElection.enabled": False},
+        "at the same time",
+    ),
+    "two sources of profiles": (
+        {"config.existingConfigMap": "mine", "config.profiles": [{"schedulerName": "a"}]},
+        "one or the other",
+    ),
+    "two certificates": ({"tls.existingSecret": "mine", "tls.certManager.enabled": True}, "two certificates"),
+    "a certificate without an issuer": ({"tls.certManager.enabled": True}, "which issuer?"),
+    "a ServiceMonitor without a Service": (
+        {"metrics.serviceMonitor.enabled": True, "service.enabled": False},
+        "without a Service",
+    ),
+    "two monitors": ({"metrics.serviceMonitor.enabled": True, "metrics.podMonitor.enabled": True}, "twice"),
+    "a scheduler that waits for itself": ({"podSchedulerName": "kscheduler"}, "wait for itself"),
+}
+
+
+def leaves(node: dict[str, Any], path: str = "") -> Iterator[str]:
+    """Paths of all values, a map that is told as a whole being one."""
+    for name, value in node.items():
+        inner = f"{path}{name}"
+        if inner not in TOLD and isinstance(value, dict) and value:
+            yield from leaves(value, f"{inner}.")
+        else:
+            yield inner
+
+
+def objects_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, inner in schema.get("properties", {}).items():
+        yield f"{path}{name}", inner
+        yield from objects_of(inner, f"{path}{name}.")
+
+
+def test_every_value_is_told() -> None:
+    assert set(leaves(VALUES)) == set(TOLD)
+
+
+def test_readme_and_schema_say_what_the_comments_say() -> None:
+    assert values_table.README.read_text() == values_table.readme(values_table.README.read_text(), SOURCE)
+    assert values_table.SCHEMA.read_text() == values_table.schema_text(values_table.SCHEMA.read_text(), SOURCE)
+
+
+def test_the_schema_has_no_value_that_the_chart_does_not_have() -> None:
+    def exists(path: str) -> bool:
+        heading = any(told.startswith(f"{path}.") for told in TOLD)
+        return path in TOLD or heading or any(path.startswith(f"{told}.") for told in TOLD)
+
+    assert [path for path, _ in objects_of(SCHEMA) if not exists(path)] == []
+
+
+def test_every_heading_refuses_what_it_does_not_know() -> None:
+    headings = {path: inner for path, inner in objects_of(SCHEMA) if inner.get("properties") and path not in TOLD}
+    loose = [path for path, inner in headings.items() if inner.get("additionalProperties") is not False]
+    # parent charts put values of their own there
+    assert loose == ["global"]
+    assert SCHEMA["additionalProperties"] is False
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_values_are_refused_with_their_name(name: str) -> None:
+    settings, expected = WRONG[name]
+    with pytest.raises(helm.RefusedError, match=expected.replace("?", r"\?")):
+        helm.render(settings=settings)
+
+
+def test_a_parent_chart_may_set_its_globals() -> None:
+    rendered = helm.render(settings={"global": {"imageRegistry": "registry.example", "storageClass": "fast"}})
+    assert "image: registry.example/kscheduler:" in rendered

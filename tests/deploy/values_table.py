@@ -1,0 +1,110 @@
+"""The chart's values have one documentation: the comments in values.yaml.
+
+`python -m tests.deploy.values_table` copies them into README.md, between its two markers, and into values.schema.json, as
+descriptions beside the types that are kept there by hand. A comment that begins with `# --` belongs to the value below it;
+a map without one is a heading only, and its values are told one by one.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+CHART: Final = Path(__file__).parents[2] / "deploy" / "helm" / "kscheduler"
+VALUES: Final = CHART / "values.yaml"
+SCHEMA: Final = CHART / "values.schema.json"
+README: Final = CHART / "README.md"
+BEGIN: Final = "<!-- values: written by `make manifests` from values.yaml -->"
+END: Final = "<!-- end of values -->"
+_KEY: Final = re.compile(r"^( *)([A-Za-z]\w*):")
+_SECTION: Final = "# @section "
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value by its path, with its default and what the comment above it says."""
+
+    section: str
+    path: str
+    default: Any
+    text: str
+
+
+def values(source: str) -> Iterator[Value]:
+    """Every documented value, in the order of the file."""
+    tree = yaml.safe_load(source)
+    section, comment, parents, told = "", [], [], ""
+    for line in source.splitlines():
+        stripped = line.strip()
+        if stripped.startswith(_SECTION):
+            section = stripped.removeprefix(_SECTION)
+        elif stripped.startswith("# -- "):
+            comment = [stripped.removeprefix("# -- ")]
+        elif stripped.startswith("#"):
+            comment += [stripped.removeprefix("#").strip()] if comment else []
+        elif match := _KEY.match(line):
+            depth = len(match[1]) // 2
+            parents[depth:] = [match[2]]
+            path = ".".join(parents)
+            # what is inside a documented map is its default
+            if comment and not (told and path.startswith(f"{told}.")):
+                yield Value(section, path, _at(tree, parents), " ".join(comment))
+                told = path
+            comment = []
+
+
+def _at(tree: Any, path: list[str]) -> Any:
+    for name in path:
+        tree = tree[name]
+    return tree
+
+
+def table(source: str) -> str:
+    """The README's tables, one per section."""
+    lines: list[str] = []
+    section = ""
+    for value in values(source):
+        if value.section != section:
+            section = value.section
+            lines += ["", f"### {section}", "", "| value | default | what it does |", "|---|---|---|"]
+        default = json.dumps(value.default).replace("|", "\\|")
+        lines.append(f"| `{value.path}` | `{default}` | {value.text} |")
+    return "\n".join([BEGIN, *lines, "", END])
+
+
+def readme(present: str, source: str) -> str:
+    """README.md with its table as values.yaml says."""
+    before, _, rest = present.partition(BEGIN)
+    return before + table(source) + rest.partition(END)[2]
+
+
+def described(schema: dict[str, Any], source: str) -> dict[str, Any]:
+    """The schema with the descriptions of values.yaml. Raises `KeyError` for a value that the schema does not have."""
+    for value in values(source):
+        node = schema
+        for name in value.path.split("."):
+            node = node["properties"][name]
+        for key in ("description", "default"):
+            node.pop(key, None)
+        node["description"] = value.text
+        node["default"] = value.default
+    return schema
+
+
+def write() -> None:
+    """Both files as values.yaml says."""
+    source = VALUES.read_text()
+    README.write_text(readme(README.read_text(), source))
+    SCHEMA.write_text(schema_text(SCHEMA.read_text(), source))
+
+
+def schema_text(present: str, source: str) -> str:
+    return json.dumps(described(json.loads(present), source), indent=2) + "\n"
+
+
+if __name__ == "__main__":
+    write()
