@@ -18,8 +18,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kscheduler.api.well_known import SCHEDULER_PORT
-from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
-from kscheduler.config.durations import Duration, DurationError, parse_duration
+from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, port, text
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
 from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
@@ -28,11 +27,6 @@ from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfigur
 from kscheduler.config.upstream.release import VERSION
 
 LOOPBACK: Final = "127.0.0.1"
-
-_WORDS: Mapping[str, bool] = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +45,6 @@ class Resolved:
     bind_address: str
     port: int
     warnings: tuple[FlagWarning, ...]
-
-
-def boolean(value: str) -> bool:
-    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
-    if value not in _WORDS:
-        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
-    return _WORDS[value]
-
-
-def duration(value: str) -> Duration:
-    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
-    try:
-        return parse_duration(value)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def address(value: str) -> str:
@@ -115,7 +94,6 @@ _NO_TLS = "TLS is not built yet: plain HTTP is served"
 _NO_CALLERS = "callers are not authenticated yet: everybody who can reach the port gets an answer"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
-_OWN_LOGS = "logs are written as --log-format says, line by line"
 _ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
@@ -159,15 +137,6 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _OWN_METRICS,
     ),
-    **dict.fromkeys(
-        (
-            "log-flush-frequency",
-            "log-json-info-buffer-size",
-            "log-text-info-buffer-size",
-        ),
-        _OWN_LOGS,
-    ),
-    "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
 """Flags that are accepted with any value but have no effect, with the reason."""
@@ -177,8 +146,6 @@ SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "authentication-tolerate-lookup-failure": _NO_CALLERS,
     "disable-http2-serving": _NO_TLS,
     "emulation-forward-compatible": _ONE_VERSION,
-    "log-json-split-stream": _OWN_LOGS,
-    "log-text-split-stream": _OWN_LOGS,
     "permit-address-sharing": "the address is not shared",
     "permit-port-sharing": "the port is not shared",
 }

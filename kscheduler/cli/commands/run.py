@@ -5,9 +5,9 @@ import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kscheduler.cli.flags import Resolved, add_flags, duration, read_again, resolve
+from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import StoreText
+from kscheduler.cli.parser import StoreText, duration
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds

@@ -16,6 +16,7 @@ from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.access.kubeconfig import token_fault
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import ConfigurationError, CredentialsError
+from kscheduler.logs import redacted
 
 _REREAD_SECONDS = 50.0
 """A minute less ten seconds of leeway."""
@@ -212,7 +213,7 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     for raised, meaning in _PLUGIN_PROBLEMS:
         if raised in text:
-            return meaning + text.partition(raised)[2]
+            return meaning + redacted(text.partition(raised)[2])  # what the plugin has printed on standard error
     if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError) and error.strerror:
         return error.strerror  # without the number; the caller names the program
     if isinstance(error, UNREADABLE):
