@@ -28,7 +28,7 @@ class SplitStream:
     """How long a line may stay in the buffer."""
 
 
-class LineStream:
+class LogStream:
     """A stream of lines, written at once."""
 
     def __init__(self, stream: TextIO) -> None:
@@ -51,7 +51,7 @@ class LineStream:
             return
 
 
-class BufferedLineStream(LineStream):
+class BufferedLogStream(LogStream):
     """The same, with a buffer that a thread empties. A line that does not fit is never cut: the buffer goes first."""
 
     def __init__(self, stream: TextIO, split: SplitStream) -> None:
@@ -105,8 +105,8 @@ class BufferedLineStream(LineStream):
 class Outlets:
     """The streams of the process's log."""
 
-    information: LineStream
-    trouble: LineStream
+    information: LogStream
+    trouble: LogStream
     """For warnings and errors."""
 
     def close(self) -> None:
@@ -116,9 +116,9 @@ class Outlets:
 
 def outlets_over(standard_error: TextIO, standard_output: TextIO, split: SplitStream | None) -> Outlets:
     """The streams as asked for; `split` `None`: all lines go to standard error."""
-    trouble = LineStream(standard_error)
+    trouble = LogStream(standard_error)
     if split is None:
         return Outlets(trouble, trouble)
     if not split.buffer_bytes:
-        return Outlets(LineStream(standard_output), trouble)
-    return Outlets(BufferedLineStream(standard_output, split), trouble)
+        return Outlets(LogStream(standard_output), trouble)
+    return Outlets(BufferedLogStream(standard_output, split), trouble)

@@ -6,7 +6,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kscheduler.logs.streams import BufferedLineStream, LineStream, SplitStream, outlets_over
+from kscheduler.logs.streams import BufferedLogStream, LogStream, SplitStream, outlets_over
 
 FOR_EVER = 3600.0
 
@@ -28,7 +28,7 @@ class Writes(io.StringIO):
 @given(st.lists(st.text(st.characters(codec="utf-8", exclude_characters="\n"), max_size=12)), st.integers(1, 40))
 def test_no_line_is_cut_lost_or_put_out_of_order(lines: list[str], most: int) -> None:
     target = Writes()
-    stream = BufferedLineStream(target, SplitStream(most, FOR_EVER))
+    stream = BufferedLogStream(target, SplitStream(most, FOR_EVER))
     for line in lines:
         stream.write(line)
         assert sum(len(text.encode()) for text in stream._waiting) <= most
@@ -39,7 +39,7 @@ def test_no_line_is_cut_lost_or_put_out_of_order(lines: list[str], most: int) ->
 
 def test_a_full_buffer_is_written_before_a_line_that_does_not_fit() -> None:
     target = Writes()
-    stream = BufferedLineStream(target, SplitStream(8, FOR_EVER))
+    stream = BufferedLogStream(target, SplitStream(8, FOR_EVER))
     for line in ("abc", "def", "g", "much too long"):
         stream.write(line)
     assert target.parts == ["abc\ndef\n", "g\n", "much too long\n"]
@@ -48,7 +48,7 @@ def test_a_full_buffer_is_written_before_a_line_that_does_not_fit() -> None:
 
 def test_a_line_waits_no_longer_than_it_may() -> None:
     target = Writes()
-    stream = BufferedLineStream(target, SplitStream(1000, 0.01))
+    stream = BufferedLogStream(target, SplitStream(1000, 0.01))
     stream.write("told")
     assert target.written.wait(20)
     assert target.parts == ["told\n"]
@@ -57,7 +57,7 @@ def test_a_line_waits_no_longer_than_it_may() -> None:
 
 def test_closing_twice_and_writing_afterwards_do_no_harm() -> None:
     target = Writes()
-    stream = BufferedLineStream(target, SplitStream(1000, FOR_EVER))
+    stream = BufferedLogStream(target, SplitStream(1000, FOR_EVER))
     stream.close()
     stream.write("late")
     stream.close()
@@ -67,8 +67,8 @@ def test_closing_twice_and_writing_afterwards_do_no_harm() -> None:
 def test_a_broken_stream_loses_its_lines_and_nothing_else() -> None:
     target = io.StringIO()
     target.close()
-    LineStream(target).write("lost")
-    stream = BufferedLineStream(target, SplitStream(4, FOR_EVER))
+    LogStream(target).write("lost")
+    stream = BufferedLogStream(target, SplitStream(4, FOR_EVER))
     stream.write("lost, too")
     stream.close()
 
@@ -90,6 +90,6 @@ def test_split_streams_need_no_buffer() -> None:
 
 
 def test_a_huge_buffer_is_no_reservation() -> None:
-    stream = BufferedLineStream(io.StringIO(), SplitStream(2**62, FOR_EVER))
+    stream = BufferedLogStream(io.StringIO(), SplitStream(2**62, FOR_EVER))
     assert stream._most == 2**31
     stream.close()
