@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Final, Protocol
 
-from kscheduler.logs import get_logger
+from kscheduler.logs import flush, get_logger
 
 _log = get_logger("kscheduler")
 
@@ -123,6 +123,7 @@ def _show_stacks_on(number: signal.Signals) -> bool:
 def _on_signal(stop: Stop, number: signal.Signals, note: str = "") -> None:
     if stop.is_set():
         _log.warning("ending_at_once", signal=number.name)
+        flush()
         os._exit(1)
     if number == signal.SIGHUP:
         note = note or "there is no configuration file to read again"

@@ -83,7 +83,6 @@ _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
-_OWN_LOGS = "logs are written as --log-format says, line by line"
 _ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
@@ -99,23 +98,12 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _OWN_METRICS,
     ),
-    **dict.fromkeys(
-        (
-            "log-flush-frequency",
-            "log-json-info-buffer-size",
-            "log-text-info-buffer-size",
-        ),
-        _OWN_LOGS,
-    ),
-    "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
 """Flags that are accepted with any value but have no effect, with the reason."""
 
 SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "emulation-forward-compatible": _ONE_VERSION,
-    "log-json-split-stream": _OWN_LOGS,
-    "log-text-split-stream": _OWN_LOGS,
 }
 """The same for boolean flags, which are true without a value."""
 

@@ -68,6 +68,8 @@ HONOURED: Final = frozenset(
     (
         "ComponentFlagz",
         "ComponentStatusz",
+        "LoggingAlphaOptions",
+        "LoggingBetaOptions",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
         "StorageCapacityScoring",
