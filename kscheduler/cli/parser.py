@@ -80,27 +80,6 @@ def port(value: str) -> int:
     return int(value)
 
 
-_BOOLEANS: Mapping[str, bool] = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
-
-
-def boolean(value: str) -> bool:
-    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
-    if value not in _BOOLEANS:
-        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
-    return _BOOLEANS[value]
-
-
-def duration(value: str) -> Duration:
-    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
-    try:
-        return parse_duration(value)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
-
-
 class StoreText(argparse.Action):
     """Stores a `text`. An action rather than a `type`, which argparse would also apply to the default ""."""
 

@@ -5,15 +5,17 @@ import hashlib
 import json
 import os
 import stat
+import zipfile
 from pathlib import Path
 from typing import Any
 
 import pytest
 from packaging.utils import canonicalize_name
 
-from deploy.image import build, dockerfile, sbom
+from deploy.image import build, dockerfile, install, sbom
 from tests.e2e.image.conftest import ARGUMENTS, EPOCH, Unpacked
 
+FOLDER = Path(install.__file__).parent
 SITE = "opt/kscheduler/lib/python3.13/site-packages"
 
 
@@ -123,3 +125,18 @@ def test_layers_and_their_archives_have_the_digests_that_the_image_names(image: 
         assert f"sha256:{hashlib.sha256(compressed).hexdigest()}" == layer["digest"]
         assert len(compressed) == layer["size"]
         assert f"sha256:{hashlib.sha256(gzip.decompress(compressed)).hexdigest()}" == diff_id
+
+
+@pytest.mark.parametrize(("architecture", "machine"), [("amd64", 62), ("arm64", 183)])
+def test_the_lock_files_give_whole_wheels_for_each_architecture(architecture: str, machine: int) -> None:
+    """Downloaded by pip with `--require-hashes --only-binary :all: --no-deps`; `machine` is ELF's number."""
+    wheels = list((build.wheels(architecture) / "wheels").glob("*.whl"))
+    assert len(wheels) == sum(len(sbom.locked_hashes(FOLDER / name)) for name in install.LOCKS)
+    found = 0
+    for wheel in wheels:
+        with zipfile.ZipFile(wheel) as archive:
+            for name in archive.namelist():
+                if name.endswith(".so") or ".so." in name:
+                    found += 1
+                    assert int.from_bytes(archive.read(name)[18:20], "little") == machine, f"{wheel.name}: {name}"
+    assert found > 20
