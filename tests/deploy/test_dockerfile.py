@@ -89,9 +89,9 @@ def test_the_bases_variables_stay_and_the_programs_are_found() -> None:
     assert variables["PATH"].split(":")[0] == f"{install.HOME}/bin"
 
 
-def test_its_command_is_a_list_and_what_the_deployment_runs() -> None:
-    assert [json.loads(rest) for rest in of("ENTRYPOINT", final_stage())] == [["/opt/kscheduler/bin/kscheduler"]]
-    assert [json.loads(rest)[0] for rest in of("CMD", final_stage())] == [container()["args"][0]]
+def test_its_command_is_a_list_to_which_the_deployment_adds_arguments() -> None:
+    assert PROCESS["Entrypoint"] == [f"{install.HOME}/bin/kscheduler"]
+    assert PROCESS["Cmd"][0] == container()["args"][0]
     assert "command" not in container()
 
 
@@ -104,6 +104,7 @@ def test_the_service_understands_the_deployments_flags() -> None:
         10259,
         "json",
     )
+    assert list(PROCESS["ExposedPorts"]) == ["10259/tcp"]
 
 
 def test_version_and_licence_are_the_projects() -> None:

@@ -9,9 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from kscheduler.app.service import DRAIN_SECONDS, FLUSH_EVENTS_SECONDS, FLUSH_PATCHES_SECONDS
 from kscheduler.client.reachability import UNREADY_SECONDS
-from kscheduler.scheduling.eviction.evictions import DRAIN_SECONDS as EVICTION_SECONDS
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -78,21 +76,6 @@ def test_the_role_grants_exactly_what_the_table_says() -> None:
             for resource in rule["resources"]:
                 granted.setdefault((group, resource), set()).update(rule["verbs"])
     assert granted == RIGHTS
-
-
-def test_the_role_for_the_lease_names_it_and_nothing_else() -> None:
-    granted: dict[tuple[str, str, str], set[str]] = {}
-    for rule in only("Role")["rules"]:
-        for group in rule["apiGroups"]:
-            for resource in rule["resources"]:
-                for name in rule.get("resourceNames", [""]):
-                    granted.setdefault((group, resource, name), set()).update(rule["verbs"])
-    assert granted == ROLES
-    assert only("Role")["metadata"]["namespace"] == "kscheduler-system"
-    binding = only("RoleBinding")
-    assert binding["metadata"]["namespace"] == "kscheduler-system"
-    assert binding["roleRef"]["name"] == only("Role")["metadata"]["name"]
-    assert binding["subjects"] == only("ClusterRoleBinding")["subjects"]
 
 
 def test_the_deployment_elects_on_the_lease_that_its_role_names() -> None:
