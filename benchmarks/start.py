@@ -78,7 +78,7 @@ def environment(source: Path) -> dict[str, str]:
 def start_once(python: str, source: Path, kubeconfig: Path, port: int) -> Start:
     """One start, from fork to ready, and one `--help`."""
     command = [python, "-P", "-m", "kscheduler"]
-    run = ["run", "--kubeconfig", str(kubeconfig), "--bind-address", "127.0.0.1", "--port", str(port)]
+    run = ["run", "--kubeconfig", str(kubeconfig), "--secure-port", "0", "--insecure-port", str(port)]
     run += ["--log-format", "json", "--leader-elect=false"]
     process = subprocess.Popen([*command, *run], env=environment(source), stderr=subprocess.DEVNULL)
     try:

@@ -125,9 +125,9 @@ class Watched:
 async def watched(folder: Path, config: Path, how: str) -> AsyncIterator[Watched]:
     permit = folder / "permit"
     permit.write_text(PERMIT_TOKEN)
-    flags = ["--kubeconfig", str(config), "--permit-token-file", str(permit), "--bind-address", "127.0.0.1"]
+    flags = ["--kubeconfig", str(config), "--permit-token-file", str(permit), "--secure-port", "0"]
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "kscheduler", "run", *flags, "--port", "0", "-v", "10", "--log-format", how),
+        *(sys.executable, "-m", "kscheduler", "run", *flags, "--insecure-port", "0", "-v", "10", "--log-format", how),
         cwd=REPOSITORY,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

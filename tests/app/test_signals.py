@@ -56,7 +56,7 @@ async def scheduler(
     stderr: int | None = subprocess.PIPE,
     flags: tuple[str, ...] = (),
 ) -> AsyncIterator[Running]:
-    arguments = ["-m", "kscheduler", "run", "--master", server.url, "--bind-address", "127.0.0.1", "--port", "0"]
+    arguments = ["-m", "kscheduler", "run", "--master", server.url, "--secure-port", "0", "--insecure-port", "0"]
     process = await asyncio.create_subprocess_exec(
         sys.executable, *arguments, "--log-format", "json", *flags, cwd=REPOSITORY, stderr=stderr, preexec_fn=preexec
     )

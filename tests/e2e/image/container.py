@@ -20,7 +20,7 @@ TOOLS: Final = ("umoci", "runc")
 CI: Final = "KSCHEDULER_CI"
 """Set by .ci/run, where nothing may be skipped for want of a tool."""
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-OWN_VALUES: Final = {"--bind-address": "127.0.0.1", "--port": "0"}
+OWN_VALUES: Final = {"--secure-port": "0", "--insecure-port": "0"}
 
 
 def missing() -> str:
