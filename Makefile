@@ -18,7 +18,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale bench-start lock image sbom mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -71,6 +71,19 @@ bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.real.latency
 
+bench-start: $(DEV) ## Measure what a start costs: CPU until the first probe is answered (BESIDE=another checkout, PYTHON_OF=interpreter)
+	$(BIN)/python -m benchmarks.start $(if $(BESIDE),--beside '$(BESIDE)') $(if $(PYTHON_OF),--python '$(PYTHON_OF)')
+
+lock: $(DEV) ## Renew the image's lock files: newest releases that are a week old, by hash, for amd64 and arm64
+	$(BIN)/python -m deploy.image.lock
+
+image: $(DEV) ## Build the image without an engine, as an OCI layout in build/image (root, mmdebstrap); sizes and digests
+	$(BIN)/python -m deploy.image.build --output build/image
+
+sbom: image ## Write the image's bill of materials, CycloneDX in build/image/bom.cdx.json (ROOT=an unpacked image: of that)
+	@$(if $(ROOT),$(BIN)/python -m deploy.image.sbom '$(ROOT)' --output build/image/bom.cdx.json,:)
+	@echo build/image/bom.cdx.json
+
 mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that should notice; 80 % must die (SEED=, COUNT=, ONLY=path-glob, JOBS=)
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')
 
@@ -92,7 +105,7 @@ fuzz-machines: $(DEV)
 	done
 
 clean: ## Remove what was built
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 
 # The interpreter is checked first: a wrong one fails later, and less clearly.
 $(BIN)/python:

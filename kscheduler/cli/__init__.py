@@ -43,13 +43,15 @@ def build_parser(verbs: Sequence[str]) -> "Parser":
 
     from kscheduler import __version__
     from kscheduler.cli.parser import Parser
+    from kscheduler.cli.quick_imports import collector_pauses
 
     parser = Parser(prog="kscheduler", description="A Kubernetes scheduler service in Python.")
     parser.add_argument("--version", action="version", version=f"kscheduler {__version__}")
     subparsers = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for verb, purpose in VERBS.items():
         if verb in verbs:
-            module = importlib.import_module(f"{__name__}.commands.{verb}")
+            with collector_pauses():
+                module = importlib.import_module(f"{__name__}.commands.{verb}")
             module.add_parser(subparsers).set_defaults(run=module.run)
         else:
             subparsers.add_parser(verb, help=purpose)

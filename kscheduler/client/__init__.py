@@ -1,8 +1,9 @@
 """The API server's client: connection, REST verbs, watch decoding, pod writes and Events.
 
 The problem: the generated client costs a hundred times what decoding costs, never times out and retries without end.
-The idea: kubernetes_asyncio finds the server and the credentials; the rest is our own: HTTP/1.1 for requests, aiohttp
-for watches, msgspec for objects, client-go's rules for retries, and errors that say what the caller may conclude.
+The idea: kubernetes_asyncio asks exec plugins and providers for credentials; the rest is our own: HTTP/1.1 for
+requests, aiohttp for watches, msgspec for objects, client-go's rules for retries, and errors that say what the caller
+may conclude.
 Nothing here knows scheduling.
 
     access              the API server's address and our credentials: kubeconfig, tokens, TLS

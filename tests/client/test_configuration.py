@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import shutil
+import ssl
 import stat
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from kscheduler.client import (
     load_service_account,
     plain_connection,
 )
-from kscheduler.client.access.credentials import LoaderCredentials, SlowPlugin
+from kscheduler.client.access.plugin_user import LoaderCredentials, SlowPlugin
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import CredentialsError
 from tests.client.scripted import reply, scripted_server
@@ -397,3 +399,55 @@ def test_a_service_account_that_is_not_there_is_named(tmp_path: Path) -> None:
     environ = {"KUBERNETES_SERVICE_HOST": "127.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(ConfigurationError, match=r"in-cluster configuration .*/token"):
         load_service_account(environ, VirtualClock(), str(tmp_path))
+
+
+def service_account(folder: Path) -> dict[str, str]:
+    """The variables; token and authority as the kubelet mounts them."""
+    (folder / "token").write_text("mounted-token")
+    shutil.copy(Path(__file__).parent / "certificates" / "first.crt", folder / "ca.crt")
+    return {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "KUBERNETES_SERVICE_PORT": "443"}
+
+
+async def test_a_service_account_gives_url_token_and_authority(tmp_path: Path) -> None:
+    connection = load_service_account(service_account(tmp_path), VirtualClock(), str(tmp_path))
+    assert connection.base_url == "https://10.0.0.1:443"
+    assert await connection.headers() == {"Authorization": "Bearer mounted-token"}
+    context = connection.ssl_context()
+    assert isinstance(context, ssl.SSLContext)
+    assert len(context.get_ca_certs()) == 1
+
+
+def test_an_ipv6_service_gets_its_brackets(tmp_path: Path) -> None:
+    environ = service_account(tmp_path) | {"KUBERNETES_SERVICE_HOST": "fd00::1"}
+    assert load_service_account(environ, VirtualClock(), str(tmp_path)).base_url == "https://[fd00::1]:443"
+
+
+@pytest.mark.parametrize(
+    ("variables", "broken", "named"),
+    [
+        pytest.param({"KUBERNETES_SERVICE_PORT": ""}, None, "KUBERNETES_SERVICE_PORT must both be set", id="no port"),
+        pytest.param({"KUBERNETES_SERVICE_PORT": "no"}, None, "is not a URL", id="port is a word"),
+        pytest.param({}, "token", "token: it is empty", id="empty token"),
+        pytest.param({}, "ca.crt", "ca.crt: it is empty", id="empty authority"),
+    ],
+)
+def test_a_service_account_that_is_not_whole_is_one_line(
+    tmp_path: Path, variables: dict[str, str], broken: str | None, named: str
+) -> None:
+    environ = service_account(tmp_path) | variables
+    if broken:
+        (tmp_path / broken).write_text("")
+    with pytest.raises(ConfigurationError, match=named) as caught:
+        load_service_account(environ, VirtualClock(), str(tmp_path))
+    assert "\n" not in str(caught.value)
+
+
+async def test_a_user_with_a_password_sends_it_as_basic_authentication(tmp_path: Path) -> None:
+    connection = await load(write(tmp_path, GOOD.replace("token: secret-token", "username: ann, password: 'a:b'")))
+    assert await connection.headers() == {"Authorization": "Basic YW5uOmE6Yg=="}
+
+
+async def test_proxy_and_server_name_of_a_cluster_are_used(tmp_path: Path) -> None:
+    more = 'https://127.0.0.1:8001/", proxy-url: "http://proxy:3128", tls-server-name: api'
+    connection = await load(write(tmp_path, GOOD.replace('http://127.0.0.1:8001/"', more)))
+    assert (connection.proxy, connection.server_name) == ("http://proxy:3128", "api")

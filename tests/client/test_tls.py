@@ -1,7 +1,9 @@
 """TLS follows its files: a rotated authority is trusted without a restart. The certificates are valid for a century."""
 
+import base64
 import shutil
 import ssl
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -102,3 +104,35 @@ async def test_a_client_certificate_from_a_kubeconfig_proves_who_we_are(tmp_path
 def test_unusable_files_are_named(files: TLSFiles, named: str) -> None:
     with pytest.raises(ConfigurationError, match=named):
         TLSContexts(files)
+
+
+def kubeconfig_with_inline_data(url: str) -> str:
+    """Authority `first`, client certificate `second`, all in the file itself."""
+    encoded = {
+        name: base64.b64encode((CERTIFICATES / name).read_bytes()).decode()
+        for name in ("first.crt", "second.crt", "second.key")
+    }
+    return (
+        "current-context: x\n"
+        "contexts: [{name: x, context: {cluster: c, user: u}}]\n"
+        f"clusters: [{{name: c, cluster: {{server: '{url}', certificate-authority-data: {encoded['first.crt']}}}}}]\n"
+        f"users: [{{name: u, user: {{client-certificate-data: {encoded['second.crt']}, "
+        f"client-key-data: {encoded['second.key']}}}}}]\n"
+    )
+
+
+async def test_inline_certificates_prove_who_we_are_and_are_never_on_a_disk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    demanding = server_side("first")
+    demanding.verify_mode = ssl.CERT_REQUIRED
+    demanding.load_verify_locations(CERTIFICATES / "second.crt")
+    async with scripted_server(reply(b"ok"), tls=demanding) as server:
+        (tmp_path / "config").write_text(kubeconfig_with_inline_data(server.url))
+        monkeypatch.setattr(tempfile, "tempdir", "/nowhere")  # as in a pod with a read-only root
+        async with APIClient(await load_connection(kubeconfig=str(tmp_path / "config"))) as client:
+            assert await client.get("/x") == b"ok"
+
+
+def test_a_key_is_not_shown() -> None:
+    assert "secret" not in repr(TLSFiles(key_pem="secret"))

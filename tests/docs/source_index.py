@@ -21,9 +21,9 @@ from typing import Final
 
 ROOT: Final = Path(__file__).parents[2]
 PACKAGE: Final = ROOT / "kscheduler"
-CODE_FOLDERS: Final = ("kscheduler", "tests", "benchmarks")
+CODE_FOLDERS: Final = ("kscheduler", "tests", "benchmarks", "deploy")
 
-_FILE: Final = re.compile(r"(?:\.?[\w-]+/)*\.?[\w-]+\.(?:py|md|json|txt|toml|ya?ml|gz|png)")
+_FILE: Final = re.compile(r"(?:\.?[\w-]+/)*\.?[\w-]+\.(?:py|md|json|txt|toml|ya?ml|gz|png|lock)")
 _PLACEHOLDER: Final = re.compile(r"\b[A-Z]+\.py$")
 """`cli/VERB.py`: of each command its own."""
 _FOLDER: Final = re.compile(r"(?:\.?[\w-]+/)+(?:[\w-]+/?)?")

@@ -15,6 +15,7 @@ PAGES: Final = {
     "docs/architecture.md": "",
     "docs/differences.md": "",
     "docs/explain.md": "",
+    "docs/image.md": "",
     "docs/logs.md": "\n## If you come from kube-scheduler",
     "docs/operations.md": "",
     "docs/quirks.md": "",

@@ -8,6 +8,7 @@ from typing import Any
 from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.parser import StoreText
+from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
@@ -101,8 +102,9 @@ def _write_config(resolved: Resolved, path: str) -> int:
 
 
 def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
-    from kscheduler import app
-    from kscheduler.scheduling.truth.truth_keeping import Periods
+    with collector_pauses():
+        from kscheduler import app
+        from kscheduler.scheduling.truth.truth_keeping import Periods
 
     options = app.Options(
         config=resolved.config,

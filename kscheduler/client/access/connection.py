@@ -1,12 +1,12 @@
 """Where the API server is, and the credentials to use.
 
-kubernetes_asyncio loads the configuration (kubeconfig, in-cluster, exec plugins, OIDC, TLS); its API client, models and
-watch are not used. The result is a `Connection`: a URL, credentials that renew themselves, and TLS contexts that
-follow their files. Its description never contains a secret.
+Service accounts and users with a token, a password or a certificate are read here and in `plain_user`; users whose
+credentials come from an exec plugin or a provider such as OIDC are left to kubernetes_asyncio (`plugin_user`), which is
+imported for them alone: its import takes twice the CPU of all the rest of a start. The result is a `Connection`: a URL,
+credentials that renew themselves, and TLS contexts that follow their files. Its description never contains a secret.
 """
 
 import asyncio
-import logging
 import os
 import ssl
 from collections.abc import Mapping
@@ -16,22 +16,16 @@ from urllib.parse import urlsplit
 
 from kscheduler.aio import REAL_CLOCK, Clock
 from kscheduler.client.access.credentials import (
-    UNREADABLE,
     Credentials,
     FixedCredentials,
-    LoaderCredentials,
     SayPluginIsSlow,
-    SlowPlugin,
     TokenFile,
     ignore_slow_plugin,
-    load_with,
-    reason_of,
-    tls_files_of,
 )
 from kscheduler.client.access.kubeconfig import KubeConfig, check_server_url, read_kubeconfig
+from kscheduler.client.access.plain_user import credentials_of, tls_files_of
 from kscheduler.client.access.tls import TLSContexts, TLSFiles, TLSPlaces
 from kscheduler.client.errors import ConfigurationError, CredentialsError
-from kscheduler.client.watch import collector_paused
 
 _ACCOUNT = "/var/run/secrets/kubernetes.io/serviceaccount"
 
@@ -163,19 +157,23 @@ async def _from_kubeconfig(
 ) -> Connection:
     where = f"kubeconfig {':'.join(config.files)}: context {config.context}"
     _refuse_what_is_not_supported(config, where, allow_exec=allow_exec)
-    plugin = SlowPlugin(_command_of(config), say_slow)
-    with plugin.timed():
-        loader, configuration = await _load(config, where)
     url = master or config.server
     if master:
         check_server_url(master, "--master")
-    contexts = None
-    if url.startswith("https:"):
-        contexts = TLSContexts(tls_files_of(configuration), clock, _places(config))
-    credentials = _credentials(config, loader, configuration, clock, plugin)
-    if isinstance(credentials, LoaderCredentials) and contexts is not None:
-        credentials.give_certificates_to(contexts)
-    return Connection(url, f"{url} ({where})", credentials, contexts, configuration.proxy)
+    contexts: TLSContexts | None = None
+    credentials: Credentials
+    if "exec" in config.user or "auth-provider" in config.user:
+        from kscheduler.client.access.plugin_user import run_plugin
+
+        credentials = plugin = await run_plugin(config, where, clock, say_slow)
+        if url.startswith("https:"):
+            contexts = TLSContexts(plugin.files, clock, _places(config))
+            plugin.give_certificates_to(contexts)
+    else:
+        credentials = credentials_of(config, clock)
+        if url.startswith("https:"):
+            contexts = TLSContexts(tls_files_of(config), clock, _places(config))
+    return Connection(url, f"{url} ({where})", credentials, contexts, config.proxy)
 
 
 def _places(config: KubeConfig) -> TLSPlaces:
@@ -202,63 +200,38 @@ def _refuse_what_is_not_supported(config: KubeConfig, where: str, *, allow_exec:
             raise ConfigurationError(message)
 
 
-async def _load(config: KubeConfig, where: str) -> tuple[Any, Any]:
-    with collector_paused():  # a thousand modules are imported
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import ConfigException
-        from kubernetes_asyncio.config.kube_config import KubeConfigLoader
-
-    # The library logs each error before it raises it; only our own line should be seen.
-    logging.getLogger("kubernetes_asyncio.config").setLevel(logging.CRITICAL)
-    configuration = Configuration()
-    try:
-        loader = KubeConfigLoader(config.tree, active_context=config.context, config_base_path="")
-        await load_with(loader, configuration)
-    except (ConfigException, CredentialsError, *UNREADABLE) as error:
-        message = f"{where}: {_plugin_of(config)}{reason_of(error)}"
-        raise ConfigurationError(message) from None
-    return loader, configuration
-
-
-def _command_of(config: KubeConfig) -> str:
-    plugin = config.user.get("exec")
-    return str(plugin.get("command")) if isinstance(plugin, dict) else ""
-
-
-def _plugin_of(config: KubeConfig) -> str:
-    """The exec plugin's name, for errors: uvloop's "no such file" does not name the file."""
-    command = _command_of(config)
-    return f"users.exec {command}: " if command else ""
-
-
-def _credentials(config: KubeConfig, loader: Any, configuration: Any, clock: Clock, plugin: SlowPlugin) -> Credentials:
-    user = config.user
-    if "exec" in user or "auth-provider" in user:
-        return LoaderCredentials(loader, configuration, clock, plugin)
-    if user.get("tokenFile") and not user.get("token"):
-        return TokenFile(user["tokenFile"], clock)
-    return FixedCredentials(str(configuration.api_key.get("BearerToken", "")).strip())
-
-
 def load_service_account(environ: Mapping[str, str], clock: Clock = REAL_CLOCK, folder: str = _ACCOUNT) -> Connection:
     """The pod's own service account. Raises `ConfigurationError`."""
-    with collector_paused():
-        from kubernetes_asyncio.client import Configuration
-        from kubernetes_asyncio.config import ConfigException, load_incluster_config
-
     token, authority = f"{folder}/token", f"{folder}/ca.crt"
-    configuration = Configuration()
     try:
-        load_incluster_config(
-            configuration,
-            try_refresh_token=False,
-            token_filename=token,
-            cert_filename=authority,
-            environ=dict(environ),
-        )
-    except (ConfigException, OSError) as error:
+        url = _server_of_the_cluster(environ)
+        credentials = TokenFile(token, clock)
+        contexts = TLSContexts(TLSFiles(authority=_not_empty(authority)), clock)
+    except (ConfigurationError, CredentialsError) as error:
         message = f"in-cluster configuration ({token}, {authority}, $KUBERNETES_SERVICE_HOST): {error}"
         raise ConfigurationError(message) from None
-    contexts = TLSContexts(tls_files_of(configuration), clock)
-    url = configuration.host
-    return Connection(url, f"{url} (service account of this pod)", TokenFile(token, clock), contexts)
+    return Connection(url, f"{url} (service account of this pod)", credentials, contexts)
+
+
+def _server_of_the_cluster(environ: Mapping[str, str]) -> str:
+    """The URL from the variables that the kubelet sets; an IPv6 address gets its brackets."""
+    host, port = (environ.get(f"KUBERNETES_SERVICE_{name}", "") for name in ("HOST", "PORT"))
+    if not host or not port:
+        message = "$KUBERNETES_SERVICE_HOST and $KUBERNETES_SERVICE_PORT must both be set"
+        raise ConfigurationError(message)
+    url = f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
+    check_server_url(url, "$KUBERNETES_SERVICE_HOST, $KUBERNETES_SERVICE_PORT")
+    return url
+
+
+def _not_empty(path: str) -> str:
+    """The path of the authority; an empty file would mean the machine's own authorities to OpenSSL."""
+    try:
+        size = Path(path).stat().st_size
+    except OSError as error:
+        message = f"certificate-authority {path}: {error.strerror or error}"
+        raise ConfigurationError(message) from None
+    if not size:
+        message = f"certificate-authority {path}: it is empty"
+        raise ConfigurationError(message)
+    return path

@@ -3,7 +3,7 @@
 The problem: client libraries report a broken kubeconfig as an AssertionError or a TypeError. The idea: every error is
 one line that names file and field. Several files merge as in kubectl: the first to name a cluster, user,
 context or current-context wins, and relative paths are relative to the file that holds them.
-The result is a plain dict with absolute paths that kubernetes_asyncio turns into credentials.
+The result is a plain dict with absolute paths, for `plain_user` or, where there is a plugin, for kubernetes_asyncio.
 """
 
 import base64
@@ -50,6 +50,17 @@ class KubeConfig:
     def server(self) -> str:
         """The API server's URL without a trailing slash."""
         return str(self.cluster["server"]).rstrip("/")
+
+    @property
+    def proxy(self) -> str | None:
+        """The HTTP proxy in front of the server."""
+        return self.cluster.get("proxy-url") or None
+
+    @property
+    def exec_command(self) -> str:
+        """The program of an exec plugin; empty where there is none."""
+        plugin = self.user.get("exec")
+        return str(plugin.get("command")) if isinstance(plugin, dict) else ""
 
     @property
     def namespace(self) -> str:

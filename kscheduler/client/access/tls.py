@@ -1,7 +1,12 @@
 """TLS contexts that follow their files: rotated CA bundles and client certificates are picked up without a restart."""
 
+import os
 import ssl
-from dataclasses import dataclass
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kscheduler.aio import REAL_CLOCK, Clock
@@ -29,11 +34,15 @@ class TLSFiles:
     key: str = ""
     verify: bool = True
     server_name: str = ""
+    authority_pem: str = ""
+    """The authority itself, from inline data; wins over the file. Likewise the next two."""
+    certificate_pem: str = ""
+    key_pem: str = field(default="", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
 class TLSPlaces:
-    """The kubeconfig fields behind the files, for messages: inline data is kept in temporary files."""
+    """The kubeconfig fields behind the settings, for messages."""
 
     authority: str = ""
     identity: str = ""
@@ -75,33 +84,59 @@ class TLSContexts:
 
 def _build(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
     # The machine's authorities take 30 ms to load; most clusters have their own authority.
-    context = _with_authority(files.authority, places) if files.authority else ssl.create_default_context()
+    own_authority = files.authority or files.authority_pem
+    context = _with_authority(files, places) if own_authority else ssl.create_default_context()
     # Python 3.13 began to demand key identifiers that many clusters' authorities lack; Go never has.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     if not files.verify:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
-    if files.certificate:
+    if files.certificate or files.certificate_pem:
         _load_identity(context, files, places)
     return context
 
 
-def _with_authority(path: str, places: TLSPlaces) -> ssl.SSLContext:
+def _with_authority(files: TLSFiles, places: TLSPlaces) -> ssl.SSLContext:
     """Trust this authority and no other."""
     try:
-        return ssl.create_default_context(cafile=path)
+        with _readable(files.authority, files.authority_pem) as authority:
+            return ssl.create_default_context(cafile=authority)
     except (OSError, ssl.SSLError) as error:
-        message = f"{places.authority or f'certificate-authority {path}'}: {_text(error)}"
+        message = f"{places.authority or f'certificate-authority {files.authority}'}: {_text(error)}"
         raise ConfigurationError(message) from None
 
 
 def _load_identity(context: ssl.SSLContext, files: TLSFiles, places: TLSPlaces) -> None:
     try:
-        context.load_cert_chain(files.certificate, files.key or None)
+        with (
+            _readable(files.certificate, files.certificate_pem) as certificate,
+            _readable(files.key, files.key_pem) as key,
+        ):
+            context.load_cert_chain(certificate, key or None)
     except (OSError, ssl.SSLError) as error:
         named = f"client-certificate {files.certificate} with client-key {files.key or '(none)'}"
         message = f"{places.identity or named}: {_text(error)}"
         raise ConfigurationError(message) from None
+
+
+@contextmanager
+def _readable(path: str, pem: str) -> Iterator[str]:
+    """A path to read `pem` from: Python's `load_cert_chain` takes nothing else.
+
+    On Linux the file is in memory: a key should not lie on a disk, and in a pod there may be no place to write.
+    """
+    if not pem:
+        yield path
+    elif sys.platform == "linux":
+        with open(os.memfd_create("inline data of a kubeconfig"), "wb") as file:  # noqa: PTH123  # there is no path
+            file.write(pem.encode())
+            file.flush()
+            yield f"/proc/self/fd/{file.fileno()}"
+    else:
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(pem.encode())
+            file.flush()
+            yield file.name
 
 
 def _text(error: Exception) -> str:

@@ -1,0 +1,1 @@
+"""What ships kscheduler: manifests, the Dockerfile, and the programs that build the image."""
