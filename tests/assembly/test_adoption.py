@@ -63,6 +63,7 @@ async def test_a_pod_that_a_filter_turned_down_is_tried_again_when_the_filter_is
     assert world.where("p") == "unschedulable"
     assert world.adopt(RED).placed_anew == 1
     assert world.where("p") == "backoff"
+    assert world.assembly.queue.rejections() == {("Only", "red"): 1}, "until it is tried"
     attempt = world.decide()
     assert attempt is not None
     assert attempt.node_name == "node-0"
