@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.well_known import SCHEDULER_PORT
+from kscheduler.app.config_file import ConfigSource
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
@@ -15,6 +16,8 @@ class Options:
     """The configuration, and settings that only the command line has."""
 
     config: LoadedConfig
+    source: ConfigSource | None = None
+    """The file that the configuration came from, to read it again when it changes; `None`: it stays as it is."""
     kubeconfig: str = ""
     master: str = ""
     context: str = ""

@@ -17,7 +17,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.options import Options
-from kscheduler.assembly import Assembly, Ports
+from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
 from kscheduler.client.reachability import APIServerReachability
@@ -69,6 +69,21 @@ class Parts:
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
         self.truth = self._build_truth_keeping(options.periods)
+
+    def adopt(self, ruleset: Ruleset) -> Adoption:
+        """Decide by another configuration from now on; never awaits.
+
+        What concerns connections is not read again: `config.changes` refuses a configuration that differs there.
+        """
+        before, self._configuration = self._configuration, ruleset.config.configuration
+        adoption = self.assembly.adopt(ruleset, self.informers.informer(PODS).store.list())
+        self.recorder.report_as(self._instance())
+        if before.parallelism != self._configuration.parallelism:
+            self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
+            self.client.allow(self._most_workers + CONNECTIONS_BESIDE_BINDS)
+            self.workers.grow_to(self._most_workers)
+        self._wake_worker()
+        return adoption
 
     @property
     def _most_workers(self) -> int:

@@ -21,6 +21,7 @@ from kscheduler.app import signals
 from kscheduler.app.diary import Diary
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
+from kscheduler.app.reloading import ConfigReloader
 from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
@@ -53,7 +54,8 @@ class App:
     def __init__(self, options: Options, connection: Connection) -> None:
         self._options = options
         self.parts = Parts(options, connection)
-        self.surface = Surface(options, connection, self.parts)
+        self.reloader = ConfigReloader(options.source, self.parts, options.registry)
+        self.surface = Surface(options, connection, self.parts, self.reloader)
         self.diary = Diary(self.parts)
 
     @property
@@ -87,6 +89,7 @@ class App:
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("informers", self.parts.informers.run),
                 BackgroundService("diary", self.diary.run),
+                BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.diary.ask_for_version),
             )
             async with running(*services):
@@ -199,7 +202,7 @@ async def run(options: Options) -> None:
     with signals.ending(stop):
         app = App(options, connection)
         asyncio.get_running_loop().set_exception_handler(_on_forgotten_failure)
-        with signals.dumping(app.ask_for_dump):
+        with signals.dumping(app.ask_for_dump), signals.reloading(app.reloader, stop):
             await app.run(stop)
 
 

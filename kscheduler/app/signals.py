@@ -1,8 +1,8 @@
 """How the service handles signals.
 
     SIGTERM, SIGINT   an orderly end: no new decisions, binds in flight are awaited; exit code 0
-    SIGHUP            the same: the terminal is gone, or the configuration should be read again, which needs a restart.
-                      Ignored under nohup
+    SIGHUP            the configuration file is read again. The same as SIGTERM if there is none, or if the terminal
+                      that the service was started on is gone. Ignored under nohup
     a second of them  ends at once; exit code 1
     SIGQUIT           prints the stacks of all threads on standard error and ends, as programs in Go do
     SIGUSR2           logs cache and queue and compares them with the stores
@@ -18,9 +18,9 @@ import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Final
+from typing import Final, Protocol
 
-from kscheduler.logs import get_logger
+from kscheduler.logs import flush, get_logger
 
 _log = get_logger("kscheduler")
 
@@ -64,6 +64,50 @@ def dumping(ask_for_dump: Callable[[], None]) -> Iterator[None]:
             signal.signal(signal.SIGUSR2, previous_handler)
 
 
+class Reloads(Protocol):
+    """Reads the configuration again: `reloading.ConfigReloader`."""
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a file that may be read again."""
+        ...
+
+    def ask(self) -> None:
+        """Read it as soon as possible."""
+        ...
+
+
+@contextmanager
+def reloading(reloader: Reloads, stop: Stop) -> Iterator[None]:
+    """Read the configuration again at each SIGHUP while the body runs, inside of `ending`."""
+    if not reloader.is_on or _is_ignored(signal.SIGHUP):
+        yield
+        return
+    loop, had_terminal = asyncio.get_running_loop(), _has_terminal()
+
+    def on_hangup() -> None:
+        if had_terminal and not _has_terminal():
+            _on_signal(stop, signal.SIGHUP, note="the terminal is gone")
+            return
+        _log.info("config_reload_requested", signal=signal.SIGHUP.name)
+        reloader.ask()
+
+    loop.add_signal_handler(signal.SIGHUP, on_hangup)
+    try:
+        yield
+    finally:
+        loop.add_signal_handler(signal.SIGHUP, _on_signal, stop, signal.SIGHUP)
+
+
+def _has_terminal() -> bool:
+    """Whether this process has a controlling terminal: after a hangup it can be opened no more."""
+    try:
+        os.close(os.open("/dev/tty", os.O_RDONLY | os.O_NOCTTY))
+    except OSError:
+        return False
+    return True
+
+
 def _is_ignored(number: signal.Signals) -> bool:
     return signal.getsignal(number) is signal.SIG_IGN
 
@@ -76,11 +120,13 @@ def _show_stacks_on(number: signal.Signals) -> bool:
     return True
 
 
-def _on_signal(stop: Stop, number: signal.Signals) -> None:
+def _on_signal(stop: Stop, number: signal.Signals, note: str = "") -> None:
     if stop.is_set():
         _log.warning("ending_at_once", signal=number.name)
+        flush()
         os._exit(1)
-    note = {"note": "the configuration is not read again; a new start does that"} if number == signal.SIGHUP else {}
+    if number == signal.SIGHUP:
+        note = note or "there is no configuration file to read again"
     stop.reason = number.name
-    _log.info("requested_to_terminate", signal=number.name, **note)
+    _log.info("requested_to_terminate", signal=number.name, **({"note": note} if note else {}))
     stop.set()

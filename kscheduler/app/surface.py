@@ -8,6 +8,7 @@ import msgspec
 from kscheduler import __version__
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
+from kscheduler.app.reloading import ConfigReloader
 from kscheduler.client.access.connection import Connection
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.errors import config_error
@@ -19,6 +20,7 @@ from kscheduler.metrics import (
     Gauges,
     LoopLag,
     build_info_source,
+    config_reload_source,
     event_source,
     feature_source,
     informer_source,
@@ -68,9 +70,10 @@ def token_of(options: Options) -> PermitTokenFile | None:
 class Surface:
     """The HTTP server over the parts. It only reads them, except that it can allow or reject waiting pods."""
 
-    def __init__(self, options: Options, connection: Connection, parts: Parts) -> None:
+    def __init__(self, options: Options, connection: Connection, parts: Parts, reloader: ConfigReloader) -> None:
         self._options = options
         self._parts = parts
+        self._reloader = reloader
         self.is_stopping = False
         self.loop_lag = LoopLag(clock=parts.clock, slowest_call=parts.assembly.plugin_reports.take_slowest)
         self.exposition = self._build_exposition(connection)
@@ -97,6 +100,7 @@ class Surface:
                 event_source(self._parts.recorder.statistics),
                 work_queue_source(self._parts.recorder.work_queue),
                 status_source(self._parts.status_writer.statistics),
+                config_reload_source(self._reloader.statistics),
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
                 build_info_source(__version__),
@@ -147,7 +151,7 @@ class Surface:
         )
 
     def _component_config(self) -> bytes:
-        return msgspec.json.encode(to_tree(without_secrets(self._options.config.configuration)))
+        return msgspec.json.encode(to_tree(without_secrets(self._parts.assembly.config.configuration)))
 
     # --- health -------------------------------------------------------------------------------------------------------
 
@@ -172,7 +176,10 @@ class Surface:
         return "process is shutting down" if self.is_stopping else None
 
     def _notes(self) -> Iterable[str]:
-        """Additional lines of `/readyz?verbose`: unreadable objects, and kinds that the server does not have."""
+        """Additional lines of `/readyz?verbose`: a refused configuration, unreadable objects, kinds that the server
+        does not have.
+        """
+        yield from self._reloader.notes()
         for informer in self._parts.informers.statistics():
             if informer.synced and informer.problem and not informer.resting:
                 yield f"{informer.resource}: list or watch fails: {informer.problem}"

@@ -7,6 +7,7 @@ evicts a victim and writes a condition, and which clock is used.
     unconnected      those defaults
     profiles_over    a cache and ports -> a Handle -> profiles that can decide; all that what-if needs
     pod_classes      whether like pods share a verdict (`KSCHEDULER_CLASSES`)
+    ruleset          all that follows from a configuration: drafted beside the one in force, adopted in one step
     assembled        everything: the profiles together with queue, evictions, failures, scheduler and handlers
 
 Limits: nothing here runs, and every task is owned by the `run` method of a part. The caller starts the parts and adds
@@ -16,5 +17,6 @@ its own workers, informers and clients (`app.parts` does so for the service).
 from kscheduler.assembly.assembled import Assembly
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import handle_over, profiles_over
+from kscheduler.assembly.ruleset import Adoption, Ruleset
 
-__all__ = ["Assembly", "Ports", "handle_over", "profiles_over"]
+__all__ = ["Adoption", "Assembly", "Ports", "Ruleset", "handle_over", "profiles_over"]

@@ -6,9 +6,11 @@
 
 Two arrows point back, and are functions that are called later: evictions activate pods in the queue, and the log asks
 the queue what a parked pod waits for.
+
+What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -19,14 +21,17 @@ from kscheduler.api.kinds import NAMESPACES, NODES, PODS, Kind
 from kscheduler.assembly.pod_classes import PodClasses, classes_are_on, pod_classes
 from kscheduler.assembly.ports import Ports
 from kscheduler.assembly.profiles_over import built_profiles, handle_over
+from kscheduler.assembly.ruleset import Adoption, Ruleset
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Handler, Informer
-from kscheduler.logs import verbose
+from kscheduler.logs import get_logger, verbose
+from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
+from kscheduler.scheduling.attempt.judges import judges_of
 from kscheduler.scheduling.attempt.surroundings import PreemptionRunner, Surroundings
 from kscheduler.scheduling.eviction.evictions import AsyncEvictions, EvictionPorts
 from kscheduler.scheduling.eviction.victims import Victims
@@ -37,13 +42,16 @@ from kscheduler.scheduling.handlers.namespace_handler import NamespaceHandler
 from kscheduler.scheduling.handlers.storage_handlers import STORAGE_RESOURCES, StorageHandler
 from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
+from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
-from kscheduler.state.queue.scheduling_queue import SchedulingQueue
+from kscheduler.state.queue.scheduling_queue import QueuePolicy, SchedulingQueue
+
+_log = get_logger(__name__)
 
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
 """The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
@@ -91,13 +99,21 @@ class Assembly:
         handle = handle_over(
             self.cache, ports, gates=config.gates, clock=clock, waiting=self.waiting, evictions=self.evictions
         )
-        self.profiles = build(config, registry, handle, self.plugin_reports)
-        are_on = classes_are_on() if has_classes is None else has_classes
-        self.classes = pod_classes(self.profiles, self.cache.nominator) if are_on else PodClasses()
-        self.queue = self._build_queue(config.configuration)
+        reports = self.plugin_reports
+        self._build_profiles: Callable[[LoadedConfig], Profiles] = lambda of: build(of, registry, handle, reports)
+        self._has_classes = classes_are_on() if has_classes is None else has_classes
+        first = self.draft(config)
+        self.config = config
+        """The configuration in force."""
+        self.profiles: dict[str, Profile] = dict(first.profiles)
+        """The profiles in force, by scheduler name: one table for everybody who asks whose a pod is."""
+        self.classes = first.classes
+        self.queue = SchedulingQueue(first.policy)
         ports.log.awaited_events = self.queue.awaited_events
-        self.failures = FailureHandler(self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log)
-        self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions))
+        self.failures = FailureHandler(
+            self.queue, self.cache.nominator, ports.pod_of, ports.statuses, ports.log, self._is_served
+        )
+        self.scheduler = Scheduler(self._surroundings(preemptions or self.evictions), first.judges)
         self.pod_handler = self._build_pod_handler()
         self.node_handler = NodeHandler(self.cache, self.queue, clock, ports.observations)
         self.handlers = self._handlers()
@@ -108,6 +124,86 @@ class Assembly:
             informers[kind].add_handler(handler)
         # After the handler of pods: the cache must already have the change when a preemptor hears of it.
         informers[PODS].add_handler(self.evictions.sightings)
+
+    # --- another configuration ----------------------------------------------------------------------------------------
+
+    def draft(self, config: LoadedConfig) -> Ruleset:
+        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`."""
+        profiles = self._build_profiles(config)
+        classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
+        judges = judges_of(
+            profiles,
+            KnownInfeasible(classes.class_of, lambda: self.cache.generation),
+            self.cache,
+            self.ports.observations,
+            self.clock,
+            keeps_classes=classes.are_kept,
+        )
+        policy = self._queue_policy(config.configuration, profiles, classes)
+        return Ruleset(config, profiles, classes, policy, judges)
+
+    def adopt(self, ruleset: Ruleset, pods: Iterable[Pod]) -> Adoption:
+        """Decide by another ruleset from now on. `pods`: all that the watch has shown; nobody of them is lost.
+
+        Never awaits, so it lies between two decisions. Linear in the number of waiting pods, and of all pods if a
+        profile comes or goes.
+        """
+        before = frozenset(self.profiles)
+        self.profiles.clear()
+        self.profiles.update(ruleset.profiles)
+        self.config, self.classes = ruleset.config, ruleset.classes
+        self.scheduler.adopt(ruleset.judges)
+        placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
+        called_back = self._call_back()
+        added, removed = self.profiles.keys() - before, before - self.profiles.keys()
+        let_go = taken_up = 0
+        for pod in pods if added or removed else ():
+            name = pod.spec.scheduler_name
+            if name in removed and self._is_waiting(pod):
+                self._let_go(pod)
+                let_go += 1
+            elif name in added and self._is_waiting(pod):
+                taken_up += self._take_up(pod)
+        return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
+
+    def _is_served(self, pod: Pod) -> bool:
+        return pod.spec.scheduler_name in self.profiles
+
+    def _is_waiting(self, pod: Pod) -> bool:
+        """Whether the pod has no node, here or in the API server; one that is being bound is left to its attempt.
+
+        Between two decisions a pod that is being tried is always assumed on a node.
+        """
+        return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(pod.metadata.uid))
+
+    def _call_back(self) -> int:
+        """Fail pods that wait for a Permit plugin that their profile lacks now: nobody would ever let them go on."""
+        called_back = 0
+        for held in self.waiting.all():
+            profile = self.profiles.get(held.pod.pod.spec.scheduler_name)
+            has = frozenset(plugin.name for plugin in profile.permit) if profile is not None else frozenset[str]()
+            gone = sorted(held.pending_plugins - has)
+            if gone:
+                called_back += held.preempt(gone[0], f"the configuration has changed: {gone[0]} holds it no more")
+        return called_back
+
+    def _let_go(self, pod: Pod) -> None:
+        uid = pod.metadata.uid
+        self.cache.nominator.remove(uid)
+        self.ports.statuses.withdraw(uid)
+        self.evictions.call_off(uid)
+
+    def _take_up(self, pod: Pod) -> bool:
+        """Treat the pod as one that has just appeared; one that cannot be handled keeps no other from it."""
+        try:
+            self.pod_handler.on_add(pod, initial=True)
+        except BaseException:  # noqa: BLE001  as in the informer, which calls this handler otherwise
+            count_caught(Boundary.EVENT_HANDLER)
+            _log.exception("pod_not_taken_up", pod=pod.key, uid=pod.metadata.uid)
+            return False
+        return True
+
+    # --- building -----------------------------------------------------------------------------------------------------
 
     def _build_plugin_reports(self) -> PluginReports:
         observations, now = self.ports.observations, self.clock.monotonic
@@ -141,7 +237,9 @@ class Assembly:
             )
         )
 
-    def _build_queue(self, configuration: KubeSchedulerConfiguration) -> SchedulingQueue:
+    def _queue_policy(
+        self, configuration: KubeSchedulerConfiguration, profiles: Profiles, classes: PodClasses
+    ) -> QueuePolicy:
         observations, on_arrival = self.ports.observations, self.ports.on_arrival
 
         def on_incoming(queue: str, event: str, pods: int) -> None:
@@ -149,24 +247,23 @@ class Assembly:
             on_arrival()
 
         policy = queue_policy(
-            self.profiles,
+            profiles,
             configuration,
             on_incoming,
-            self.classes.class_of,
+            classes.class_of,
             observations.queueing_hint,
-            self.classes.hints_alike,
+            classes.hints_alike,
         )
         observe = observations.extension_point
         timed = partial(timed_pre_enqueue, policy.pre_enqueue, observe, self.clock.monotonic)
         on_moved = self.ports.log.moved if verbose(WAKING) else None
-        return SchedulingQueue(replace(policy, pre_enqueue=timed, on_moved=on_moved))
+        return replace(policy, pre_enqueue=timed, on_moved=on_moved)
 
     def _surroundings(self, preemptions: PreemptionRunner) -> Surroundings:
         return Surroundings(
             cache=self.cache,
             queue=self.queue,
             waiting=self.waiting,
-            profiles=self.profiles,
             failures=self.failures,
             reporter=self.reporter,
             observations=self.ports.observations,
@@ -174,9 +271,7 @@ class Assembly:
             evictions=preemptions,
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
-            infeasible=KnownInfeasible(self.classes.class_of, lambda: self.cache.generation),
             log=self.ports.log,
-            keeps_classes=self.classes.are_kept,
         )
 
     def _build_pod_handler(self) -> PodHandler:

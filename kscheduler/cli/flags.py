@@ -18,21 +18,15 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from kscheduler.api.well_known import SCHEDULER_PORT
-from kscheduler.cli.parser import COMMAND_LINE, StoreText, port, text
-from kscheduler.config.durations import Duration, DurationError, parse_duration
+from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, port, text
 from kscheduler.config.errors import config_error
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_file
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
 
 LOOPBACK: Final = "127.0.0.1"
-
-_WORDS: Mapping[str, bool] = {
-    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
-    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,21 +45,6 @@ class Resolved:
     bind_address: str
     port: int
     warnings: tuple[FlagWarning, ...]
-
-
-def boolean(value: str) -> bool:
-    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
-    if value not in _WORDS:
-        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
-    return _WORDS[value]
-
-
-def duration(value: str) -> Duration:
-    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
-    try:
-        return parse_duration(value)
-    except DurationError as error:
-        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def address(value: str) -> str:
@@ -115,7 +94,6 @@ _NO_TLS = "TLS is not built yet: plain HTTP is served"
 _NO_CALLERS = "callers are not authenticated yet: everybody who can reach the port gets an answer"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
 _OWN_METRICS = "all metrics are served as they are"
-_OWN_LOGS = "logs are written as --log-format says, line by line"
 _ONE_VERSION = f"it does what Kubernetes {VERSION} does"
 
 FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
@@ -159,15 +137,6 @@ FLAGS_WITHOUT_EFFECT: Mapping[str, str] = {
         ),
         _OWN_METRICS,
     ),
-    **dict.fromkeys(
-        (
-            "log-flush-frequency",
-            "log-json-info-buffer-size",
-            "log-text-info-buffer-size",
-        ),
-        _OWN_LOGS,
-    ),
-    "vmodule": "its patterns name Go's source files; -v sets the level of all lines",
     "emulated-version": _ONE_VERSION,
 }
 """Flags that are accepted with any value but have no effect, with the reason."""
@@ -177,8 +146,6 @@ SWITCHES_WITHOUT_EFFECT: Mapping[str, str] = {
     "authentication-tolerate-lookup-failure": _NO_CALLERS,
     "disable-http2-serving": _NO_TLS,
     "emulation-forward-compatible": _ONE_VERSION,
-    "log-json-split-stream": _OWN_LOGS,
-    "log-text-split-stream": _OWN_LOGS,
     "permit-address-sharing": "the address is not shared",
     "permit-port-sharing": "the port is not shared",
 }
@@ -269,17 +236,30 @@ def resolve(args: argparse.Namespace) -> Resolved:
     given = vars(args)
     gates = feature_gates(args.feature_gates)
     if args.config:
-        loaded = load_file(args.config, gates)
-        settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
+        resolved = _under_flags(given, load_file(args.config, gates))
     else:
         loaded = default_configuration(given.get("scheduler_name", OWN_SCHEDULER_NAME), gates)
-        settings = _settings(given, LEADER_ELECTION + DEPRECATED)
+        resolved = with_settings(loaded, _settings(given, LEADER_ELECTION + DEPRECATED), COMMAND_LINE)
     bind_address, number = _address(given)
-    resolved = with_settings(loaded, settings, COMMAND_LINE)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     flag_warnings = _warnings(given, kubeconfig, has_file=bool(args.config))
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
     return Resolved(resolved, bind_address, number, warnings)
+
+
+def read_again(args: argparse.Namespace) -> Callable[[bytes], LoadedConfig]:
+    """From the bytes of the file of `--config`, as it is later, to the configuration that `resolve` would return then.
+
+    The function raises `ConfigError`.
+    """
+    given, gates = vars(args), feature_gates(args.feature_gates)
+    return lambda data: _under_flags(given, load_bytes(data, args.config, gates))
+
+
+def _under_flags(given: Mapping[str, Any], loaded: LoadedConfig) -> LoadedConfig:
+    """A file's configuration with the flags that win over it."""
+    settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
+    return with_settings(loaded, settings, COMMAND_LINE)
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:

@@ -1,21 +1,38 @@
-"""Flags for logs: `-v`, `--log-format`, and kube-scheduler's names for them.
+"""Flags for logs, by kube-scheduler's names and meaning; `--log-format` is ours.
 
 -v 2, -v2, -v=2, --v 2, --v=2     all the same; the default is 0, as in kube-scheduler
+--vmodule pattern=N,...           other levels by module (`logs.modules`)
 --log-format json|text            without it: text on a terminal, JSON elsewhere
---logging-format json|text        kube-scheduler's name for --log-format
---vmodule pattern=N,...           read and checked, without effect: its patterns name Go's source files
+--logging-format json|text        kube-scheduler's name for --log-format; its default there is text
+--log-FORMAT-split-stream         information to standard output, warnings and errors to standard error
+--log-FORMAT-info-buffer-size     with split streams: buffer the information
+--log-flush-frequency             ... for at most so long
+
+As in kube-scheduler, flags of the format that is not chosen are checked and have no effect (which is warned about), and
+feature gates guard some: LoggingAlphaOptions the split streams, LoggingBetaOptions JSON.
 """
 
 import argparse
-import re
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Final
 
-from kscheduler.cli.parser import COMMAND_LINE
-from kscheduler.config.errors import config_error
+from kscheduler.cli.parser import COMMAND_LINE, boolean, duration
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
+
+if TYPE_CHECKING:
+    from kscheduler.logs import ModuleLevel, SplitStream
 
 FORMATS: Final = ("json", "text")
-MOST: Final = 2**32 - 1
-_PATTERN: Final = re.compile(r"[^=,]+=\d{1,10}")
+MOST: Final = 2**31 - 1
+"""klog's levels are int32."""
+ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
+OWN_MODULES: Final = (
+    *("api-server", "assembled", "attempt", "audit", "config", "dump", "event_handlers", "evictions", "factory"),
+    *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
+    *("run", "server", "status_writer", "truth_check", "workers"),
+)
+"""The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 
 
 def verbosity(text: str) -> int:
@@ -23,6 +40,37 @@ def verbosity(text: str) -> int:
     if not (text.isascii() and text.isdecimal()) or int(text) > MOST:
         raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 (0: the service; 2: pods; 10: points)")
     return int(text)
+
+
+def modules(text: str) -> "tuple[ModuleLevel, ...]":
+    """Patterns and levels. Raises `ArgumentTypeError`."""
+    from kscheduler.logs import parse_modules
+
+    try:
+        return parse_modules(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
+def size(text: str) -> int:
+    """Bytes, as a Kubernetes quantity: `512`, `64k`, `1Mi`. Raises `ArgumentTypeError`."""
+    from kscheduler.api import quantity
+
+    try:
+        found = quantity.value(text)
+    except quantity.QuantityError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+    if found < 0:
+        raise argparse.ArgumentTypeError(f"{text!r} is negative")
+    return found
+
+
+def seconds_above_zero(text: str) -> float:
+    """A duration above zero. Raises `ArgumentTypeError`."""
+    found = duration(text).seconds
+    if found <= 0:
+        raise argparse.ArgumentTypeError(f"{text!r} must be greater than zero")
+    return found
 
 
 def add_log_flags(parser: argparse.ArgumentParser) -> None:
@@ -36,21 +84,111 @@ def add_log_flags(parser: argparse.ArgumentParser) -> None:
         metavar="LEVEL",
         help="as klog: 0 the service, warnings, errors (default); 2 every pod's outcome; 4 what wakes pods; 10 points",
     )
+    group.add_argument(
+        "--vmodule",
+        type=modules,
+        default=(),
+        metavar="PATTERN=LEVEL,...",
+        help="higher levels by module, the last part of a line's `logger`: pods=4,reflector=4,aiohttp.*=4",
+    )
     group.add_argument("--log-format", choices=FORMATS, help="default: text on a terminal, json elsewhere")
     group.add_argument("--logging-format", choices=FORMATS, help="the same by kube-scheduler's name")
+    group.add_argument(
+        "--log-flush-frequency",
+        type=seconds_above_zero,
+        metavar="DURATION",
+        help="how long a buffered line may wait (default 5s)",
+    )
+    for name in FORMATS:
+        _add_streams(group, name)
+
+
+def _add_streams(group: Any, name: str) -> None:
+    group.add_argument(
+        f"--log-{name}-split-stream",
+        nargs="?",
+        const=True,
+        type=boolean,
+        default=False,
+        metavar="BOOL",
+        help=f"in {name}: information to standard output, warnings and errors to standard error; needs "
+        f"--feature-gates={ALPHA}=true",
+    )
+    group.add_argument(
+        f"--log-{name}-info-buffer-size",
+        type=size,
+        default=0,
+        metavar="BYTES",
+        help="with split streams: buffer the information, as 64k or 1Mi (default 0: not buffered)",
+    )
 
 
 def configure_logs(args: argparse.Namespace) -> None:
-    """Set up logging. Raises `ConfigError` if flags contradict each other or are invalid."""
+    """Set up logging. Raises `ConfigError` if flags contradict each other, or if a gate that they need is off."""
     from kscheduler import logs
 
+    gates = parse_feature_gates(",".join(getattr(args, "feature_gates", ())))
+    problems = _problems(args, gates)
+    if problems:
+        logs.configure()
+        raise ConfigError(problems, COMMAND_LINE)
+    chosen = args.log_format or args.logging_format or ("" if gates.enabled(BETA) else "text")
+    as_json = None if not chosen else chosen == "json"
+    if as_json is None:
+        as_json = not logs.is_on_terminal()
+    split = _split(args, "json" if as_json else "text")
+    logs.configure(verbosity=args.v, json=as_json, modules=args.vmodule, split=split)
+    _warn(args, "json" if as_json else "text", split)
+
+
+def _problems(args: argparse.Namespace, gates: FeatureGates) -> Sequence[Problem]:
+    problems: list[Problem] = []
     log_format, logging_format = args.log_format, args.logging_format
-    chosen = log_format or logging_format
-    logs.configure(verbosity=args.v, json=None if chosen is None else chosen == "json")
     if log_format and logging_format and log_format != logging_format:
-        raise config_error(
-            "", f"--log-format {log_format} and --logging-format {logging_format} mean the same: give one", COMMAND_LINE
-        )
-    for part in str(getattr(args, "vmodule", "")).split(","):
-        if part and not _PATTERN.fullmatch(part):
-            raise config_error("", f"--vmodule {part!r} is not pattern=LEVEL", COMMAND_LINE)
+        message = f"--log-format {log_format} and --logging-format {logging_format} mean the same: give one"
+        problems.append(Problem("", message))
+    if "json" in (log_format, logging_format) and not gates.enabled(BETA):
+        problems.append(Problem("", f"log format json is disabled: feature gate {BETA} is off"))
+    if not gates.enabled(ALPHA):
+        names = [name for kind in FORMATS for name in _stream_flags(args, kind)]
+        problems += [Problem("", f"{name} needs --feature-gates={ALPHA}=true") for name in names]
+    return problems
+
+
+def _stream_flags(args: argparse.Namespace, kind: str) -> list[str]:
+    """The flags about streams of this format that are not as by default."""
+    names = (f"log_{kind}_split_stream", f"log_{kind}_info_buffer_size")
+    return [f"--{name.replace('_', '-')}" for name in names if getattr(args, name)]
+
+
+def _split(args: argparse.Namespace, kind: str) -> "SplitStream | None":
+    from kscheduler.logs import DEFAULT_FLUSH_SECONDS, SplitStream
+
+    if not getattr(args, f"log_{kind}_split_stream"):
+        return None
+    buffer_bytes: int = getattr(args, f"log_{kind}_info_buffer_size")
+    return SplitStream(buffer_bytes, args.log_flush_frequency or DEFAULT_FLUSH_SECONDS)
+
+
+def _warn(args: argparse.Namespace, kind: str, split: "SplitStream | None") -> None:
+    """Name the flags that change nothing."""
+    from kscheduler.logs import get_logger
+
+    other = "text" if kind == "json" else "json"
+    without_effect = dict.fromkeys(_stream_flags(args, other), f"logs are written as {kind}")
+    is_buffered = split is not None and split.buffer_bytes > 0
+    if split is None and getattr(args, f"log_{kind}_info_buffer_size"):
+        without_effect[f"--log-{kind}-info-buffer-size"] = f"only split streams are buffered: --log-{kind}-split-stream"
+    if args.log_flush_frequency and not is_buffered:
+        without_effect["--log-flush-frequency"] = "each line is written at once"
+    log = get_logger(__name__)
+    for flag, reason in without_effect.items():
+        log.warning("flag_not_honoured", flag=flag, reason=f"has no effect: {reason}")
+    unknown = [entry.pattern for entry in args.vmodule if "." not in entry.pattern and not _is_known(entry)]
+    if unknown:
+        reason = "no module of kscheduler has such a name; loggers of libraries and of plugins may"
+        log.warning("flag_not_honoured", flag="--vmodule", patterns=unknown, modules=OWN_MODULES, reason=reason)
+
+
+def _is_known(entry: "ModuleLevel") -> bool:
+    return any(map(entry.matches, OWN_MODULES))

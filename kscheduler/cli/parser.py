@@ -5,12 +5,18 @@ that line, with a suggestion and a hint at `--help`.
 """
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final, NoReturn
 
+from kscheduler.config.durations import Duration, DurationError, parse_duration
+
 COMMAND_LINE: Final = "command line"
 """The place of a mistake, where errors of files have the file's name."""
+_WORDS: Final[Mapping[str, bool]] = {
+    **dict.fromkeys(("1", "t", "T", "true", "TRUE", "True"), True),
+    **dict.fromkeys(("0", "f", "F", "false", "FALSE", "False"), False),
+}
 _LARGEST_PORT: Final = 65535
 _LONGEST_PORT: Final = 9
 
@@ -40,6 +46,21 @@ class Parser(argparse.ArgumentParser):
         near = get_close_matches(flag, self._option_string_actions, n=1, cutoff=0.7)
         suggestion = f"; did you mean {near[0]}?" if near else ""
         return f"unknown flag {flag}{suggestion}"
+
+
+def boolean(value: str) -> bool:
+    """A boolean as Go reads it. Raises `ArgumentTypeError`."""
+    if value not in _WORDS:
+        raise argparse.ArgumentTypeError(f"{value!r} is neither true nor false")
+    return _WORDS[value]
+
+
+def duration(value: str) -> Duration:
+    """A duration such as `15s` or `1m30s`. Raises `ArgumentTypeError`."""
+    try:
+        return parse_duration(value)
+    except DurationError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def text(value: str) -> str:

@@ -110,6 +110,14 @@ class APIClient:
         if watches is not None:
             await watches.close()
 
+    def allow(self, max_connections: int) -> None:
+        """Bound requests in flight by another number; those that have begun are counted by the bound before.
+
+        Limit: behind a proxy the open session keeps its bound, too, until the client is made anew.
+        """
+        self._max_connections = max_connections
+        self._slots = asyncio.Semaphore(max_connections)
+
     def statistics(self) -> RESTStatistics:
         """Counts of requests and answers since the start."""
         return self._counters.statistics()

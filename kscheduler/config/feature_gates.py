@@ -66,6 +66,8 @@ ALL_OF_A_STAGE: Final[Mapping[str, Stage]] = {"AllAlpha": Stage.ALPHA, "AllBeta"
 
 HONOURED: Final = frozenset(
     (
+        "LoggingAlphaOptions",
+        "LoggingBetaOptions",
         "NodeDeclaredFeatures",
         "NominatedNodeNameForExpectation",
         "StorageCapacityScoring",

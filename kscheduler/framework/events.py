@@ -155,6 +155,8 @@ UNSCHEDULABLE_POD_UPDATE = ClusterEvent(Resource.UNSCHEDULABLE_POD, ActionType.U
 EVERYTHING = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "Wildcard")
 UNSCHEDULABLE_TIMEOUT = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "UnschedulableTimeout")
 FORCE_ACTIVATE = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ForceActivate")
+CONFIGURATION_RELOAD = ClusterEvent(Resource.WILDCARD, ActionType.ALL, "ConfigurationReload")
+"""Other plugins judge from now on. Not in kube-scheduler, which reads its configuration once."""
 
 SCHEDULE_ATTEMPT_FAILURE = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE = "BackoffComplete"

@@ -24,6 +24,8 @@ class Boundary(StrEnum):
     """Sending one Kubernetes Event."""
     HTTP = "http"
     """Answering one request."""
+    CONFIG = "config"
+    """Reading the configuration again: the one before goes on."""
     TASK = "task"
     """A failed task that nothing awaits, as asyncio's exception handler reports it."""
 

@@ -26,10 +26,15 @@ DEEPEST: Final = 6
 REDACTED: Final = "[redacted]"
 
 _UNSAFE: Final = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufeff]")
+_CONTROL: Final = re.compile("[\x00-\x1f]")
 _CREDENTIALS: Final = re.compile(
     r"(?P<scheme>\b(?:[Bb]earer|[Bb]asic)\s+)[\w.~+/=-]{8,}"
     r"|(?P<url>://)[^/\s:@]*:[^/\s@]+(?=@)"
     r"|\beyJ[\w-]{8,}\.[\w-]+\.[\w-]*"
+    # what programs print when they fail, as `token: abc123`; a plain word behind the colon is a sentence
+    # (every repetition but the last has a bound: the time must not grow with the square of a hostile text)
+    r"|(?P<name>\b[\w-]{0,20}(?i:token|password|secret|api_key)[\"']?\s?[:=]\s?[\"']?)"
+    r"(?=[^\s\"',;]{0,100}[\dA-Z_])[^\s\"',;]{6,}"
 )
 _SECRET_NAMES: Final = frozenset({"authorization", "password", "secret", "token", "id_token", "refresh_token"})
 
@@ -45,6 +50,11 @@ def clean_event(event: dict[str, Any]) -> dict[str, Any]:
     return event
 
 
+def one_line(text: str) -> str:
+    """The text in one line that commands no terminal: for what leaves the process elsewhere than in the log."""
+    return text if text.isprintable() else _UNSAFE.sub(_escaped, _CONTROL.sub(_escaped, text))
+
+
 def without_credentials(event: dict[str, Any]) -> dict[str, Any]:
     """The event without what looks like a credential, in place. For lines that hold text from outside."""
     for key, value in event.items():
@@ -58,12 +68,12 @@ def without_credentials(event: dict[str, Any]) -> dict[str, Any]:
 
 
 def redacted(text: str) -> str:
-    """The text without bearer tokens, JSON web tokens, and passwords in URLs."""
+    """The text without bearer tokens, JSON web tokens, passwords in URLs, and values that a name calls secret."""
     return _CREDENTIALS.sub(_without_secret, text)
 
 
 def _without_secret(match: re.Match[str]) -> str:
-    return f"{match['scheme'] or match['url'] or ''}{REDACTED}"
+    return f"{match['scheme'] or match['url'] or match['name'] or ''}{REDACTED}"
 
 
 _HARMLESS: Final = frozenset({int, float, bool})

@@ -3,8 +3,7 @@
     logger.info("pod_bound", pod=...)  --structlog-->  which level? -> storms -> clean -> render -> one write
     logging.getLogger("aiohttp")       --handler------------------------^
 
-An event costs about 10 us; an event below the verbosity, next to nothing. When the stream cannot be written any more
-(a full disk, a closed pipe), lines are lost and the service goes on.
+An event costs about 10 us; an event below the verbosity, next to nothing.
 """
 
 import logging
@@ -12,23 +11,28 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from threading import Lock
-from typing import Any, Protocol, TextIO, cast
+from typing import Any, Final, Protocol, TextIO, cast
 
 import structlog
 from structlog.typing import EventDict, Processor
 
 from kscheduler.logs.clean import clean_event, without_credentials
+from kscheduler.logs.modules import ModuleLevel, ModuleLevels
 from kscheduler.logs.rendering import Render, json_line, text_line
 from kscheduler.logs.storms import storms
-from kscheduler.logs.verbosity import DEBUG, LIBRARIES, SERVICE, set_verbosity, verbose
+from kscheduler.logs.streams import Outlets, SplitStream, outlets_over
+from kscheduler.logs.verbosity import DEBUG, LIBRARIES, SERVICE, set_verbosity
 
 _WARNING = "warning"
 _LOUD = frozenset({_WARNING, "error", "critical", "exception"})
 _QUIET_LIBRARIES = {"asyncio": logging.DEBUG, "aiohttp.access": logging.DEBUG, "kubernetes_asyncio": logging.WARNING}
 """Their levels above -v 4, else warnings only; kubernetes_asyncio logs whole answers, credentials included."""
+PODS: Final = "kscheduler.pods"
+"""The logger of all lines about pods."""
+_open: list[Outlets] = []
+"""The streams of the last `configure`: what is left in a buffer is written before another takes over."""
 
 
 class Logger(Protocol):
@@ -64,34 +68,62 @@ def configure(
     verbosity: int = SERVICE,
     json: bool | None = None,
     stream: TextIO | None = None,
+    information: TextIO | None = None,
     environment: Mapping[str, str] = os.environ,
+    modules: Sequence[ModuleLevel] = (),
+    split: SplitStream | None = None,
 ) -> None:
     """Set up logging for the process; may be called again.
 
-    `verbosity` as klog's -v; `json` None means JSON unless `stream` (standard error by default) is a terminal. Text is
-    coloured on a terminal only, and not where `environment` has NO_COLOR; FORCE_COLOR colours it anywhere.
+    `verbosity` as klog's -v, and `modules` as its --vmodule. `split`: whether `information` (standard output by
+    default) gets the lines that are neither warnings nor errors. `json` None means JSON unless `stream` (standard error
+    by default) is a terminal. Text is coloured on terminals only, and not where `environment` has NO_COLOR; FORCE_COLOR
+    colours it anywhere.
     """
-    set_verbosity(verbosity)
+    levels = ModuleLevels(verbosity, modules)
+    set_verbosity(levels.of(PODS))
     storms.reset()
+    flush()
+    _open.clear()
     target = stream or sys.stderr
     is_terminal = _is_terminal(target)
     as_json = not is_terminal if json is None else json
-    is_coloured = _is_coloured(environment, is_terminal=is_terminal)
+    all_terminals = is_terminal and (split is None or _is_terminal(information or sys.stdout))
+    is_coloured = _is_coloured(environment, is_terminal=all_terminals)
     render: Render = json_line if as_json else partial(text_line, is_coloured=is_coloured)
-    lines = _Lines(target)
+    outlets = outlets_over(target, information or sys.stdout, split)
+    _open.append(outlets)
     structlog.configure(
-        processors=_processors(render),
-        wrapper_class=structlog.make_filtering_bound_logger(_least_level()),
-        logger_factory=lambda name="": _NamedLogger(name, lines),
+        processors=_processors(render, levels),
+        wrapper_class=structlog.make_filtering_bound_logger(_least_level(levels.most)),
+        logger_factory=lambda name="": _NamedLogger(name, outlets),
         cache_logger_on_first_use=False,
     )
-    _route_standard_library(_StandardLibrary(render, lines))
+    _route_standard_library(_StandardLibrary(render, outlets, levels), levels)
 
 
-def _least_level() -> int:
-    if verbose(DEBUG):
+def is_on_terminal() -> bool:
+    """Whether standard error is a terminal: then lines are text by default."""
+    return _is_terminal(sys.stderr)
+
+
+def flush() -> None:
+    """Write what is left in buffers: before the process ends in a way that Python does not notice."""
+    for outlets in _open:
+        outlets.close()
+
+
+def _least_level(verbosity: int) -> int:
+    if verbosity >= DEBUG:
         return logging.DEBUG
-    return logging.INFO if verbose(SERVICE) else logging.WARNING
+    return logging.INFO if verbosity >= SERVICE else logging.WARNING
+
+
+def _library_level(verbosity: int) -> int:
+    """The level of what libraries log: they have no levels of klog's."""
+    if verbosity >= DEBUG:
+        return logging.DEBUG
+    return logging.INFO if verbosity >= LIBRARIES else logging.WARNING
 
 
 def _is_terminal(stream: TextIO) -> bool:
@@ -111,33 +143,19 @@ def _is_coloured(environment: Mapping[str, str], *, is_terminal: bool) -> bool:
 # --- events of our own ------------------------------------------------------------------------------------------------
 
 
-class _Lines:
-    """Where lines go; each line is a single write, from any thread."""
-
-    def __init__(self, stream: TextIO) -> None:
-        self._stream = stream
-        self._lock = Lock()
-
-    def write(self, line: str) -> None:
-        """Write a line; lost if the stream is full or closed."""
-        with self._lock:
-            try:
-                self._stream.write(f"{line}\n")
-                self._stream.flush()
-            except (OSError, ValueError):  # full or closed: there is no place left to report it
-                return
-
-
 class _NamedLogger:
     """What structlog hands the rendered line to."""
 
-    def __init__(self, name: str, lines: _Lines) -> None:
+    def __init__(self, name: str, outlets: Outlets) -> None:
         self.name = name
-        self.debug = self.info = self.warning = self.error = self.critical = self.exception = lines.write
+        self.debug = self.info = outlets.information.write
+        self.warning = self.error = self.critical = self.exception = outlets.trouble.write
 
 
-def _processors(render: Render) -> list[Processor]:
+def _processors(render: Render, levels: ModuleLevels) -> list[Processor]:
     def processed(logger: Any, level: str, event: EventDict) -> str:
+        if level == "debug" and levels.of(logger.name) < DEBUG:  # another module's debugging lines are wanted
+            raise structlog.DropEvent
         message, verbosity = event.pop("event"), event.pop("v", None)
         if verbosity is None:
             first: dict[str, Any] = {"ts": _now(), "level": level, "msg": message, "logger": logger.name}
@@ -199,13 +217,16 @@ _now = _Stamp()
 class _StandardLibrary(logging.Handler):
     """Sends what libraries log through the same pipeline."""
 
-    def __init__(self, render: Render, lines: _Lines) -> None:
+    def __init__(self, render: Render, outlets: Outlets, levels: ModuleLevels) -> None:
         super().__init__()
         self._render = render
-        self._lines = lines
+        self._outlets = outlets
+        self._levels = levels
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record; if its arguments do not fit its format, the format is written as it stands."""
+        if record.levelno < _library_level(self._levels.of(record.name)):
+            return  # another module is to say so much
         try:
             message = record.getMessage()
         except (TypeError, ValueError):
@@ -214,7 +235,9 @@ class _StandardLibrary(logging.Handler):
         if record.exc_info:
             line["exc_info"] = record.exc_info  # type: ignore[assignment]
         try:
-            self._lines.write(_rendered(line, self._render))
+            is_trouble = record.levelno >= logging.WARNING
+            outlet = self._outlets.trouble if is_trouble else self._outlets.information
+            outlet.write(_rendered(line, self._render))
         except structlog.DropEvent:
             return
 
@@ -224,11 +247,10 @@ def _is_no_cut_handshake(record: logging.LogRecord) -> bool:
     return not str(record.msg).startswith("Fatal error on SSL protocol")
 
 
-def _route_standard_library(handler: logging.Handler) -> None:
+def _route_standard_library(handler: logging.Handler, levels: ModuleLevels) -> None:
     root = logging.getLogger()
     root.handlers[:] = [handler]
-    chatty = logging.INFO if verbose(LIBRARIES) else logging.WARNING
-    root.setLevel(logging.DEBUG if verbose(DEBUG) else chatty)
+    root.setLevel(_library_level(levels.most))
     logging.getLogger("asyncio").addFilter(_is_no_cut_handshake)
     for name, level in _QUIET_LIBRARIES.items():
-        logging.getLogger(name).setLevel(level if verbose(DEBUG + 1) else logging.WARNING)
+        logging.getLogger(name).setLevel(level if levels.of(name) > DEBUG else logging.WARNING)

@@ -1,7 +1,7 @@
-"""How much is logged: klog's `-v`.
+"""How much is logged about pods: klog's `-v`, or what `--vmodule` says of the module `pods`.
 
-A process has one verbosity. `verbose` is called before a line is put together, thousands of times a second, so it is a
-single comparison.
+`verbose` is called before a line is put together, thousands of times a second, so it is a single comparison. All other
+loggers log little, and the pipeline looks at their names (`modules`).
 """
 
 from typing import Final
@@ -19,11 +19,11 @@ _verbosity = SERVICE
 
 
 def verbose(level: int) -> bool:
-    """Whether the verbosity is at least `level`; guards whatever a line costs to put together."""
+    """Whether lines of this level about pods are written; guards whatever such a line costs to put together."""
     return _verbosity >= level
 
 
 def set_verbosity(level: int) -> None:
-    """Set the process's verbosity."""
+    """Set the process's verbosity for lines about pods."""
     global _verbosity  # noqa: PLW0603  # a process has one verbosity
     _verbosity = level

@@ -19,6 +19,7 @@ from kscheduler.metrics.api_client import (
     reachability_source,
     rest_client_source,
 )
+from kscheduler.metrics.config_reload import ReloadResult, ReloadStatistics, config_reload_source
 from kscheduler.metrics.exposition import Exposed, Exposition, TextFormat, accepts
 from kscheduler.metrics.loop_lag import LoopLag
 from kscheduler.metrics.process import build_info_source, feature_source, process_families, program_samples
@@ -37,10 +38,13 @@ __all__ = [
     "InformerCounts",
     "LoopLag",
     "Numbers",
+    "ReloadResult",
+    "ReloadStatistics",
     "Source",
     "TextFormat",
     "accepts",
     "build_info_source",
+    "config_reload_source",
     "event_source",
     "feature_source",
     "informer_source",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from kscheduler.app import signals
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put, until
@@ -50,11 +51,14 @@ class Running:
 
 @asynccontextmanager
 async def scheduler(
-    server: EmbeddedAPIServer, preexec: Callable[[], None] | None = None, stderr: int | None = subprocess.PIPE
+    server: EmbeddedAPIServer,
+    preexec: Callable[[], None] | None = None,
+    stderr: int | None = subprocess.PIPE,
+    flags: tuple[str, ...] = (),
 ) -> AsyncIterator[Running]:
     arguments = ["-m", "kscheduler", "run", "--master", server.url, "--bind-address", "127.0.0.1", "--port", "0"]
     process = await asyncio.create_subprocess_exec(
-        sys.executable, *arguments, "--log-format", "json", cwd=REPOSITORY, stderr=stderr, preexec_fn=preexec
+        sys.executable, *arguments, "--log-format", "json", *flags, cwd=REPOSITORY, stderr=stderr, preexec_fn=preexec
     )
     try:
         yield Running(process)
@@ -112,6 +116,71 @@ async def test_under_nohup_a_hangup_is_ignored() -> None:
             await until(server, lambda: node_of(server, "p") == "node")
             running.process.send_signal(signal.SIGTERM)
             assert (await running.end())[0] == 0
+
+
+CONFIG = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: NAME}]
+"""
+
+
+async def test_a_hangup_reads_the_configuration_again(tmp_path: Path) -> None:
+    """With --config-reload=signal nothing but the signal does; flags win over the file as at the start."""
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG.replace("NAME", "before"))
+    flags = ("--config", str(file), "--config-reload", "signal", "--leader-elect=false")
+    async with EmbeddedAPIServer(seed=1) as server:
+        put(server, "nodes", node_tree("node"))
+        async with scheduler(server, flags=flags) as running:
+            await running.until_said('"scheduling"')
+            put(server, "pods", pod_tree("p", schedulerName="after"))
+            file.write_text(CONFIG.replace("NAME", "after"))
+            running.process.send_signal(signal.SIGHUP)
+            taken = json.loads(await running.until_said('"config_taken_over"'))
+            assert (taken["profiles_added"], taken["profiles_removed"]) == (["after"], ["before"])
+            await until(server, lambda: node_of(server, "p") == "node")
+            file.write_text("profiles: {")
+            running.process.send_signal(signal.SIGHUP)
+            refused = json.loads(await running.until_said('"config_refused"'))
+            assert (refused["file"], refused["line"]) == (str(file), 2)
+            running.process.send_signal(signal.SIGTERM)
+            assert (await running.end())[0] == 0
+
+
+async def test_a_hangup_ends_it_where_the_configuration_is_not_to_be_read_again(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(CONFIG.replace("NAME", "before"))
+    flags = ("--config", str(file), "--config-reload=off", "--leader-elect=false")
+    async with EmbeddedAPIServer(seed=1) as server, scheduler(server, flags=flags) as running:
+        await running.until_said('"scheduling"')
+        running.process.send_signal(signal.SIGHUP)
+        code, messages = await running.end()
+        assert (code, "requested_to_terminate" in messages) == (0, True)
+
+
+def test_a_hangup_of_the_terminal_itself_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who closes the window of a scheduler with --config does not want it to live on unseen."""
+    terminal = [True, True, False]
+    monkeypatch.setattr(signals, "_has_terminal", lambda: terminal.pop(0))
+
+    class Reloader:
+        is_on = True
+        asked = 0
+
+        def ask(self) -> None:
+            self.asked += 1
+
+    async def hang_up_twice() -> tuple[int, bool]:
+        stop, reloader = signals.Stop(), Reloader()
+        with signals.ending(stop), signals.reloading(reloader, stop):
+            for _ in range(2):
+                assert not stop.is_set()
+                os.kill(os.getpid(), signal.SIGHUP)
+                await asyncio.sleep(0.05)
+            return reloader.asked, stop.is_set()
+
+    assert asyncio.run(hang_up_twice()) == (1, True)
 
 
 async def test_sigquit_shows_the_stacks_and_ends() -> None:

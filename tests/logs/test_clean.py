@@ -73,6 +73,9 @@ def test_a_line_is_bounded_however_many_fields_it_has() -> None:
         ("401 for Authorization: Bearer abcdef1234567890", "abcdef1234567890"),
         ("proxy https://me:hunter22@proxy:3128 refused", "hunter22"),
         ("got eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2lnbmF0dXJl back", "eyJhbGciOiJSUzI1NiJ9"),
+        ("the plugin says token: k8s-abc123", "k8s-abc123"),
+        ('{"access_token": "abc_defgh", "x": 1}', "abc_defgh"),
+        ("DB_PASSWORD=hunter22 was wrong", "hunter22"),
     ],
 )
 def test_what_looks_like_a_credential_is_not_written(text: str, secret: str) -> None:
@@ -88,5 +91,5 @@ def test_a_field_that_is_called_a_token_is_not_written() -> None:
 
 
 def test_words_that_are_no_secret_stay() -> None:
-    text = "basic plan of node https://host:6443/api: bearer is missing"
+    text = "basic plan of node https://host:6443/api: bearer is missing; token: expired, secret web-1 not found"
     assert redacted(text) == text

@@ -7,18 +7,20 @@ and after. The table of all stories covers every family that is exposed: who add
 import asyncio
 import json
 import resource
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import Condition
-from kscheduler.app import App, Options
+from kscheduler.app import App, Options, source_of
 from kscheduler.client.reachability import ReachabilityStatistics
-from kscheduler.config.loader import default_configuration, from_tree
+from kscheduler.config.loader import default_configuration, from_tree, load_file
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -430,6 +432,32 @@ async def the_watch_loses_a_deletion(world: World) -> None:
     world.server.faults.add(InjectedFault("lose_event", path="/api/v1/pods", count=1))
     world.server.store.remove("pods", ("default", "old"))
     put(world.server, "pods", pod_tree("other", requests={"cpu": "500"}))
+
+
+# --- the configuration ------------------------------------------------------------------------------------------------
+
+
+def with_file() -> Options:
+    file = Path(tempfile.mkdtemp()) / "config.yaml"
+    file.write_text(json.dumps({**KIND, "leaderElection": {"leaderElect": False}}))
+    return Options(load_file(file), source_of(str(file)), bind_address="127.0.0.1", port=0, clock=HastyClock())
+
+
+@story(
+    "kscheduler_config_reload_info",
+    "kscheduler_config_reload_last_success_timestamp_seconds",
+    "kscheduler_config_reload_last_successful",
+    "kscheduler_config_reloads_total",
+    options=with_file,
+)
+async def the_configuration_is_changed_and_then_broken(world: World) -> None:
+    source = world.app.reloader._source
+    assert source is not None
+    file = Path(source.path)
+    for text in (json.dumps({**KIND, "leaderElection": {"leaderElect": False}, "parallelism": 3}), "{"):
+        file.write_text(text)  # noqa: ASYNC240  # a few bytes
+        before = sum(world.app.reloader.statistics().results.values())
+        await world.until_true(lambda: sum(world.app.reloader.statistics().results.values()) > before)  # noqa: B023
 
 
 # --- the process ------------------------------------------------------------------------------------------------------

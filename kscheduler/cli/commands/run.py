@@ -3,15 +3,18 @@
 import argparse
 import asyncio
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from kscheduler.cli.flags import Resolved, add_flags, duration, resolve
+from kscheduler.cli.flags import Resolved, add_flags, read_again, resolve
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
-from kscheduler.cli.parser import StoreText
+from kscheduler.cli.parser import StoreText, duration
 from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
+
+if TYPE_CHECKING:
+    from kscheduler.app import ConfigSource
 
 _DESCRIPTION = """\
 Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
@@ -64,6 +67,13 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         help="how often what was watched is compared with the API server; 0: only where the cache check asks for it "
         "(default %(default)s)",
     )
+    parser.add_argument(
+        "--config-reload",
+        choices=("auto", "signal", "off"),
+        default="auto",
+        help="when the file of --config is read again. auto: when it has changed, and at SIGHUP; signal: at SIGHUP "
+        "only; off: never, and SIGHUP ends the service (default %(default)s)",
+    )
     add_log_flags(parser)
     return parser
 
@@ -112,6 +122,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         context=args.context,
         bind_address=resolved.bind_address,
         port=resolved.port,
+        source=_source(args),
         permit_token_file=args.permit_token_file,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
@@ -121,6 +132,15 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         where = f"--bind-address {resolved.bind_address} --port {resolved.port}"
         return refuse(f"{where}: {failure.strerror or failure}")
     return 0
+
+
+def _source(args: argparse.Namespace) -> "ConfigSource | None":
+    """The file to be read again. Standard input has ended, and without `--config` there is none."""
+    from kscheduler.app import ConfigSource
+
+    if args.config in ("", "-") or args.config_reload == "off":
+        return None
+    return ConfigSource(args.config, read_again(args), is_watched=args.config_reload == "auto")
 
 
 def _run_on_the_best_loop(main: Any) -> None:

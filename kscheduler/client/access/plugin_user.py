@@ -19,6 +19,7 @@ from kscheduler.client.access.kubeconfig import KubeConfig, token_fault
 from kscheduler.client.access.tls import TLSContexts, TLSFiles
 from kscheduler.client.errors import ConfigurationError, CredentialsError
 from kscheduler.client.watch import collector_paused
+from kscheduler.logs import redacted
 
 with collector_paused():  # a thousand modules are imported
     from kubernetes_asyncio.client import Configuration
@@ -158,7 +159,7 @@ def reason_of(error: BaseException) -> str:
     text = " ".join(str(error).split())
     for raised, meaning in _PLUGIN_PROBLEMS:
         if raised in text:
-            return meaning + text.partition(raised)[2]
+            return meaning + redacted(text.partition(raised)[2])  # what the plugin has printed on standard error
     if isinstance(error, OSError) and not isinstance(error, aiohttp.ClientError) and error.strerror:
         return error.strerror  # without the number; the caller names the program
     if isinstance(error, UNREADABLE):

@@ -26,7 +26,7 @@ from kscheduler.client.errors import APIError, ClientError, NetworkError
 from kscheduler.client.events.series import Series, SeriesBook, SeriesKey
 from kscheduler.client.events.work_queue import WorkQueueCounts, WorkQueueStatistics
 from kscheduler.client.rest import STRATEGIC_MERGE, APIClient
-from kscheduler.logs import get_logger
+from kscheduler.logs import get_logger, one_line
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
 
@@ -156,6 +156,10 @@ class EventRecorder:
         self._sent = self._patched = self._dropped = self._failed = 0
         self._complaints = Throttle(_SECONDS_BETWEEN_COMPLAINTS)
         self._counts = WorkQueueCounts("events")
+
+    def report_as(self, reporting_instance: str) -> None:
+        """Send Events under another name from now on."""
+        self._instance = reporting_instance
 
     def record(
         self,
@@ -379,7 +383,7 @@ def event_body(work: _Occurrence, namespace: str, name: str, instance: str) -> b
             action=work.action,
             reason=work.reason,
             regarding=work.regarding,
-            note=truncated(work.note),
+            note=truncated(one_line(work.note)),
             type=work.type,
             related=work.related,
         )

@@ -24,10 +24,10 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
+from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
-from kscheduler.scheduling.cycle.sampling import NodeSampler
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.failures.failures import (
     Failure,
@@ -58,31 +58,21 @@ _log = get_logger(__name__)
 class Scheduler:
     """Decides and binds. Owns no task; keeps what is known of classes, and where the next search for nodes starts."""
 
-    def __init__(self, context: Surroundings) -> None:
+    def __init__(self, context: Surroundings, judges: Judges) -> None:
         self._context = context
         self._now = context.clock.monotonic
-        self._stopwatches = {
-            name: ObservedStopwatch(name, context.observations, context.clock.monotonic, profile.listener)
-            for name, profile in context.profiles.items()
-        }
-        self._engines = {
-            name: ClassEngine(profile, context.cache, engines=len(context.profiles), tells_all=verbose(MOVES))
-            for name, profile in context.profiles.items()
-            if context.keeps_classes
-        }
-        self._samplers = {name: NodeSampler() for name in context.profiles}
-        self._binders = {
-            name: [(plugin, not profile.traits[plugin.name].is_in_tree) for plugin in profile.bind]
-            for name, profile in context.profiles.items()
-        }
-        """By profile, the Bind plugins and whether to time their steps: in-tree ones only wait."""
+        self._judges = judges
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
+
+    def adopt(self, judges: Judges) -> None:
+        """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
+        self._judges = judges
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
         """The class engines, by profile; empty if classes are not kept."""
-        return self._engines
+        return self._judges.engines
 
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
@@ -90,18 +80,18 @@ class Scheduler:
         """Find a node for the pod and reserve it. `None`: the attempt is over, and everything about it is done."""
         # In order: skip the pod, reject it with its class, run the cycle, handle "no node", reserve the chosen node.
         # Each early return has handled the pod completely: the queue no longer counts it as in flight.
-        context = self._context
+        context, judges = self._context, self._judges
         started = self._now()
-        profile = context.profiles.get(queued.pod.pod.spec.scheduler_name)
+        profile = judges.profiles.get(queued.pod.pod.spec.scheduler_name)
         if profile is None or self._must_skip(queued):
             context.queue.done(queued.pod.uid)
             context.log.skipped(queued)
             return None
-        known = context.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
+        known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
             return None
-        stopwatch = self._stopwatches[profile.name]
+        stopwatch = judges.stopwatches[profile.name]
         stopwatch.start(queued.pod)
         logs_steps = verbose(STEPS)  # without a reader, the lines are not put together
         if logs_steps:
@@ -134,13 +124,14 @@ class Scheduler:
         """Why there is no node; it holds for the pod's whole class, unless PostFilter made room for this pod."""
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        return failure if is_helped else self._context.infeasible.learned(record.pod, failure)
+        return failure if is_helped else self._judges.infeasible.learned(record.pod, failure)
 
     def _judge(self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch) -> SchedulingRecord:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
         change.
         """
-        cache, sampler, engine = self._context.cache, self._samplers[profile.name], self._engines.get(profile.name)
+        cache, judges = self._context.cache, self._judges
+        sampler, engine = judges.samplers[profile.name], judges.engines.get(profile.name)
         if not queued.was_flushed:
             return schedule(profile, queued.pod, cache, stopwatch, sampler, engine)
         record = schedule(profile, queued.pod, cache, stopwatch, sampler)
@@ -310,9 +301,10 @@ class Scheduler:
             self._context.in_pre_bind.remove(attempt.queued.pod.uid)
 
     async def _run_bind(self, attempt: Attempt) -> Status:
-        state, pod, listener = attempt.record.state, attempt.queued.pod, attempt.profile.listener
-        for plugin, is_timed in self._binders[attempt.profile.name]:
-            status = await call_bind(plugin, listener, state, pod, attempt.node_name, is_timed=is_timed)
+        state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
+        for plugin in profile.bind:
+            is_timed = not profile.traits[plugin.name].is_in_tree  # an in-tree plugin only waits
+            status = await call_bind(plugin, profile.listener, state, pod, attempt.node_name, is_timed=is_timed)
             if not status.is_skip:
                 return status
         return error("no Bind plugin took the pod")

@@ -77,6 +77,13 @@ class AdaptiveLimit:
         self._answers: list[float] = []
         self._was_full = False
 
+    def begin_anew(self, start: int, most: int) -> None:
+        """Adapt from `start` within other bounds; requests in flight keep their places until they are answered."""
+        self._most = float(max(start, most))
+        self._least = float(min(start, LEAST_BY_LATENCY))
+        self._limit, self._is_new, self._rounds = float(start), True, 0
+        self._set_places()
+
     def statistics(self) -> ConcurrencyStatistics:
         """How many places there are, and how many are in use."""
         return ConcurrencyStatistics(int(self._limit), self._in_use)

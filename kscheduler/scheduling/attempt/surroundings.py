@@ -10,11 +10,9 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.failures.failures import FailureHandler
-from kscheduler.scheduling.failures.infeasible import KnownInfeasible
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.scheduling.profile import Profile
-from kscheduler.scheduling.profiles import Profiles
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.state.cache import Cache
@@ -66,7 +64,6 @@ class Surroundings:
     cache: Cache
     queue: SchedulingQueue
     waiting: WaitingPodTable
-    profiles: Profiles
     failures: FailureHandler
     reporter: Reporter
     observations: Observations
@@ -76,8 +73,4 @@ class Surroundings:
     """`None` if the feature gate NominatedNodeNameForExpectation is off."""
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
-    infeasible: KnownInfeasible
-    """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
     log: PodLog
-    keeps_classes: bool
-    """Whether answers of plugins are kept for the next pods of the same class (`ClassEngine`)."""

@@ -48,6 +48,7 @@ class Workers:
         self._slice_ends = 0.0
         self._is_renewing = False
         self._stopping = False
+        self._is_running = False
         self._has_ended_run = False
         """`run` has ended and cancels the tasks; no task should be cancelled before that."""
 
@@ -69,11 +70,19 @@ class Workers:
         try:
             for number in range(self._count):
                 self._start(number)
+            self._is_running = True
             await asyncio.get_running_loop().create_future()
         finally:
             self._has_ended_run = True
             await self._waiting.cancel_all()
             await self._working.cancel_all()
+
+    def grow_to(self, count: int) -> None:
+        """Have at least so many workers. There may be more than the limit lets work: the others are parked."""
+        if self._is_running and not (self._stopping or self._has_ended_run):
+            for number in range(self._count, count):
+                self._start(number)
+        self._count = max(self._count, count)
 
     def _start(self, number: int) -> None:
         self._working.spawn(str(number), self._work()).add_done_callback(partial(self._replace_ended, number))

@@ -28,10 +28,12 @@ from kscheduler.state.nominations.nominator import NominatedPods
 class PodClass:
     """A class of pods. There is one object for each distinct signature: compare by identity."""
 
-    __slots__ = ("__weakref__", "signature")
+    __slots__ = ("__weakref__", "era", "signature")
 
-    def __init__(self, signature: Hashable) -> None:
+    def __init__(self, signature: Hashable, era: object) -> None:
         self.signature = signature
+        self.era = era
+        """Whose class it is: a pod that was being tried while the profiles changed has a class of the ones before."""
 
 
 class Signatures:
@@ -43,6 +45,8 @@ class Signatures:
         self._signers = {name: _judges_signers(profile) for name, profile in profiles.items()}
         self._by_name = {name: _signers_by_name(profile) for name, profile in profiles.items()}
         self._classes: WeakValueDictionary[Hashable, PodClass] = WeakValueDictionary()
+        self._era = object()
+        """Held by each class instead of `self`, so that a class that outlives the profiles keeps none of them."""
 
     def __len__(self) -> int:
         return len(self._classes)
@@ -51,9 +55,14 @@ class Signatures:
         """The pod's class, worked out once; `None` for a pod without class."""
         if pod.pod.status.nominated_node_name or self._nominator.nominated_node(pod):
             return None
-        if pod.signature is None:
-            pod.signature = self._class_of(pod) or UNSIGNABLE
-        return pod.signature if isinstance(pod.signature, PodClass) else None
+        known = pod.signature
+        if known is UNSIGNABLE:
+            return None
+        if isinstance(known, PodClass) and known.era is self._era:
+            return known
+        found = self._class_of(pod)
+        pod.signature = found or UNSIGNABLE
+        return found
 
     def hints_alike(self, pod: PodInfo, plugins: frozenset[str]) -> PodClass | None:
         """The same object for pods, nominated or not, for which the hints of these plugins give the same answers.
@@ -81,7 +90,7 @@ class Signatures:
     def _interned(self, signature: Hashable) -> PodClass:
         known = self._classes.get(signature)
         if known is None:
-            known = self._classes[signature] = PodClass(signature)
+            known = self._classes[signature] = PodClass(signature, self._era)
         return known
 
 

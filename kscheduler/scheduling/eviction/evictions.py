@@ -21,7 +21,7 @@ Differences from kube-scheduler, so that no pod is stuck, no loop spins, and no 
 - A preemptor that was kept out is woken at the end: the event that woke it before, say a new node, is not repeated, and
   a victim may take for ever to terminate.
 - If the evictions of a preemptor fail repeatedly, it pauses for 1 to 10 s between tries.
-- If the preemptor is gone, has a node or is outbid, the remaining victims are spared.
+- If the preemptor is gone, has a node, is outbid or lost its profile, the remaining victims are spared.
 - No victim is evicted before the preemptor's status names the node: after a crash, the next process then knows whom the
   room is for.
 
@@ -93,6 +93,8 @@ class _RunningPreemption:
     """PreEnqueue has kept the preemptor out because of this preemption."""
     is_outbid: bool = False
     """A preemptor of higher priority has been promised the node since."""
+    is_called_off: bool = False
+    """The preemptor is not this scheduler's pod any more: no profile has its name."""
     neighbours: dict[str, None] = field(default_factory=dict)
     """Keys of other pods that are expected on the node and were kept waiting until the victims are gone."""
 
@@ -100,6 +102,11 @@ class _RunningPreemption:
     def preemptor(self) -> PodInfo:
         """The pod that the room is for."""
         return self.preemption.preemptor
+
+    @property
+    def is_off(self) -> bool:
+        """Whether the remaining victims are spared."""
+        return self.is_outbid or self.is_called_off
 
     def is_in_the_way_of(self, pod: PodInfo) -> bool:
         """Whether another pod expected on the node must leave room for the preemptor, but keeps its own nomination."""
@@ -184,6 +191,12 @@ class AsyncEvictions:
         self._on_node.setdefault(preemption.node_name, []).append(entry)
         self._open.pop(preemption.preemptor.uid, None)
         self._tasks.spawn(preemption.preemptor.key, self._carry_out(preemption, victims, entry))
+
+    def call_off(self, uid: str) -> None:
+        """The pod with this UID is left to others: spare the victims of its preemption that are still there."""
+        entry = self._under_way.get(uid)
+        if entry is not None:
+            entry.is_called_off = True
 
     def is_under_way(self, uid: str) -> bool:
         """Whether the pod with this UID must wait, because victims of its preemption are still being evicted."""
@@ -294,7 +307,7 @@ class AsyncEvictions:
             self._open.pop(entry.preemptor.uid, None)
 
     async def _make_room(self, preemption: Preemption, victims: list[PodInfo], entry: _RunningPreemption) -> bool:
-        if self._is_stopping or entry.is_outbid or not await self._nominate(preemption):
+        if self._is_stopping or entry.is_off or not await self._nominate(preemption):
             return False
         cleared = await self._clear_nominations(preemption)
         if not await self._take_away_together(victims[:-1], preemption, entry):
@@ -324,7 +337,7 @@ class AsyncEvictions:
         return not failed
 
     async def _take_away(self, victim: PodInfo, preemption: Preemption, entry: _RunningPreemption) -> bool:
-        if entry.is_outbid or not self._ports.victims.is_pending(preemption.preemptor):
+        if entry.is_off or not self._ports.victims.is_pending(preemption.preemptor):
             self._ports.victims.log.spared(victim, preemption, is_outbid=entry.is_outbid)
             return False
         try:

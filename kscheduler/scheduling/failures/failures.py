@@ -9,8 +9,8 @@
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
-cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, or its name belongs to
-another pod, it is not requeued.
+cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, its name belongs to
+another pod, or its profile is gone from the configuration, it is not requeued.
 """
 
 from collections.abc import Callable, Collection, Hashable
@@ -131,18 +131,20 @@ class FailureHandler:
         pod_of: Callable[[str], Pod | None],
         sink: FailureSink,
         log: PodLog,
+        is_served: Callable[[Pod], bool],
     ) -> None:
-        """`pod_of`: the newest version of a pod by its key."""
+        """`pod_of`: the newest version of a pod by its key. `is_served`: whether a profile in force wants the pod."""
         self._queue = queue
         self._nominator = nominator
         self._pod_of = pod_of
         self._sink = sink
         self.log = log
+        self._is_served = is_served
 
     def handle(self, queued: QueuedPodInfo, failure: Failure, now: float) -> None:
         """Requeue the newest version of the pod and report why; drop it if it must not be scheduled any more."""
         current = self._pod_of(queued.key)
-        if current is None or not _still_wants_a_node(current, queued.pod.uid):
+        if current is None or not _still_wants_a_node(current, queued.pod.uid) or not self._is_served(current):
             self._queue.done(queued.pod.uid)
             self.log.let_go(queued, failure, current)
             return

@@ -353,4 +353,4 @@ def _why_let_go(pod: PodInfo, current: Pod | None) -> str:
         return "it was made again under its name"
     if current.spec.node_name:
         return f"it is on node {current.spec.node_name}"
-    return "it has ended"
+    return "it has ended" if current.is_terminal else "no profile has its name any more"

@@ -163,6 +163,21 @@ class Places:
         queued = self.parked.pop(key)
         return queued if isinstance(queued, QueuedPodInfo) else self.gated.remove(key)
 
+    def give_up(self) -> Iterator[tuple[str, QueuedPodInfo]]:
+        """Every pod, alone, with the place where it was; in each place in the order of arrival. These places end here.
+
+        Members leave their bundles: whoever reports to the members of a bundle must see that they are gone.
+        """
+        heaps = ((ACTIVE, self._active), (BACKOFF, self._backoff), (BACKOFF, self._error_backoff))
+        elements: list[tuple[str, Element]] = [(place, element) for place, heap in heaps for element in heap]
+        elements += [(UNSCHEDULABLE, element) for element in self.parked]
+        elements += [(GATED, queued) for queued in self.gated]
+        for place, element in elements:
+            if isinstance(element, Bundle):
+                yield from ((place, self.bundles.leave(element, key)) for key in list(element.keys()))
+            else:
+                yield place, element
+
     def go_alone(self, queued: QueuedPodInfo) -> None:
         """Remove a pod from its bundle, if it is in one; it stays in the same place."""
         bundle = self.bundles.of_pod(queued.key)

@@ -44,6 +44,7 @@ __all__ = [
     "GATED",
     "UNSCHEDULABLE",
     "ClassOf",
+    "QueueAdoption",
     "QueuePolicy",
     "QueueStatistics",
     "SchedulingQueue",
@@ -67,12 +68,25 @@ class QueueStatistics:
     """By event label."""
 
 
+@dataclass(frozen=True, slots=True)
+class QueueAdoption:
+    """What another policy did to the waiting pods."""
+
+    kept: int
+    let_go: tuple[Pod, ...]
+    """Those that no profile wants any more."""
+
+
+def _places_of(policy: QueuePolicy) -> Places:
+    return Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
+
+
 class SchedulingQueue:
     """Pods that need a node. Keys are `namespace/name`; `now` is always in wall-clock seconds."""
 
     def __init__(self, policy: QueuePolicy) -> None:
         self._policy = policy
-        self._places = Places(policy.sort_key, GatedPods(policy.standing_gates, policy.hints_alike))
+        self._places = _places_of(policy)
         self._in_flight = InFlight()
         self._has_failed_gates = False
 
@@ -169,6 +183,36 @@ class SchedulingQueue:
                 self._in_flight.record(SeenEvent(events.FORCE_ACTIVATE, None, None, only=uid))
             elif found is not None and found[0] != ACTIVE:
                 self._activate(*found, now)
+
+    def adopt(self, policy: QueuePolicy, serves: Callable[[Pod], bool], now: float) -> QueueAdoption:
+        """Follow another policy from now on, in one step: other profiles, another order, another back-off.
+
+        Every pod is placed anew. Those that `serves` does not want leave the queue. The others are asked at the new
+        gates, and nobody stays parked: what turned them down may be gone. A pod that is being tried comes back as
+        after any event that may help it. Linear in the number of waiting pods.
+        """
+        taken, label = list(self._places.give_up()), events.CONFIGURATION_RELOAD.label
+        self._policy, self._places = policy, _places_of(policy)
+        self._has_failed_gates = False
+        let_go: list[Pod] = []
+        for place, queued in taken:
+            if not serves(queued.pod.pod):
+                let_go.append(queued.pod.pod)
+                continue
+            self._forget_judgement(queued)
+            self._places.count_rejections(queued, 1)
+            strategy = QueueingStrategy.IMMEDIATELY if place == ACTIVE else QueueingStrategy.AFTER_BACKOFF
+            self._place(queued, strategy, label, now)
+        if len(self._in_flight):
+            self._in_flight.record(SeenEvent(events.CONFIGURATION_RELOAD, None, None))
+        return QueueAdoption(kept=len(taken) - len(let_go), let_go=tuple(let_go))
+
+    def _forget_judgement(self, queued: QueuedPodInfo) -> None:
+        """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off."""
+        queued.pod.signature = None
+        queued.unschedulable_plugins -= {queued.gating_plugin}
+        queued.gating_plugin, queued.gate_failed, queued.was_flushed = "", False, False
+        queued.backoff_expiration = self._policy.backoff.expiration(queued)
 
     # --- for workers --------------------------------------------------------------------------------------------------
 

@@ -236,3 +236,23 @@ def test_binds_that_hang_in_a_webhook_hold_up_nobody_else(seed: int) -> None:
         before = server.answered
         loop.play(server, 2.0)
         assert server.answered > before + 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_other_bounds_it_adapts_from_the_new_start(seed: int) -> None:
+    """As after a restart with that parallelism, but requests in flight keep their places."""
+    limit, server = AdaptiveLimit(16, 64), ModelServer(capacity=1_000, seconds=0.02)
+    loop = Loop(limit, random.Random(seed))
+    loop.play(server, 10.0)
+    in_use = limit.statistics().in_use
+    assert in_use > 8
+    limit.begin_anew(2, 8)
+    assert places(limit) == 2
+    assert limit.statistics().in_use == in_use
+    assert not limit.has_room()
+    loop.play(server, 10.0)
+    assert places(limit) == 8
+    assert limit.statistics().in_use <= 8
+    limit.begin_anew(32, 128)
+    loop.play(server, 10.0)
+    assert places(limit) == 128

@@ -318,6 +318,19 @@ async def test_when_the_preemptor_is_outbid_the_victims_that_are_left_are_spared
     assert "first" in stage.activated, "and looks for another node"
 
 
+async def test_when_the_preemptor_lost_its_profile_the_victims_that_are_left_are_spared() -> None:
+    stage = Stage()
+    stage.writes.gates = {"a": asyncio.Event()}
+    preemption = stage.preemption("a", "b", preemptor="first")
+    stage.evictions.begin(preemption)
+    await turns()
+    stage.evictions.call_off("somebody else's")
+    stage.evictions.call_off(preemption.preemptor.uid)
+    stage.writes.gates["a"].set()
+    await turns()
+    assert stage.writes.started == ["a"]
+
+
 async def test_who_is_outbid_before_its_turn_has_come_touches_nobody_and_is_not_written_down() -> None:
     """Hundreds of preemptions wait for their turn in a storm."""
     stage = Stage()

@@ -1,0 +1,225 @@
+"""Reading the configuration again while the service runs: all of it is taken over, or nothing.
+
+    file changed, SIGHUP --> read and check (in a thread) --> needs a restart? --> draft --> adopt, in one step
+                                  |                                |                |
+                                  '------------ refused: one line per mistake; the configuration before goes on
+
+The checks are those of the start and of `kscheduler config check`, and a step more: plugins are built over the live
+cluster. What the file says is overlaid by the flags of the command line, as at the start.
+"""
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, replace
+from typing import Final
+
+from kscheduler.aio.clock import finishes_within
+from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, SettledFile, bytes_of, digest_of
+from kscheduler.app.parts import Parts
+from kscheduler.assembly import Ruleset
+from kscheduler.config.changes import changed_fields, restart_problems
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.config.reading.lines import Lines
+from kscheduler.config.unhonoured import SettingWarning, unhonoured
+from kscheduler.framework.registry import Registry
+from kscheduler.logs import get_logger
+from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.metrics import ReloadResult, ReloadStatistics
+from kscheduler.scheduling.profiles import rules_not_built
+
+_log = get_logger("config")
+
+MOST_LOGGED: Final = 20
+"""Mistakes of one file that get a line each."""
+
+
+@dataclass(frozen=True, slots=True)
+class _FileRead:
+    """A file's content, and what it means or what is wrong with it."""
+
+    digest: str = ""
+    data: bytes = b""
+    config: LoadedConfig | None = None
+    problems: tuple[Problem, ...] = ()
+    lines: Lines | None = None
+    """Where its fields stand; worked out only where something is wrong."""
+
+    def refused_for(self, problems: tuple[Problem, ...]) -> "_FileRead":
+        """The same file, with what a check of its meaning has found."""
+        return replace(self, problems=problems, lines=Lines(self.data))
+
+
+class ConfigReloader:
+    """Keeps the configuration in force equal to the file, as far as a running process can."""
+
+    def __init__(self, source: ConfigSource | None, parts: Parts, registry: Registry) -> None:
+        """`source` `None`: there is no file, or it must not be read again."""
+        self._source = source
+        self._parts = parts
+        self._registry = registry
+        self._asked = asyncio.Event()
+        self._results: Counter[ReloadResult] = Counter()
+        self._refusal = ""
+        self._digest = ""
+        self._since = parts.clock.time()
+        self._warned: frozenset[SettingWarning] = frozenset(unhonoured(parts.assembly.config))
+
+    @property
+    def is_on(self) -> bool:
+        """Whether there is a file that may be read again."""
+        return self._source is not None
+
+    def ask(self) -> None:
+        """Read the file as soon as possible, whether it has changed or not."""
+        self._asked.set()
+
+    def statistics(self) -> ReloadStatistics:
+        """A snapshot."""
+        return ReloadStatistics(self._since, dict(self._results), not self._refusal, self._digest)
+
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` while a refused file waits for its correction."""
+        return (self._refusal,) if self._refusal else ()
+
+    async def run(self) -> None:
+        """Follow the file until cancelled."""
+        if self._source is None:
+            await asyncio.get_running_loop().create_future()
+            return
+        file = await asyncio.to_thread(SettledFile, self._source.path)
+        await self._reload(self._source, is_first=True)
+        while True:
+            await self._until_due(self._source, file)
+            is_asked = self._asked.is_set()
+            self._asked.clear()
+            await self._reload(self._source, is_asked=is_asked)
+
+    async def _until_due(self, source: ConfigSource, file: SettledFile) -> None:
+        """Wait until somebody asks, or until the file has changed if it is watched."""
+        if not source.is_watched:
+            await self._asked.wait()
+            return
+        while not await finishes_within(self._wait_until_asked(), LOOK_SECONDS, self._parts.clock):
+            if await asyncio.to_thread(file.has_changed):
+                return
+
+    async def _wait_until_asked(self) -> None:
+        await self._asked.wait()
+
+    async def _reload(self, source: ConfigSource, *, is_asked: bool = False, is_first: bool = False) -> None:
+        """Read, and take over or refuse. Never raises: whatever the file makes of us, the service goes on."""
+        try:
+            found = await asyncio.to_thread(_read, source)
+            self._judge(source, found, is_asked=is_asked, is_first=is_first)
+        except Exception as failure:  # noqa: BLE001  a boundary (`logs.caught`)
+            count_caught(Boundary.CONFIG)
+            _log.exception("config_reload_failed", file=source.path)
+            self._refuse(source, _FileRead(problems=(Problem("", f"a bug of kscheduler: {failure}"),)))
+
+    # --- between two decisions: from here on nothing awaits -----------------------------------------------------------
+
+    def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> None:
+        assembly = self._parts.assembly
+        if found.config is None:
+            self._refuse(source, found)
+            return
+        changed = changed_fields(assembly.config, found.config)
+        problems = restart_problems(assembly.config, found.config)
+        if problems:
+            self._refuse(source, found.refused_for(problems))
+        elif not changed:
+            self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
+        else:
+            try:
+                ruleset = assembly.draft(found.config)
+            except ConfigError as failure:
+                self._refuse(source, found.refused_for(self._all_problems(found.config, failure)))
+            else:
+                self._adopt(source, ruleset, changed, found.digest)
+
+    def _all_problems(self, config: LoadedConfig, failure: ConfigError) -> tuple[Problem, ...]:
+        """What is wrong with each profile: a draft ends at the first that cannot be built."""
+        from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
+
+        where = f"{failure.where}: " if failure.where else ""
+        first = tuple(Problem("", f"{where}{problem}") for problem in failure.problems)
+        return tuple(_at_profile(problem, config) for problem in profile_problems(config, self._registry) or first)
+
+    def _adopt(self, source: ConfigSource, ruleset: Ruleset, changed: tuple[str, ...], digest: str) -> None:
+        began = self._parts.clock.monotonic()
+        before = self._parts.assembly.profiles.copy()
+        adoption = self._parts.adopt(ruleset)
+        self._succeed(ReloadResult.TAKEN_OVER, digest)
+        fields = {name: value for name, value in asdict(adoption).items() if value}
+        profiles, seconds = sorted(ruleset.profiles), round(self._parts.clock.monotonic() - began, 3)
+        _log.info(
+            "config_taken_over", file=source.path, hash=digest, changed=changed, profiles=profiles, **fields,
+            seconds=seconds,
+        )  # fmt: skip
+        warnings = unhonoured(ruleset.config)
+        for warning in warnings:
+            if warning not in self._warned:
+                _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
+        self._warned = frozenset(warnings)
+        for name, profile in ruleset.profiles.items():
+            missing = rules_not_built(profile)
+            if missing and (name not in before or missing != rules_not_built(before[name])):
+                _log.info("rules_not_built", profile=name, plugins=missing)
+
+    def _note_unchanged(self, source: ConfigSource, digest: str, *, is_asked: bool, is_first: bool) -> None:
+        if is_first:
+            self._digest = digest  # the file of the start, whose name was not known so far
+            return
+        was_refused = bool(self._refusal)
+        self._succeed(ReloadResult.UNCHANGED, digest)
+        if is_asked or was_refused:
+            _log.info("config_unchanged", file=source.path, hash=digest)
+
+    def _succeed(self, result: ReloadResult, digest: str) -> None:
+        self._results[result] += 1
+        self._refusal, self._digest = "", digest
+        self._since = self._parts.clock.time()
+
+    def _refuse(self, source: ConfigSource, found: _FileRead) -> None:
+        self._results[ReloadResult.REFUSED] += 1
+        problems, lines = found.problems, found.lines
+        for problem in problems[:MOST_LOGGED]:
+            place = {"line": lines.of(problem.path) if lines is not None else None, "field": problem.path}
+            given = {name: value for name, value in place.items() if value}
+            _log.error("config_refused", file=source.path, **given, reason=problem.message)
+        in_force = self._digest or "as at the start"
+        _log.error("config_kept", file=source.path, problems=len(problems), hash=found.digest, in_force=in_force)
+        more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
+        self._refusal = f"configuration: {source.path} was refused, the one before goes on: {problems[0]}{more}"
+
+
+def _read(source: ConfigSource) -> _FileRead:
+    """Everything that takes time: reading, parsing, checking; in a thread, because the disk may not answer."""
+    try:
+        data = bytes_of(source.path)
+    except OSError as failure:
+        return _FileRead(problems=(Problem("", f"cannot be read: {failure.strerror or failure}"),))
+    digest = digest_of(data)
+    try:
+        return _FileRead(digest, data, source.read(data))
+    except ConfigError as failure:
+        return _FileRead(digest, data).refused_for(tuple(_placed(failure, source.path)))
+
+
+def _at_profile(problem: Problem, config: LoadedConfig) -> Problem:
+    """The problem with the path of the profile that its text begins with."""
+    for index, profile in enumerate(config.configuration.profiles):
+        start = f"profile {profile.scheduler_name}: "
+        if problem.message.startswith(start):
+            field = "pluginConfig" if problem.message.startswith(f"{start}pluginConfig") else "plugins"
+            return Problem(f"profiles[{index}].{field}", problem.message)
+    return problem
+
+
+def _placed(failure: ConfigError, path: str) -> Iterator[Problem]:
+    """The problems; one of the command line says so, since no line of the file has it."""
+    for problem in failure.problems:
+        is_elsewhere = failure.where not in ("", path)
+        yield Problem("", f"{failure.where}: {problem}") if is_elsewhere else problem

@@ -1,0 +1,58 @@
+"""The line of a file on which a field stands, for messages about a field.
+
+Mistakes are found after the file has become typed values, which know their paths and no lines. So the file is read once
+more, only where there is something to report, into PyYAML's nodes, which have marks.
+"""
+
+import re
+from typing import Any, Final
+
+import yaml
+
+from kscheduler.config.reading.yaml_tree import LOADER
+
+_MARK: Final = re.compile(r"line (\d+), column \d+")
+"""How the parser's own mistakes name their place."""
+_STEP: Final = re.compile(r"\[(\d+)\]|([^.\[\]]+)")
+
+
+class Lines:
+    """The lines of one file's fields, counted from 1."""
+
+    def __init__(self, data: bytes) -> None:
+        """`data` that is no YAML has no fields, and so no lines."""
+        self._root: Any = None
+        try:
+            self._root = yaml.compose(data.decode("utf-8-sig"), Loader=LOADER)
+        except (yaml.YAMLError, ValueError, RecursionError):
+            return
+
+    def of(self, path: str) -> int | None:
+        """The line of a field, as `profiles[0].schedulerName`; of the deepest part that is in the file.
+
+        `None` for the file as a whole, and for a field of which not even the first part is there.
+        """
+        mark = _MARK.fullmatch(path)
+        if mark is not None:
+            return int(mark[1])
+        node, line = self._root, None
+        for index, name in _STEP.findall(path):
+            found = _element(node, int(index)) if index else _field(node, name)
+            if found is None:
+                break
+            marked, node = found
+            line = marked.start_mark.line + 1
+        return line
+
+
+def _field(node: Any, name: str) -> tuple[Any, Any] | None:
+    """The key's node and the value's."""
+    if not isinstance(node, yaml.MappingNode):
+        return None
+    return next(((key, value) for key, value in node.value if key.value == name), None)
+
+
+def _element(node: Any, index: int) -> tuple[Any, Any] | None:
+    if not isinstance(node, yaml.SequenceNode) or index >= len(node.value):
+        return None
+    return node.value[index], node.value[index]

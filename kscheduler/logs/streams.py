@@ -1,0 +1,124 @@
+"""Where lines go: one stream for all, or two, of which the one for information may be buffered.
+
+    one stream       everything to standard error, line by line
+    split            information to standard output; warnings and errors to standard error
+    split, buffered  the same, but information is written when the buffer is full, each few seconds, and at the end
+
+Each line is a single write, from any thread. When a stream cannot be written any more (a full disk, a closed pipe), its
+lines are lost and the service goes on: there is no place left to report it.
+"""
+
+import atexit
+from dataclasses import dataclass
+from threading import Event, Lock, Thread
+from typing import Final, TextIO
+
+LARGEST_BUFFER: Final = 2**31
+"""Bytes: a larger buffer is made as large as this, as in kube-scheduler."""
+DEFAULT_FLUSH_SECONDS: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class SplitStream:
+    """How information is kept apart from warnings and errors."""
+
+    buffer_bytes: int = 0
+    """0: not buffered."""
+    flush_seconds: float = DEFAULT_FLUSH_SECONDS
+    """How long a line may stay in the buffer."""
+
+
+class LogStream:
+    """A stream of lines, written at once."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self._lock = Lock()
+
+    def write(self, line: str) -> None:
+        """Write a line, or lose it."""
+        with self._lock:
+            self._put(f"{line}\n")
+
+    def close(self) -> None:
+        """Write what is left."""
+
+    def _put(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except (OSError, ValueError):  # full or closed
+            return
+
+
+class BufferedLogStream(LogStream):
+    """The same, with a buffer that a thread empties. A line that does not fit is never cut: the buffer goes first."""
+
+    def __init__(self, stream: TextIO, split: SplitStream) -> None:
+        super().__init__(stream)
+        self._most = min(split.buffer_bytes, LARGEST_BUFFER)
+        self._waiting: list[str] = []
+        self._bytes = 0
+        self._closing = Event()
+        self._flush_seconds = split.flush_seconds
+        self._flusher = Thread(target=self._flush_for_ever, name="log-flush", daemon=True)
+        self._flusher.start()
+        atexit.register(self.close)
+
+    def write(self, line: str) -> None:
+        """Keep a line, or write it if it is larger than the whole buffer."""
+        text = f"{line}\n"
+        size = len(text.encode("utf-8", "surrogatepass"))
+        with self._lock:
+            if self._bytes + size > self._most:
+                self._empty()
+            if size > self._most:
+                self._put(text)
+                return
+            self._waiting.append(text)
+            self._bytes += size
+
+    def flush(self) -> None:
+        """Write what waits."""
+        with self._lock:
+            self._empty()
+
+    def close(self) -> None:
+        """End the thread and write what is left; later lines wait until the buffer is full."""
+        self._closing.set()
+        atexit.unregister(self.close)
+        self.flush()
+
+    def _flush_for_ever(self) -> None:
+        while not self._closing.wait(self._flush_seconds):
+            self.flush()
+
+    def _empty(self) -> None:
+        if self._waiting:
+            text = "".join(self._waiting)
+            self._waiting.clear()
+            self._bytes = 0
+            self._put(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Outlets:
+    """The streams of the process's log."""
+
+    information: LogStream
+    trouble: LogStream
+    """For warnings and errors."""
+
+    def close(self) -> None:
+        """Write what is left."""
+        self.information.close()
+
+
+def outlets_over(standard_error: TextIO, standard_output: TextIO, split: SplitStream | None) -> Outlets:
+    """The streams as asked for; `split` `None`: all lines go to standard error."""
+    trouble = LogStream(standard_error)
+    if split is None:
+        return Outlets(trouble, trouble)
+    if not split.buffer_bytes:
+        return Outlets(LogStream(standard_output), trouble)
+    return Outlets(BufferedLogStream(standard_output, split), trouble)

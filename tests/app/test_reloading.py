@@ -1,0 +1,324 @@
+"""The configuration file is read again: taken over as a whole, or refused while the one before goes on."""
+
+import asyncio
+import json
+import os
+import random
+import string
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+
+from kscheduler.aio.clock import Clock
+from kscheduler.app import App, ConfigSource, Options, source_of
+from kscheduler.app.config_file import SettledFile, digest_of
+from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
+from kscheduler.config.loader import load_file
+from kscheduler.metrics import ReloadResult
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.app.running import answer, node_of, put, running, until
+from tests.assembly.configurations import registry
+from tests.builders import node_tree, pod_tree
+from tests.informers.test_audit import HastyClock
+
+HEAD = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: false}
+"""
+
+
+def text_of(*names: str, more: str = "") -> str:
+    listed = "".join(f"\n- schedulerName: {name}" for name in names)
+    return f"{HEAD}{more}\nprofiles:{listed}\n"
+
+
+@dataclass
+class World:
+    """A scheduler that follows a file."""
+
+    server: EmbeddedAPIServer
+    app: App
+    file: Path
+    lines: list[dict[str, Any]]
+    """What it has logged."""
+
+    async def until_true(self, condition: Callable[[], object]) -> None:
+        async with asyncio.timeout(20):
+            while not condition():  # noqa: ASYNC110  # a log tells nobody
+                await asyncio.sleep(0.005)
+
+    def said(self, word: str) -> list[dict[str, Any]]:
+        return [line for line in self.lines if line["event"] == word]
+
+    def count(self, result: ReloadResult) -> int:
+        return self.app.reloader.statistics().results.get(result, 0)
+
+    async def write(self, text: str | bytes, result: ReloadResult) -> None:
+        """Replace the file as an editor does, and wait for what becomes of it."""
+        before = self.count(result)
+        replace(self.file, text)
+        await self.until_true(lambda: self.count(result) > before)
+
+    @property
+    def profiles(self) -> set[str]:
+        return set(self.app.parts.assembly.profiles)
+
+
+def replace(file: Path, text: str | bytes) -> None:
+    new = file.with_name("new")
+    new.write_bytes(text.encode() if isinstance(text, str) else text)
+    new.replace(file)
+
+
+@asynccontextmanager
+async def following(
+    tmp_path: Path, text: str = text_of("red"), *, is_watched: bool = True, clock: Clock | None = None
+) -> AsyncIterator[World]:
+    file = tmp_path / "config.yaml"
+    file.write_text(text)
+    options = Options(
+        load_file(file),
+        source_of(str(file), is_watched=is_watched),
+        bind_address="127.0.0.1",
+        port=0,
+        clock=clock or HastyClock(),
+        registry=registry(),
+    )
+    with structlog.testing.capture_logs() as lines:
+        async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
+            put(server, "nodes", node_tree("node"))
+            await app.parts.informers.wait_for_sync(20)
+            world = World(server, app, file, lines)  # type: ignore[arg-type]
+            await world.until_true(lambda: app.reloader.statistics().digest)
+            yield world
+
+
+async def test_a_changed_file_is_taken_over_and_shown(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        put(world.server, "pods", pod_tree("theirs", schedulerName="green"))
+        new = text_of("red", "green", more="percentageOfNodesToScore: 70")
+        await world.write(new, ReloadResult.TAKEN_OVER)
+        await until(world.server, lambda: node_of(world.server, "theirs") == "node")
+        (line,) = world.said("config_taken_over")
+        assert line["changed"] == ("percentageOfNodesToScore", "profiles")
+        assert line["profiles_added"] == ["green"]
+        assert line["hash"] == digest_of(new.encode()) == world.app.reloader.statistics().digest
+        shown = json.loads((await answer(world.app, "/configz"))[1])["componentconfig"]
+        assert [profile["schedulerName"] for profile in shown["profiles"]] == ["red", "green"]
+        assert shown["percentageOfNodesToScore"] == 70
+
+
+async def test_a_profile_that_went_is_scheduled_for_no_more(tmp_path: Path) -> None:
+    async with following(tmp_path, text_of("red", "green")) as world:
+        await world.write(text_of("green"), ReloadResult.TAKEN_OVER)
+        put(world.server, "pods", pod_tree("a", schedulerName="red"))
+        put(world.server, "pods", pod_tree("b", schedulerName="green"))
+        await until(world.server, lambda: node_of(world.server, "b") == "node")
+        assert node_of(world.server, "a") == ""
+
+
+async def test_parallelism_is_taken_over_with_its_workers(tmp_path: Path) -> None:
+    async with following(tmp_path, text_of("red", more="parallelism: 1")) as world:
+        await world.until_true(lambda: world.app.parts.workers._is_running)
+        await world.write(text_of("red", more="parallelism: 3"), ReloadResult.TAKEN_OVER)
+        parts = world.app.parts
+        assert parts.limit.statistics().limit == 3
+        assert parts.workers._working.statistics().running == 12
+        assert parts.client._max_connections == 12 + CONNECTIONS_BESIDE_BINDS
+        for number in range(10):
+            put(world.server, "pods", pod_tree(f"p{number}", schedulerName="red"))
+        await until(world.server, lambda: all(node_of(world.server, f"p{number}") for number in range(10)))
+        await world.write(text_of("red", more="parallelism: 1"), ReloadResult.TAKEN_OVER)
+        assert parts.limit.statistics().limit == 1
+
+
+BROKEN: dict[str, tuple[str | bytes, int | None]] = {
+    "not YAML": ("{", None),
+    "empty": ("", None),
+    "an alias": (f"{HEAD}a: &x 1\nb: *x\n", 4),
+    "an unknown field": (f"{HEAD}percentageOfNodes: 3\n", 4),
+    "out of range": (f"{HEAD}percentageOfNodesToScore: 300\n", 4),
+    "two profiles of a name": (text_of("red", "red"), 7),
+    "another kind": ("apiVersion: v1\nkind: Pod\n", None),
+    "not UTF-8": (b"\xff\xfe", None),
+    "a plugin that is not there": (f"{HEAD}profiles: [{{plugins: {{filter: {{enabled: [{{name: None_}}]}}}}}}]\n", 4),
+    "too large": (f"{HEAD}#{'x' * 2**20}\n", None),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+async def test_a_broken_file_is_refused_line_by_line_and_the_old_one_goes_on(tmp_path: Path, name: str) -> None:
+    text, line = BROKEN[name]
+    async with following(tmp_path) as world:
+        digest, before = world.app.reloader.statistics().digest, world.app.parts.assembly.config
+        await world.write(text, ReloadResult.REFUSED)
+        refused = world.said("config_refused")
+        assert refused
+        assert all(one["file"] == str(world.file) and one["log_level"] == "error" for one in refused)
+        assert refused[0].get("line") == line or line is None
+        assert world.said("config_kept")[0]["in_force"] == digest
+        assert world.app.parts.assembly.config is before
+        status, text_of_answer = await answer(world.app, "/readyz?verbose")
+        assert status == 200, "an old configuration is in force, and it works"
+        assert f"[i]configuration: {world.file} was refused, the one before goes on: " in text_of_answer
+        assert not world.app.reloader.statistics().is_last_successful
+        put(world.server, "pods", pod_tree("p", schedulerName="red"))
+        await until(world.server, lambda: node_of(world.server, "p") == "node")
+        await world.write(text_of("red"), ReloadResult.UNCHANGED)
+        assert "[i]configuration" not in (await answer(world.app, "/readyz?verbose"))[1]
+        assert world.said("config_unchanged"), "the correction is told"
+
+
+async def test_a_plugin_that_cannot_be_built_keeps_the_old_one_and_all_profiles_are_told(tmp_path: Path) -> None:
+    plugins = "plugins: {multiPoint: {enabled: [{name: Fragile}]}}"
+    text = (
+        f"{HEAD}profiles:\n- schedulerName: red\n- {{schedulerName: a, {plugins}}}\n- {{schedulerName: b, {plugins}}}\n"
+    )
+    async with following(tmp_path) as world:
+        await world.write(text, ReloadResult.REFUSED)
+        told = [(line["field"], line["line"]) for line in world.said("config_refused")]
+        assert told == [("profiles[1].plugins", 6), ("profiles[2].plugins", 7)]
+        assert all("it cannot be built today" in line["reason"] for line in world.said("config_refused"))
+        assert world.profiles == {"red"}
+
+
+@pytest.mark.parametrize(
+    ("more", "field"),
+    [
+        ("clientConnection: {qps: 7}", "clientConnection.qps"),
+        ("clientConnection: {qps: 50}", "clientConnection.qps"),
+        ("clientConnection: {kubeconfig: /other}", "clientConnection.kubeconfig"),
+        ("delayCacheUntilActive: true", "delayCacheUntilActive"),
+        ("enableContentionProfiling: false", "enableContentionProfiling"),
+    ],
+)
+async def test_what_only_a_start_reads_is_refused_by_name_with_all_the_rest(
+    tmp_path: Path, more: str, field: str
+) -> None:
+    async with following(tmp_path) as world:
+        await world.write(text_of("red", "green", more=more), ReloadResult.REFUSED)
+        (line,) = world.said("config_refused")
+        assert (line["field"], line["line"]) == (field, 4)
+        assert line["reason"].startswith("needs a restart: it is ")
+        assert world.profiles == {"red"}, "half of a file is a configuration that nobody wrote"
+
+
+async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        await world.write(text_of("red").replace("false", "false, leaseDuration: 40s"), ReloadResult.REFUSED)
+        assert world.said("config_refused")[0]["field"] == "leaderElection.leaseDuration"
+
+
+async def test_settings_without_effect_are_told_again_only_if_they_are_new(tmp_path: Path) -> None:
+    weight = 'pluginConfig: [{name: " "}]'
+    first = f"{HEAD}profiles:\n- {{schedulerName: red, {weight}}}\n"
+    async with following(tmp_path, first) as world:
+        told = len(world.said("setting_not_honoured"))
+        assert told == 1
+        await world.write(first + "percentageOfNodesToScore: 50\n", ReloadResult.TAKEN_OVER)
+        assert len(world.said("setting_not_honoured")) == told
+        await world.write(first + f"- {{schedulerName: green, {weight}}}\n", ReloadResult.TAKEN_OVER)
+        assert world.said("setting_not_honoured")[told:][0]["setting"].startswith("profiles[1]")
+
+
+async def test_only_asked_for_if_it_is_not_watched(tmp_path: Path) -> None:
+    async with following(tmp_path, is_watched=False) as world:
+        replace(world.file, text_of("green"))
+        for _ in range(20):
+            await asyncio.sleep(0.005)
+        assert world.profiles == {"red"}
+        world.app.reloader.ask()
+        await world.until_true(lambda: world.profiles == {"green"})
+        world.app.reloader.ask()
+        await world.until_true(lambda: world.said("config_unchanged"))
+
+
+async def test_a_file_that_is_gone_is_refused_once_and_read_when_it_is_back(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        world.file.unlink()
+        await world.until_true(lambda: world.count(ReloadResult.REFUSED))
+        assert world.said("config_refused")[0]["reason"] == "cannot be read: No such file or directory"
+        await world.write(text_of("green"), ReloadResult.TAKEN_OVER)
+        assert world.count(ReloadResult.REFUSED) == 1
+
+
+async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path) -> None:
+    """As the kubelet does it: config.yaml -> ..data/config.yaml, ..data -> ..2026_11_22, swapped by a rename."""
+
+    def version(name: str, text: str) -> None:
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "config.yaml").write_text(text)
+        os.symlink(name, tmp_path / "..data_tmp")  # noqa: PTH211
+        (tmp_path / "..data_tmp").rename(tmp_path / "..data")
+
+    mount = tmp_path / "config.yaml"
+    version("..1", text_of("red"))
+    mount.symlink_to("..data/config.yaml")
+    options = Options(load_file(mount), source_of(str(mount)), bind_address="127.0.0.1", port=0, clock=HastyClock())
+    async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
+        async with asyncio.timeout(20):
+            while not app.reloader.statistics().digest:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+            version("..2", text_of("green"))
+            while set(app.parts.assembly.profiles) != {"green"}:  # noqa: ASYNC110
+                await asyncio.sleep(0.005)
+
+
+def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(text_of("red", "green"))
+    watched = SettledFile(str(file))
+    assert not watched.has_changed()
+    file.write_text(text_of("red"))
+    assert not watched.has_changed(), "half of it may be missing"
+    with file.open("a") as writing:
+        writing.write("- schedulerName: blue\n")
+    assert not watched.has_changed()
+    assert watched.has_changed()
+    assert not watched.has_changed(), "each change is told once"
+
+
+async def test_a_bug_while_reading_ends_nothing(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+
+        def breaks(_data: bytes) -> Any:
+            raise RuntimeError("a bug")
+
+        world.app.reloader._source = ConfigSource(str(world.file), breaks)
+        await world.app.reloader._reload(world.app.reloader._source)
+        assert world.said("config_reload_failed")
+        assert world.profiles == {"red"}
+
+
+async def test_fuzzed_files_keep_the_old_one_or_are_what_they_say(tmp_path: Path) -> None:
+    """Bytes of a good file are changed, dropped and doubled: whatever it means then, the service holds one of both."""
+    chance = random.Random(5)
+    good = text_of("red", "green", more="podInitialBackoffSeconds: 2")
+    async with following(tmp_path, good, is_watched=False) as world:
+        source = world.app.reloader._source
+        assert source is not None
+        for _ in range(150):
+            letters = list(good)
+            for _ in range(chance.randint(1, 4)):
+                place = chance.randrange(len(letters))
+                letters[place : place + chance.choice((0, 1, 1, 9))] = chance.choices(
+                    string.printable, k=chance.choice((0, 1, 3))
+                )
+            world.file.write_text("".join(letters))
+            before = world.app.parts.assembly.config
+            refused = world.count(ReloadResult.REFUSED)
+            await world.app.reloader._reload(source)
+            in_force = world.app.parts.assembly.config
+            if world.count(ReloadResult.REFUSED) > refused:
+                assert in_force is before
+            else:
+                assert in_force.configuration == load_file(world.file).configuration
+            assert world.profiles == {profile.scheduler_name for profile in in_force.configuration.profiles}
+        assert world.count(ReloadResult.REFUSED) > 50
+        assert not world.said("config_reload_failed")
