@@ -47,9 +47,9 @@ class Stage:
         self.cache.volumes.put(convert(storage_class | waits, StorageClass))
         self.cache.volumes.put(convert({"metadata": META, "spec": {"storageClassName": "fast"}}, PersistentVolumeClaim))
         handle = Handle(
-            self.cache,  # type: ignore[arg-type]  # the part of it that the plugin reads
-            None,  # type: ignore[arg-type]
-            None,  # type: ignore[arg-type]
+            self.cache,
+            None,  # type: ignore[arg-type]  # the plugin writes no pods
+            None,  # type: ignore[arg-type]  # and knows of no waiting ones
             volumes=self.cache.volumes,
             volume_writer=AcceptsAll(),
             clock=self.clock,

@@ -211,7 +211,7 @@ def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
     assert arrivals == {("unschedulable", "AssignedPodDelete"): pods}
 
 
-@pytest.mark.parametrize("excluded", [0, 1], ids=["the first group", "the second group"])
+@pytest.mark.parametrize("excluded", [0, 1], ids=["the lower priority", "the higher priority"])
 def test_a_group_that_the_event_does_not_concern_hides_no_other_group(excluded: int) -> None:
     around, arrivals = Surroundings(), Counter[tuple[str, str]]()
     queue = shut_out(around, arrivals, 0, 0, 1, 1)
