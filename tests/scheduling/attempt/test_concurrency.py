@@ -163,6 +163,21 @@ def test_it_stays_between_one_and_the_most_and_somebody_may_always_go(
         assert 1 <= places(limit) <= max(start, most)
 
 
+def test_a_calm_round_comes_after_every_twelve_rounds_that_are_compared_with_it() -> None:
+    """Rarer, it would notice late that a server has slowed down; more often, it would cost more than a tenth."""
+    limit = AdaptiveLimit(16, 16)
+    answered: dict[int, int] = {}
+    for _ in range(2_000):
+        full(limit)
+        answered[limit.period] = answered.get(limit.period, 0) + 1
+        limit.answered(0.3, limit.period)
+        limit.end(limit.period)
+    settling, calm, compared, last = 4, 8, 12 * 16, 16
+    whole = [answered[period] for period in range(1, max(answered))]
+    assert whole == [settling + calm + compared + last] * len(whole)
+    assert len(whole) >= 5
+
+
 # --- against a server -----------------------------------------------------------------------------------------------
 
 SEEDS = [pytest.param(seed, id=f"seed-{seed}") for seed in range(5)]
