@@ -162,7 +162,7 @@ class Assembly:
             if name in removed and self._is_waiting(pod):
                 self._let_go(pod)
                 let_go += 1
-            elif name in added and self._is_waiting(pod) and not self.queue.is_in_flight(pod.metadata.uid):
+            elif name in added and self._is_waiting(pod):
                 taken_up += self._take_up(pod)
         return Adoption(placed.kept, let_go, taken_up, called_back, sorted(added), sorted(removed))
 
@@ -170,7 +170,10 @@ class Assembly:
         return pod.spec.scheduler_name in self.profiles
 
     def _is_waiting(self, pod: Pod) -> bool:
-        """Whether the pod has no node, here or in the API server; one that is being bound is left to its attempt."""
+        """Whether the pod has no node, here or in the API server; one that is being bound is left to its attempt.
+
+        Between two decisions a pod that is being tried is always assumed on a node.
+        """
         return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(pod.metadata.uid))
 
     def _call_back(self) -> int:

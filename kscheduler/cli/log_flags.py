@@ -25,11 +25,12 @@ if TYPE_CHECKING:
 
 FORMATS: Final = ("json", "text")
 MOST: Final = 2**31 - 1
+"""klog's levels are int32."""
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "config", "dump", "event_handlers", "evictions", "factory"),
-    *("failures", "informer", "kscheduler", "loop_lag", "plugin_reports", "pods", "recorder", "reflector", "run"),
-    *("server", "status_writer", "truth_check", "workers"),
+    *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
+    *("run", "server", "status_writer", "truth_check", "workers"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 
@@ -180,7 +181,7 @@ def _warn(args: argparse.Namespace, kind: str, split: "SplitStream | None") -> N
         without_effect[f"--log-{kind}-info-buffer-size"] = f"only split streams are buffered: --log-{kind}-split-stream"
     if args.log_flush_frequency and not is_buffered:
         without_effect["--log-flush-frequency"] = "each line is written at once"
-    log = get_logger("kscheduler.cli.commands.run")
+    log = get_logger(__name__)
     for flag, reason in without_effect.items():
         log.warning("flag_not_honoured", flag=flag, reason=f"has no effect: {reason}")
     unknown = [entry.pattern for entry in args.vmodule if "." not in entry.pattern and not _is_known(entry)]

@@ -15,8 +15,11 @@ and `[^a-c]`, a backslash before a character that means itself. A pattern that i
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
-_SPECIAL = frozenset("\\*?[]")
+LARGEST_LEVEL: Final = 2**31 - 1
+"""As in klog, whose levels are int32."""
+_SPECIAL: Final = frozenset("\\*?[]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +75,6 @@ def _parse(part: str) -> ModuleLevel:
         message = f"{part!r}: the level must be at most {LARGEST_LEVEL}"
         raise ValueError(message)
     return ModuleLevel(pattern, int(level))
-
-
-LARGEST_LEVEL = 2**31 - 1
-"""As in klog, whose levels are int32."""
 
 
 def glob(pattern: str) -> re.Pattern[str] | None:

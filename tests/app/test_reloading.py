@@ -17,6 +17,7 @@ import structlog
 from kscheduler.aio.clock import Clock
 from kscheduler.app import App, ConfigSource, Options, source_of
 from kscheduler.app.config_file import SettledFile, digest_of
+from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
 from kscheduler.metrics import ReloadResult
 from kscheduler.server.serving import Serving
@@ -129,6 +130,7 @@ async def test_parallelism_is_taken_over_with_its_workers(tmp_path: Path) -> Non
         parts = world.app.parts
         assert parts.limit.statistics().limit == 3
         assert parts.workers._working.statistics().running == 12
+        assert parts.client._max_connections == 12 + CONNECTIONS_BESIDE_BINDS
         for number in range(10):
             put(world.server, "pods", pod_tree(f"p{number}", schedulerName="red"))
         await until(world.server, lambda: all(node_of(world.server, f"p{number}") for number in range(10)))

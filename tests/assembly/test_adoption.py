@@ -12,6 +12,7 @@ from kscheduler.api.core import Pod
 from kscheduler.assembly import Adoption, Assembly, Ports
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.plugin import UNSIGNABLE
 from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from tests.assembly.configurations import loaded, profile_tree, registry
@@ -63,6 +64,7 @@ async def test_a_pod_that_a_filter_turned_down_is_tried_again_when_the_filter_is
     assert world.where("p") == "unschedulable"
     assert world.adopt(RED).placed_anew == 1
     assert world.where("p") == "backoff"
+    assert world.assembly.queue.rejections() == {("Only", "red"): 1}, "until it is tried"
     attempt = world.decide()
     assert attempt is not None
     assert attempt.node_name == "node-0"
@@ -95,6 +97,17 @@ async def test_a_pod_that_was_being_tried_gets_a_class_of_the_new_profiles() -> 
     assert after is not None
     assert after is not before
     assert after is world.assembly.classes.class_of(attempt.queued.pod)
+
+
+async def test_a_pod_that_no_plugin_could_compare_gets_a_class_when_that_plugin_is_gone() -> None:
+    world = World(loaded(RED))
+    world.add("p")
+    found = world.assembly.queue.find("default/p")
+    assert found is not None
+    found[1].pod.signature = UNSIGNABLE
+    assert world.assembly.classes.class_of(found[1].pod) is None
+    world.adopt(RED)
+    assert world.assembly.classes.class_of(found[1].pod) is not None
 
 
 async def test_an_attempt_that_fails_after_the_exchange_is_judged_by_the_new_hints() -> None:

@@ -5,6 +5,7 @@ configuration on the same cluster, and nobody stays parked whom the new configur
 """
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from typing import Any
 
@@ -208,7 +209,11 @@ class ExchangedConfigurations(RuleBasedStateMachine):
         sizes = queue.statistics()
         assert sizes.active + sizes.backoff + sizes.unschedulable + sizes.gated == queued
         assert sizes.in_flight <= len(trying)
-        assert set(queue.rejections().values()) <= set(range(1, queued + 1))
+        turned_down: Counter[tuple[str, str]] = Counter()
+        for found in filter(None, map(queue.find, self.pods)):
+            rejectors = found[1].unschedulable_plugins | found[1].pending_plugins
+            turned_down.update((plugin, found[1].pod.pod.spec.scheduler_name) for plugin in rejectors)
+        assert queue.rejections() == dict(turned_down), "the gauge scheduler_unschedulable_pods"
         ours = set(cache.nominator.nominated())
         pending = {pod.metadata.uid for pod in self.pods.values() if pod.spec.scheduler_name in self.assembly.profiles}
         assert ours <= pending | trying

@@ -5,6 +5,7 @@ import os
 import shutil
 import ssl
 import stat
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -143,6 +144,11 @@ BROKEN = [
     ),
     pytest.param(
         GOOD.replace('8001/"', '8001/", proxy-url: "socks5://h:1"'), "SOCKS proxies are not supported", id="SOCKS proxy"
+    ),
+    pytest.param(
+        GOOD.replace('8001/"', '8001/", tls-server-name: 7'),
+        "clusters[0].cluster.tls-server-name: expected a string, found a number",
+        id="server name is a number",
     ),
     pytest.param(
         GOOD.replace('8001/"', '8001/", insecure-skip-tls-verify: "yes"'),
@@ -346,6 +352,25 @@ async def test_an_exec_plugin_that_takes_long_is_told_by_its_command_at_growing_
     with SlowPlugin("sleep", say, first_seconds=0.001).timed():
         await asyncio.wait_for(enough.wait(), 20)
     assert calls == [("sleep", 0.001), ("sleep", 0.002), ("sleep", 0.004)]
+
+
+async def test_an_exec_plugin_is_slow_after_five_seconds(monkeypatch: pytest.MonkeyPatch) -> None:
+    delays: list[float] = []
+
+    class Loop:
+        """Lets every timer end at once."""
+
+        def call_later(self, delay: float, callback: Callable[..., None], *args: object) -> asyncio.Handle:
+            delays.append(delay)
+            return real.call_soon(callback, *args)
+
+    calls: list[float] = []
+    real = asyncio.get_running_loop()
+    monkeypatch.setattr(asyncio, "get_running_loop", Loop)
+    with SlowPlugin("login", lambda _, seconds: calls.append(seconds)).timed():
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+    assert (delays, calls) == ([5.0, 5.0, 10.0], [5.0, 10.0])
 
 
 async def test_who_loads_a_slow_exec_plugin_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

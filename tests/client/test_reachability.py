@@ -172,6 +172,19 @@ def test_everything_answered_with_429_is_no_outage_but_makes_unready(api_server:
     assert "nothing is heard of it" in silence, "the refusals are older than the last sign of life"
 
 
+@pytest.mark.parametrize("code", [401, 429])
+def test_a_refusal_ends_an_outage_though_it_is_no_success(api_server: APIServerReachability, code: int) -> None:
+    api_server.failed(ConnectionRefusedError("refused"), 10.0)
+    assert [line.message for line in api_server.lines(15.0)] == ["api_server_unreachable"]
+    api_server.refused(refusal(code), 20.0)
+    (back,) = api_server.lines(20.0)
+    assert (back.message, back.fields["seconds"]) == ("api_server_reachable_again", 10)
+    assert api_server.statistics(25.0).unreachable_seconds == 0
+    problem = api_server.problem(60.0)
+    assert problem is not None, "nothing has succeeded"
+    assert str(refusal(code)) in problem
+
+
 def test_a_few_429_are_no_storm(api_server: APIServerReachability) -> None:
     for minute in range(10):
         for _ in range(10):

@@ -107,5 +107,27 @@ def test_an_extender_warns_of_exactly_what_goes_without_it(extender: str, effect
     assert str(warning) == (f"extenders[0]: extenders are not called yet: {effects} (http://gpu.example.com/scheduler)")
 
 
+POINT_OF_UNBUILT = {
+    "DynamicResources": "filter",
+    "GangScheduling": "permit",
+    "PodGroupPodsCount": "placementScore",
+    "TopologyPlacementGenerator": "placementGenerate",
+}
+
+
+def test_the_unbuilt_plugins_are_these() -> None:
+    """Whoever builds one removes it here, too."""
+    assert POINT_OF_UNBUILT.keys() == UNBUILT_PLUGINS
+
+
+@pytest.mark.parametrize(("plugin", "point"), POINT_OF_UNBUILT.items())
+def test_a_plugin_that_is_not_built_warns_of_its_arguments_and_where_it_is_switched_on(plugin: str, point: str) -> None:
+    enabled = f"profiles: [{{plugins: {{{point}: {{enabled: [{{name: {plugin}}}]}}}}}}]"
+    configured = f"profiles: [{{pluginConfig: [{{name: {plugin}, args: {{filterTimeout: 3s}}}}]}}]"
+    is_default = plugin == "DynamicResources"  # to name a default plugin once more changes nothing
+    assert paths(enabled) == ([] if is_default else [f"profiles[0].plugins.{point}.enabled[0]"])
+    assert paths(configured) == ["profiles[0].pluginConfig[0]"]
+
+
 def test_unbuilt_plugins_are_in_tree_plugins_and_every_missing_rule_is_one_of_theirs() -> None:
     assert {rule.plugin for rule in MISSING_RULES} <= UNBUILT_PLUGINS <= {plugin.name for plugin, _ in DEFAULT_PLUGINS}

@@ -48,6 +48,14 @@ def args_problems(plugin: str, args: str, gates: str = "") -> list[str]:
             ['leaderElection.retryPeriod: Invalid value: "-1s": must be greater than zero'],
         ),
         (
+            "leaderElection: {leaseDuration: -1s, renewDeadline: -2s, retryPeriod: -3s}",
+            [
+                'leaderElection.leaseDuration: Invalid value: "-1s": must be greater than zero',
+                'leaderElection.renewDeadline: Invalid value: "-2s": must be greater than zero',
+                'leaderElection.retryPeriod: Invalid value: "-3s": must be greater than zero',
+            ],
+        ),
+        (
             "leaderElection: {retryPeriod: 9s}",
             [
                 (

@@ -57,7 +57,7 @@ def test_the_final_stage_takes_the_application_and_runs_nothing() -> None:
     assert not FILE.final.of("RUN")
 
 
-def test_what_runs_as_root_has_no_network() -> None:
+def test_the_stage_that_unpacks_as_root_has_no_network() -> None:
     assert [one.words() for one in APPLICATION.of("USER")] == [["0:0"]]
     assert [one.flags() for one in APPLICATION.of("RUN")] == [["--network=none"]]
 

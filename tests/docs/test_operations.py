@@ -6,10 +6,13 @@ from pathlib import Path
 import pytest
 
 from kscheduler.app import App
+from kscheduler.app.config_file import LOOK_SECONDS
 from kscheduler.app.signals import ENDING
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
+from kscheduler.config.changes import EXCHANGEABLE
+from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.server import OPEN, TOKEN_ONLY, Limits
 from tests.metrics.series_stories import plain
 
@@ -37,6 +40,16 @@ def test_the_figures_are_those_of_the_code() -> None:
     assert f"for {QUIET_SECONDS:g} s" in TEXT
     assert f"{STORM} answers 429" in TEXT
     assert f"At most {Limits().connections} connections" in TEXT
+
+
+def test_what_a_running_process_takes_over_is_told_with_its_times() -> None:
+    section = TEXT.partition("## Changing the configuration")[2].partition("## Signals")[0]
+    taken_over = section.partition("**Taken over:**")[2].partition("\n\n")[0]
+    assert set(re.findall(r"`(\w+)`", taken_over)) == EXCHANGEABLE
+    refused = set(re.findall(r"`(\w+)`", section.partition("**Refused")[2].partition("\n\n")[0]))
+    assert refused | EXCHANGEABLE == set(KubeSchedulerConfiguration.__struct_encode_fields__)
+    assert f"every {LOOK_SECONDS:g} s" in section
+    assert f"within {2 * LOOK_SECONDS:g} s" in section
 
 
 async def test_every_series_that_is_named_is_exposed() -> None:

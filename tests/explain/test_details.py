@@ -206,3 +206,16 @@ def test_a_tie_names_the_equals_and_the_rule() -> None:
     assert tie["winner"] == decision_tree(decision)["node"]
     words = " ".join(decision_text(decision).split())
     assert f"4 nodes have the most points (452): a, b, c, and 1 more; {tie['winner']} has the highest mix" in words
+
+
+def test_names_that_contradict_each_other_are_told_of_the_pod_and_of_no_node() -> None:
+    def named(name: str) -> Tree:
+        return {"key": "metadata.name", "operator": "In", "values": [name]}
+
+    terms = {"nodeSelectorTerms": [{"matchFields": [named("a"), named("b")]}]}
+    pod = pod_tree(affinity={"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}})
+    decision = decide(parse_scenario(scenario_line(pod, nodes=[node_tree("a"), node_tree("b")]), "test"))
+    text = "the required terms name no node that all of a term's lists share"
+    (detail,) = decision_tree(decision)["preFilterDetails"]
+    assert (detail["kind"], detail["text"], detail["nodes"]) == ("conflictingNodeNames", text, [])
+    assert text in " ".join(decision_text(decision).split())

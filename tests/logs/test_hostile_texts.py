@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.client.events.recorder import LONGEST_NOTE_BYTES, EventReference, _Occurrence, event_body
 from kscheduler.config.errors import ConfigError, Problem
-from kscheduler.explain.as_json import decision_tree
+from kscheduler.explain.as_json import decision_tree, json_line
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.explain.text.layout import Style
 from kscheduler.explain.text.printable import printable, some
@@ -179,7 +179,10 @@ def test_an_explanation_on_a_terminal_and_as_json() -> None:
             text = decision_text(decision, Style(colour=False, width=width))
             assert obeyed(text.replace("\n", "")) == []
             text.encode()
-        json.loads(msgspec.json.encode(decision_tree(decision)))
+        tree = decision_tree(decision)
+        line = json_line(tree)
+        assert obeyed(line) == []
+        assert json.loads(line) == json.loads(msgspec.json.encode(tree))
 
 
 def test_names_in_a_list_on_a_terminal() -> None:

@@ -73,6 +73,33 @@ def test_a_plugin_that_nobody_registered_is_refused_with_what_to_do(name: str) -
         assert f'Plugin "{name}" does not exist: {advice(name)}' in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "CapacityScheduling",
+        "Coscheduling",
+        "CrossNodePreemption",
+        "LoadVariationRiskBalancing",
+        "LowRiskOverCommitment",
+        "NetworkOverhead",
+        "NodeResourceTopologyMatch",
+        "NodeResourcesAllocatable",
+        "NodeResourcesFitPlus",
+        "Peaks",
+        "PodState",
+        "PreemptionToleration",
+        "QOSSort",
+        "ScarceResourceAvoidance",
+        "SySched",
+        "TargetLoadPacking",
+        "TopologicalSort",
+    ],
+)
+def test_each_plugin_of_scheduler_plugins_is_known_as_theirs(name: str) -> None:
+    """The names that its `cmd/scheduler` registers. Some are similar to in-tree names, and are no misspellings."""
+    assert advice(name).startswith("it is a plugin of kubernetes-sigs/scheduler-plugins")
+
+
 def test_the_advice_says_whose_a_plugin_is_and_how_one_is_registered() -> None:
     assert "kubernetes-sigs/scheduler-plugins" in advice("Coscheduling")
     assert "kscheduler.app.run with a registry of its own" in advice("Coscheduling")

@@ -304,6 +304,26 @@ def test_namespace_selectors_see_the_labels_as_they_are_now() -> None:
     assert counts == [0, 0, 1, 0, 1, 0]
 
 
+def test_rebuilding_a_node_counts_its_pods_anew() -> None:
+    """A repair trusts nothing: one pod was missed by the counters, and another is still in them after it has gone."""
+    cache = Cache()
+    cache.add_node(make_node("node-0"))
+    row = cache.nodes.row_of("node-0")
+    everyone, newcomer = PodMatch(frozenset(("default",)), None, (Selector(),)), pod_info("newcomer")
+    for number in range(3):
+        cache.add_pod(make_pod(f"pod-{number}", node="node-0", affinity=JEALOUS))
+    missed = cache.pod_of("uid-of-pod-0")
+    assert missed is not None
+    cache.counters.remove(row, missed)
+    cache.counters.add(row, pod_info("gone", affinity=JEALOUS))
+    cache.counters.add(row, pod_info("gone too", affinity=JEALOUS))
+    assert cache.counters.matching(everyone)[row] == 4
+    cache.rebuild_node("node-0")
+    assert cache.counters.matching(everyone)[row] == 3
+    for terms in (cache.counters.required_affinity(newcomer), cache.counters.required_anti_affinity(newcomer)):
+        assert [term.holders[row] for term in terms] == [3]
+
+
 @pytest.mark.parametrize("distinct", [1, 500])
 def test_what_is_kept_is_bounded(distinct: int) -> None:
     """However many questions are asked, no more columns are kept than the budget allows."""

@@ -17,8 +17,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from kscheduler.api.codec import UndecodableError
 from kscheduler.cli.flags import add_feature_gates, feature_gates
 from kscheduler.cli.parser import StoreText, text
@@ -28,7 +26,7 @@ from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import load_file
-from kscheduler.explain.as_json import decision_tree, schema_text
+from kscheduler.explain.as_json import decision_tree, json_line, schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
 from kscheduler.explain.questions.question import Question
@@ -240,7 +238,7 @@ def _print(questions: Iterable[Question], output: str) -> int:
         decision = question.answer()
         failed |= bool(decision.error)
         if output == "json":
-            print(msgspec.json.encode(decision_tree(decision, question.situation, question.notes)).decode())
+            print(json_line(decision_tree(decision, question.situation, question.notes)))
         else:
             print(_text(decision, question, style, is_first=position == 0))
     sys.stdout.flush()

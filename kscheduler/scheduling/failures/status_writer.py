@@ -142,7 +142,7 @@ class StatusWriter:
     async def patch_pod_status(self, pod: Pod, condition: Condition | None, nominated_node_name: str) -> bool:
         """Patch now, ahead of pending patches. Returns whether the pod had to be changed. Raises `ClientError`."""
         await self.settled(pod.metadata.uid)
-        patch = PodPatch(pod.key, pod.metadata.uid, condition, nominated_node_name, is_withdrawn=True)
+        patch = PodPatch(pod.key, pod.metadata.uid, condition, nominated_node_name)
         self._patches.begin(patch)
         try:
             newest = self._newest(pod.key)

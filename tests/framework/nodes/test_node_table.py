@@ -229,3 +229,30 @@ def test_what_was_worked_out_by_places_of_before_is_not_believed_though_there_ar
     assert "example.com/first" not in cache.nodes.resources
     assert cache.nodes.resources_version != before
     assert feasible() == ["a"]
+
+
+DTYPES = {
+    "allocatable": np.int64,
+    "requested": np.int64,
+    "nonzero_requested": np.int64,
+    "is_live": np.bool_,
+    "allowed_pods": np.int64,
+    "pod_count": np.int64,
+    "unschedulable": np.bool_,
+    "taint_set": np.int32,
+    "feature_set": np.int32,
+    "name_hash": np.uint64,
+    "generation": np.int64,
+    "pods_version": np.int64,
+}
+
+
+@pytest.mark.parametrize("nodes", [0, 100], ids=["empty", "grown"])
+def test_each_column_has_the_type_that_plugins_calculate_with(nodes: int) -> None:
+    """Amounts of memory as floats would be exact to 2**53 only, and masks of integers would select rows 0 and 1."""
+    table = NodeTable()
+    for number in range(nodes):
+        table.add(NodeInfo(make_node(f"n{number}")))
+    columns = {name: value.dtype for name, value in vars(table).items() if isinstance(value, np.ndarray)}
+    assert {name: columns[name] for name in DTYPES} == DTYPES
+    assert columns.keys() - DTYPES.keys() <= {"_rows"}

@@ -163,6 +163,21 @@ def test_it_stays_between_one_and_the_most_and_somebody_may_always_go(
         assert 1 <= places(limit) <= max(start, most)
 
 
+def test_a_calm_round_comes_after_every_twelve_rounds_that_are_compared_with_it() -> None:
+    """Rarer, it would notice late that a server has slowed down; more often, it would cost more than a tenth."""
+    limit = AdaptiveLimit(16, 16)
+    answered: dict[int, int] = {}
+    for _ in range(2_000):
+        full(limit)
+        answered[limit.period] = answered.get(limit.period, 0) + 1
+        limit.answered(0.3, limit.period)
+        limit.end(limit.period)
+    settling, calm, compared, last = 4, 8, 12 * 16, 16
+    whole = [answered[period] for period in range(1, max(answered))]
+    assert whole == [settling + calm + compared + last] * len(whole)
+    assert len(whole) >= 5
+
+
 # --- against a server -----------------------------------------------------------------------------------------------
 
 SEEDS = [pytest.param(seed, id=f"seed-{seed}") for seed in range(5)]
@@ -236,3 +251,23 @@ def test_binds_that_hang_in_a_webhook_hold_up_nobody_else(seed: int) -> None:
         before = server.answered
         loop.play(server, 2.0)
         assert server.answered > before + 10
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_with_other_bounds_it_adapts_from_the_new_start(seed: int) -> None:
+    """As after a restart with that parallelism, but requests in flight keep their places."""
+    limit, server = AdaptiveLimit(16, 64), ModelServer(capacity=1_000, seconds=0.02)
+    loop = Loop(limit, random.Random(seed))
+    loop.play(server, 10.0)
+    in_use = limit.statistics().in_use
+    assert in_use > 8
+    limit.begin_anew(2, 8)
+    assert places(limit) == 2
+    assert limit.statistics().in_use == in_use
+    assert not limit.has_room()
+    loop.play(server, 10.0)
+    assert places(limit) == 8
+    assert limit.statistics().in_use <= 8
+    limit.begin_anew(32, 128)
+    loop.play(server, 10.0)
+    assert places(limit) == 128

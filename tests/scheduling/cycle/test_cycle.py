@@ -113,6 +113,16 @@ def test_plugins_that_contradict_each_other_are_both_to_blame() -> None:
     assert record.diagnosis.plugins == {"Ant", "Zoo"}
 
 
+def test_of_several_plugins_that_contradict_each_other_the_last_by_name_stands_for_all() -> None:
+    """What `explain` shows as the rejecting plugin must not depend on the order of a set."""
+    names = {"Zoo": {"a", "b"}, "Ant": {"a", "c"}, "Bee": {"b", "c"}}
+    record = decide(*(Looks(plugin, names=frozenset(nodes)) for plugin, nodes in names.items()))
+    status = record.diagnosis.pre_filter
+    assert status.message == "node(s) didn't satisfy plugin(s) [Ant Bee Zoo] simultaneously"
+    assert status.plugin == "Zoo"
+    assert record.diagnosis.plugins == set(names)
+
+
 def test_no_nodes_is_nobody_s_fault() -> None:
     record = decide(Looks("Never asked"), nodes=())
     assert record.message == "no nodes available to schedule pods"

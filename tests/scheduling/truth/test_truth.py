@@ -1,8 +1,10 @@
 """Cache and queue against the stores: a healthy cache is never accused, a corrupted one is always found and mended."""
 
 import asyncio
+import itertools
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
+from kscheduler.aio import slices
 from kscheduler.aio.clock import VirtualClock
 from kscheduler.api.codec import convert
 from kscheduler.api.core import Node, Pod
@@ -24,6 +27,7 @@ from kscheduler.scheduling.truth.truth import UNCONFIRMED_SECONDS, Comparer, Dri
 from kscheduler.scheduling.truth.truth_check import (
     CHECK_SECONDS,
     MOST_LINES,
+    SLICE_SECONDS,
     TruthCheck,
     TruthStatistics,
 )
@@ -543,6 +547,30 @@ async def test_it_checks_each_period_and_at_once_when_asked(world: World) -> Non
     assert world.check.statistics().checks == 2
     running.cancel()
     await asyncio.wait({running})
+
+
+@pytest.mark.parametrize("is_lost", [False, True], ids=["looking", "mending"])
+async def test_a_slice_is_two_milliseconds_of_work_each_time(
+    world: World, monkeypatch: pytest.MonkeyPatch, is_lost: bool
+) -> None:
+    """If only the first slice were as long, each further pod would cost a rest: half an hour for 100,000 pods."""
+    pods = [make_pod(f"p{number}", node="b", metadata={"resourceVersion": "1"}) for number in range(400)]
+    world.see(*pods)
+    for pod in pods if is_lost else ():
+        world.cache.remove_pod(pod.metadata.uid)
+    ticks = itertools.count()
+    each_look = SLICE_SECONDS / 20
+    monkeypatch.setattr(slices, "time", SimpleNamespace(perf_counter=lambda: next(ticks) * each_look))
+    rests = 0
+    checking = asyncio.ensure_future(world.check.check())
+    await asyncio.sleep(0)
+    while not checking.done():
+        async with asyncio.timeout(5):
+            rests += await world.clock.run_to_next() < 1
+    assert len(await checking) == (len(pods) if is_lost else 0)
+    looks = next(ticks)
+    assert looks >= 400
+    assert looks / 25 <= rests <= looks / 20
 
 
 async def test_decisions_go_on_while_many_pods_are_checked(world: World) -> None:

@@ -183,18 +183,18 @@ TestStandingGate = Machine.TestCase
 TestStandingGate.settings = settings(max_examples=150, stateful_step_count=40)
 
 
-def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], pods: int) -> SchedulingQueue:
-    """So many red pods that Room has turned down once, behind a gate that is shut."""
+def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], *priorities: int) -> SchedulingQueue:
+    """Red pods with these priorities that Room has turned down once, behind a gate that is shut."""
     standing = {("kscheduler", "Gate"): around.may_let_in}
     queue = SchedulingQueue(replace(around.policy(arrivals), standing_gates=standing, hints_alike=alike))
-    for number in range(pods):
-        queue.add(PodInfo(make_pod(f"p{number}", labels={"colour": "red"})), 1000.0)
+    for number, priority in enumerate(priorities):
+        queue.add(PodInfo(make_pod(f"p{number}", labels={"colour": "red"}, priority=priority)), 1000.0)
     while (queued := queue.pop_nowait(1000.0)) is not None:
         queued.unschedulable_plugins = frozenset(("Room",))
         queue.requeue(queued, 1000.0)
         around.shut.add(queued.key)
         queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1000.0)
-    assert queue.statistics().gated == pods
+    assert queue.statistics().gated == len(priorities)
     around.asked.clear()
     around.hinted.clear()
     arrivals.clear()
@@ -204,16 +204,25 @@ def shut_out(around: Surroundings, arrivals: Counter[tuple[str, str]], pods: int
 @pytest.mark.parametrize("pods", [1, 100])
 def test_those_who_stay_shut_out_cost_one_hint(pods: int) -> None:
     around, arrivals = Surroundings(), Counter[tuple[str, str]]()
-    queue = shut_out(around, arrivals, pods)
+    queue = shut_out(around, arrivals, *[0] * pods)
     queue.move_all(ASSIGNED_POD_DELETE, make_pod("gone", labels={"colour": "red"}), None, 1001.0)
     assert around.asked == []
     assert len(around.hinted) == 1
     assert arrivals == {("unschedulable", "AssignedPodDelete"): pods}
 
 
+@pytest.mark.parametrize("excluded", [0, 1], ids=["the lower priority", "the higher priority"])
+def test_a_group_that_the_event_does_not_concern_hides_no_other_group(excluded: int) -> None:
+    around, arrivals = Surroundings(), Counter[tuple[str, str]]()
+    queue = shut_out(around, arrivals, 0, 0, 1, 1)
+    gone = make_pod("gone", labels={"colour": "red"})
+    queue.move_all(ASSIGNED_POD_DELETE, gone, None, 1001.0, pre_check=lambda pod: pod.priority != excluded)
+    assert arrivals == {("unschedulable", "AssignedPodDelete"): 2}
+
+
 def test_a_pod_that_changes_behind_the_gate_hears_events_as_what_it_is_now() -> None:
     around, arrivals = Surroundings(), Counter[tuple[str, str]]()
-    queue = shut_out(around, arrivals, 3)
+    queue = shut_out(around, arrivals, 0, 0, 0)
     old, new = (make_pod("p1", labels={"colour": colour}) for colour in ("red", "blue"))
     new.metadata.resource_version = "2"
     queue.update(old, PodInfo(new), 1001.0)
