@@ -23,7 +23,7 @@ from kscheduler.client.errors import APIError, ClientError, UnknownOutcomeError
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.fence import Fence
 from kscheduler.election.lease import StoredLease
-from kscheduler.election.rules import Elector, GiveUp, Outcome, Read, Role, Step, Wait, Write
+from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Step, Wait, Write
 from kscheduler.election.watchdog import ENDING_SECONDS, GRACE_SECONDS, Watchdog
 
 LONGEST_WAIT_SECONDS: Final = 5.0
@@ -259,7 +259,7 @@ class Election:
         now = self._now()
         is_conflict = isinstance(failure, APIError) and failure.code == 409
         role = self._elector.role
-        self._elector.failed(Outcome.CONFLICT if is_conflict else Outcome.FAILED, now)
+        self._elector.failed(RequestFailure.CONFLICT if is_conflict else RequestFailure.FAILED, now)
         if role is Role.LEADING:
             self._announcements.not_renewed(failure, self._elector.may_write_until - now)
         elif role is Role.FOLLOWING and not is_conflict:

@@ -11,7 +11,7 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
 from kscheduler.server import OPEN, TOKEN_ONLY, Limits
-from tests.metrics.series_stories import plain
+from tests.metrics.series_stories import electing
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -40,7 +40,7 @@ def test_the_figures_are_those_of_the_code() -> None:
 
 
 async def test_every_series_that_is_named_is_exposed() -> None:
-    app = App(plain(), plain_connection("http://127.0.0.1:1"))
+    app = App(electing(), plain_connection("http://127.0.0.1:1"))
     names = app.surface.exposition.names()
     app.surface.exposition.close()
     told = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))

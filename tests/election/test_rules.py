@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.election.lease import LeaseRecord, StoredLease
-from kscheduler.election.rules import Elector, GiveUp, Outcome, Read, Role, Timing, Wait, Write
+from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Timing, Wait, Write
 
 WALL = 1_790_000_000.0
 STAMP = "2026-09-21T14:13:20.000000Z"
@@ -132,7 +132,7 @@ def test_a_failed_renewal_is_followed_by_a_read_at_once_and_another_renewal() ->
     found = leading()
     first = found.step(2.0, WALL)
     assert isinstance(first, Write)
-    found.failed(Outcome.FAILED, 3.0)
+    found.failed(RequestFailure.FAILED, 3.0)
     assert isinstance(found.step(3.0, WALL), Read)
     found.saw(StoredLease(first.record, "5", {"uid": "u"}), 3.1)  # it was applied: the answer was lost
     second = found.step(3.1, WALL)
@@ -147,18 +147,18 @@ def test_a_failed_renewal_is_followed_by_a_read_at_once_and_another_renewal() ->
 def test_the_second_failure_waits_for_the_next_period() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.0)
+    found.failed(RequestFailure.FAILED, 2.0)
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.0)
+    found.failed(RequestFailure.FAILED, 2.0)
     assert found.step(2.0, WALL) == Wait(2.0)
 
 
 def test_requests_of_a_leader_never_outlast_its_right_to_write() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 6.0)
+    found.failed(RequestFailure.FAILED, 6.0)
     assert found.step(6.0, WALL) == Read(4.0)
-    found.failed(Outcome.FAILED, 9.0)
+    found.failed(RequestFailure.FAILED, 9.0)
     step = found.step(9.0, WALL)
     assert step == Read(1.0)
 
@@ -177,7 +177,7 @@ def test_a_leader_that_cannot_renew_gives_up_at_the_deadline_for_ever() -> None:
 def test_a_leader_that_reads_another_holder_has_lost(holder: str) -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.CONFLICT, 2.1)
+    found.failed(RequestFailure.CONFLICT, 2.1)
     found.step(2.1, WALL)
     found.saw(stored("2", holder=holder), 2.2)
     assert found.step(2.2, WALL) == GiveUp(f"{holder or 'nobody'} holds it now")
@@ -187,7 +187,7 @@ def test_a_leader_that_reads_another_holder_has_lost(holder: str) -> None:
 def test_a_leader_whose_lease_was_deleted_creates_it_again() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.1)
+    found.failed(RequestFailure.FAILED, 2.1)
     found.step(2.1, WALL)
     found.saw(None, 2.2)
     step = found.step(2.2, WALL)
@@ -199,7 +199,7 @@ def test_a_follower_that_was_slower_reads_who_was_faster_and_waits() -> None:
     found = elector()
     found.saw(stored("1"), 0.0)
     assert isinstance(found.step(15.0, WALL), Write)
-    found.failed(Outcome.CONFLICT, 15.1)
+    found.failed(RequestFailure.CONFLICT, 15.1)
     assert isinstance(found.step(15.1, WALL), Read)
     found.saw(stored("2", holder="third", renewed="r2"), 15.2)
     assert found.step(15.2, WALL) == Wait(15.0)
@@ -209,7 +209,7 @@ def test_a_follower_that_was_slower_reads_who_was_faster_and_waits() -> None:
 def test_a_follower_whose_request_fails_tries_again_after_a_jittered_period(draw: float, seconds: float) -> None:
     found = elector(draw)
     found.step(100.0, WALL)
-    found.failed(Outcome.FAILED, 101.0)
+    found.failed(RequestFailure.FAILED, 101.0)
     assert found.step(101.0, WALL) == Wait(pytest.approx(seconds - 1.0))
     assert isinstance(found.step(100.0 + seconds, WALL), Read)
 
@@ -228,7 +228,7 @@ def test_refused_again_and_again_a_follower_asks_only_once_a_period() -> None:
                 found.saw(None, now)
             case Write():
                 requests += 1
-                found.failed(Outcome.CONFLICT, now)
+                found.failed(RequestFailure.CONFLICT, now)
     assert requests <= 2 + 2 * 10 + 2
 
 
@@ -237,7 +237,7 @@ def test_a_lost_answer_to_the_acquisition_leads_to_a_renewal_that_keeps_its_time
     found.saw(stored("1", holder=""), 0.0)
     first = found.step(0.0, WALL)
     assert isinstance(first, Write)
-    found.failed(Outcome.FAILED, 4.0)
+    found.failed(RequestFailure.FAILED, 4.0)
     found.saw(StoredLease(first.record, "2", {"uid": "u"}), 4.0)
     second = found.step(4.0, WALL + 4.0)
     assert isinstance(second, Write)
