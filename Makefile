@@ -18,7 +18,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale soak mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -70,6 +70,9 @@ bench-real: $(DEV) ## Measure on a real API server, beside kube-scheduler and a 
 
 bench-latency: $(DEV) ## Measure from a pod's creation to its binding on a real API server, beside kube-scheduler
 	$(BIN)/python -m benchmarks.real.latency
+
+soak: $(DEV) ## 50 fail-overs of each kind on a real API server, kscheduler beside kube-scheduler, and rolling updates (half an hour; ROUNDS=)
+	$(BIN)/python -m benchmarks.real.fail_over --rounds $(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),50)
 
 mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that should notice; 80 % must die (SEED=, COUNT=, ONLY=path-glob, JOBS=)
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')

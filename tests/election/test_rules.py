@@ -17,8 +17,19 @@ def elector(draw: float = 0.0) -> Elector:
 
 
 def stored(version: str = "1", uid: str = "u", **record: Any) -> StoredLease:
-    facts = {"holder": "other", "duration_seconds": 15, "acquired": "a", "renewed": "r1", "transitions": 3}
+    facts: dict[str, Any] = {
+        "holder": "other",
+        "duration_seconds": 15,
+        "acquired": "a",
+        "renewed": "r1",
+        "transitions": 3,
+    }
     return StoredLease(LeaseRecord(**(facts | record)), version, {"uid": uid})
+
+
+def about(seconds: float) -> Any:
+    """Equal to a `Wait` for so long, rounding apart."""
+    return Wait(pytest.approx(seconds))  # type: ignore[arg-type]
 
 
 def leading(sent_at: float = 0.0) -> Elector:
@@ -47,7 +58,7 @@ def test_a_lease_that_somebody_holds_is_taken_its_own_duration_after_it_was_seen
     lease = stored(duration_seconds=40)
     found.saw(lease, 100.0)
     assert found.step(100.0, WALL) == Wait(40.0)
-    assert found.step(139.9, WALL) == Wait(pytest.approx(0.1))
+    assert found.step(139.9, WALL) == about(0.1)
     step = found.step(140.0, WALL)
     assert step == Write(LeaseRecord("me", 15, STAMP, STAMP, 4), lease, 4.0)
 
@@ -57,7 +68,7 @@ def test_each_renewal_that_is_seen_starts_the_wait_again_and_a_changed_label_doe
     found.saw(stored("1"), 100.0)
     found.saw(stored("2", renewed="r2"), 110.0)
     found.saw(stored("3", renewed="r2"), 124.0)
-    assert found.step(124.9, WALL) == Wait(pytest.approx(0.1))
+    assert found.step(124.9, WALL) == about(0.1)
     step = found.step(125.0, WALL)
     assert isinstance(step, Write)
     assert step.over is not None
@@ -84,7 +95,7 @@ def test_a_lease_that_somebody_deletes_is_taken_when_its_last_record_has_expired
 def test_followers_try_a_little_apart_from_each_other() -> None:
     found = elector(draw=0.5)
     found.saw(stored(), 100.0)
-    assert found.step(100.0, WALL) == Wait(pytest.approx(15.05))
+    assert found.step(100.0, WALL) == about(15.05)
 
 
 def test_the_watch_may_be_behind_what_was_read_or_written() -> None:
@@ -210,7 +221,7 @@ def test_a_follower_whose_request_fails_tries_again_after_a_jittered_period(draw
     found = elector(draw)
     found.step(100.0, WALL)
     found.failed(RequestFailure.FAILED, 101.0)
-    assert found.step(101.0, WALL) == Wait(pytest.approx(seconds - 1.0))
+    assert found.step(101.0, WALL) == about(seconds - 1.0)
     assert isinstance(found.step(100.0 + seconds, WALL), Read)
 
 
