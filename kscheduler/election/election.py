@@ -6,8 +6,9 @@
 
 While it follows, a watch of the one Lease brings each renewal as it happens, so that a follower tries in the instant in
 which the lease expires or is released. A watch that ends is opened again at once, one that fails after a
-`retryPeriod`; without a watch the Lease is read each `retryPeriod`. A watch that silently brings nothing any more costs
-one 409: the follower tries when the lease has expired for all that it knows, and reads the Lease after the refusal.
+`retryPeriod`; without a watch the Lease is read each `retryPeriod`. A watch that brings nothing for `renewDeadline` is
+opened again. Should a follower still miss renewals, it costs one 409: it tries when the lease has expired for all that
+it knows, and reads the Lease after the refusal.
 """
 
 import asyncio
