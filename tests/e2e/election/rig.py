@@ -120,7 +120,8 @@ def rig(binaries: Binaries) -> Iterator[Rig]:
     try:
         policy, log = folder / "policy.yaml", folder / "audit.log"
         policy.write_text(POLICY)
-        options = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+        # Never rotated: the judge reads one file from its beginning.
+        options = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=100000")
         settings = Settings(controllers=False, apiserver_options=options)
         with ControlPlane(binaries, settings) as plane, Room(plane.api) as room:
             yield Rig(plane, room, AuditLog(log), folder)
