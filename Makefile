@@ -90,6 +90,8 @@ image: $(DEV) ## Build the image without an engine, as an OCI layout in build/im
 sbom: image ## Write the image's bill of materials, CycloneDX in build/image/bom.cdx.json (ROOT=an unpacked image: of that)
 	@$(if $(ROOT),$(BIN)/python -m deploy.image.sbom '$(ROOT)' --output build/image/bom.cdx.json,:)
 	@echo build/image/bom.cdx.json
+soak: $(DEV) ## 50 fail-overs of each kind on a real API server, kscheduler beside kube-scheduler, and rolling updates (half an hour; ROUNDS=)
+	$(BIN)/python -m benchmarks.real.fail_over --rounds $(if $(filter command line environment,$(origin ROUNDS)),$(ROUNDS),50)
 
 mutants: $(DEV) ## Draw 300 small changes of the code and run the tests that should notice; 80 % must die (SEED=, COUNT=, ONLY=path-glob, JOBS=)
 	$(BIN)/python -m tests.mutants --seed $(SEED) --count $(COUNT) --jobs $(JOBS) $(if $(ONLY),--only '$(ONLY)')

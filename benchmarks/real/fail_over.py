@@ -17,6 +17,8 @@ from tests.e2e.election.rounds import Outcome, table
 
 LIMITS = {"sigterm": 3.0, "sigkill": 17.0, "sigstop": 20.0, "cut": 20.0}
 """Seconds from the fault to the first Binding of the next leader that kscheduler must keep with the default lease."""
+LONGEST_GAP_SECONDS = 3.0
+"""Between two Bindings during a rolling update under 50 pods a second."""
 PROGRAMS = ("kscheduler", "kube-scheduler")
 
 
@@ -39,18 +41,25 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=50)
     parser.add_argument("--kinds", nargs="+", choices=sorted(FAULTS), default=list(FAULTS))
     parser.add_argument("--programs", nargs="+", choices=PROGRAMS, default=list(PROGRAMS))
+    parser.add_argument("--rolls", type=int, default=3, help="rolling updates of kscheduler, after the fail-overs")
     parser.add_argument("--details", type=Path, help="a file for each fail-over's seconds and each fault")
     args = parser.parse_args()
     with rig(binaries.find()) as running:
-        outcomes = running.play(args.programs, args.kinds, args.rounds, Timing())
+        outcomes = running.play(args.programs, args.kinds, args.rounds, Timing()) if args.rounds else []
+        rolls = {program: [running.roll(program) for _ in range(args.rolls)] for program in args.programs}
     print(table(outcomes))
+    for program, updates in rolls.items():
+        gaps = ", ".join(f"{update.longest_gap:.2f} s" for update in updates)
+        print(f"\n{program}: the longest gap between two bindings in each of {len(updates)} rolling updates: {gaps}")
     if args.details:
         lines = [
             f"{one.program} {one.fault}\n  " + "\n  ".join([*(f"{s:.3f}" for s in one.seconds), *one.faults])
             for one in outcomes
         ]
         args.details.write_text("\n".join(lines) + "\n")
-    found = problems(outcomes)
+    ours = rolls.get("kscheduler", [])
+    found = [*problems(outcomes), *(line for update in ours for line in update.faults)]
+    found += [f"rolling update: {one.longest_gap:.2f} s" for one in ours if one.longest_gap > LONGEST_GAP_SECONDS]
     print(*found[:50], sep="\n", file=sys.stderr)
     return 1 if found else 0
 

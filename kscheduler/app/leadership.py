@@ -43,7 +43,7 @@ class Leadership:
         now = clock_of(clock)
         return Election(
             Elector(identity, timing_of(settings)),
-            LeaseClient(self.client, *place),
+            LeaseClient(self.client, *place, silence_seconds=settings.renew_deadline.seconds),
             self.fence,
             Watchdog(now, self._options.end_at_once),
             Announcements(*place, identity, recorder, self._controller, clock),

@@ -11,11 +11,11 @@ Failures of a follower while the API server is away are left to `client.reachabi
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
 from kscheduler.client.errors import APIError, ClientError, NetworkError
-from kscheduler.client.events.recorder import EventRecorder
+from kscheduler.client.events.recorder import EventReference
 from kscheduler.election.lease import StoredLease
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
@@ -26,11 +26,28 @@ REASON: Final = "LeaderElection"
 SECONDS_BETWEEN_LINES: Final = 60.0
 
 
+class EventLog(Protocol):
+    """The part of `client.EventRecorder` that an election needs."""
+
+    def record(
+        self,
+        regarding: EventReference,
+        *,
+        type: str,  # noqa: A002  # the field's name in the API
+        reason: str,
+        action: str,
+        note: str,
+        reporting_controller: str,
+    ) -> None:
+        """Record an Event; never waits, never raises."""
+        ...
+
+
 class Announcements:
     """Lines and Events of one election."""
 
     def __init__(
-        self, namespace: str, name: str, identity: str, recorder: EventRecorder, controller: str, clock: Clock
+        self, namespace: str, name: str, identity: str, recorder: EventLog, controller: str, clock: Clock
     ) -> None:
         """`controller`: the Events' reportingController."""
         self._namespace = namespace

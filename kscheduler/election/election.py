@@ -6,25 +6,25 @@
 
 While it follows, a watch of the one Lease brings each renewal as it happens, so that a follower tries in the instant in
 which the lease expires or is released. A watch that ends is opened again at once, one that fails after a
-`retryPeriod`; without a watch the Lease is read each `retryPeriod`. A watch that silently brings nothing any more costs
-one 409: the follower tries when the lease has expired for all that it knows, and reads the Lease after the refusal.
+`retryPeriod`; without a watch the Lease is read each `retryPeriod`. A watch that brings nothing for `renewDeadline` is
+opened again. Should a follower still miss renewals, it costs one 409: it tries when the lease has expired for all that
+it knows, and reads the Lease after the refusal.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import math
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Protocol
 
 from kscheduler.aio.bell import Bell
 from kscheduler.aio.clock import Clock
-from kscheduler.aio.services import until_cancelled
 from kscheduler.client.errors import APIError, ClientError, UnknownOutcomeError
 from kscheduler.election.announcements import Announcements
 from kscheduler.election.fence import Fence
 from kscheduler.election.lease import StoredLease
-from kscheduler.election.lease_client import LeaseClient
-from kscheduler.election.rules import Elector, GiveUp, Outcome, Read, Role, Step, Wait, Write
+from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Step, Wait, Write
 from kscheduler.election.watchdog import ENDING_SECONDS, GRACE_SECONDS, Watchdog
 
 LONGEST_WAIT_SECONDS: Final = 5.0
@@ -38,6 +38,24 @@ _STUCK: Final = "it has lost its lease, and its orderly end takes too long"
 
 class LeaseLostError(Exception):
     """The lease is lost; the process has to end, so that another one may lead."""
+
+
+class LeaseAccess(Protocol):
+    """One Lease on an API server: `lease_client.LeaseClient`. All raise `ClientError`."""
+
+    name: str
+
+    async def read(self, timeout_seconds: float) -> StoredLease | None:
+        """The Lease; `None`: it does not exist."""
+        ...
+
+    async def write(self, write: Write) -> StoredLease:
+        """Create or replace it; returns it as stored."""
+        ...
+
+    def watch(self) -> AsyncGenerator[StoredLease | None]:
+        """The Lease, then each change."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +82,7 @@ class Election:
     def __init__(
         self,
         elector: Elector,
-        lease: LeaseClient,
+        lease: LeaseAccess,
         fence: Fence,
         watchdog: Watchdog,
         announcements: Announcements,
@@ -81,6 +99,8 @@ class Election:
         self._now = now
         self._bell: Bell | None = None
         self._is_watching = False
+        self._read_at = float("-inf")
+        """When the Lease was read last; without a watch it is read each `retryPeriod`."""
         self._sending = asyncio.Lock()
         """Held by the request in flight: a release must not cross a renewal."""
         self._refusal: ClientError | None = None
@@ -94,11 +114,11 @@ class Election:
         """Return when this process leads."""
         self._announcements.attempting()
         self._bell = Bell(self._clock)
-        watching = asyncio.create_task(until_cancelled("lease watch", self._watch()), name="lease watch")
+        watching = asyncio.create_task(self._watch(), name="lease watch")
         try:
             while self._elector.role is Role.FOLLOWING:
                 if watching.done():
-                    watching.result()
+                    watching.result()  # a bug: rather end than follow blindly
                 await self._follow(self._elector.step(self._now(), self._clock.time()))
         finally:
             watching.cancel()
@@ -112,10 +132,10 @@ class Election:
             await self._send(step)
         elif self._is_watching:
             await self._wait(step.seconds)
+        elif (until_look := self._read_at + self._elector.timing.retry_period - self._clock.monotonic()) > 0:
+            await self._wait(min(step.seconds, until_look))
         else:
-            await self._wait(min(step.seconds, self._elector.timing.retry_period))
-            if not self._is_watching:
-                self._elector.must_look()
+            self._elector.must_look()
 
     async def _watch(self) -> None:
         """Tell the elector of each change, until cancelled."""
@@ -147,9 +167,10 @@ class Election:
         """Renew until cancelled. Raises `LeaseLostError`; from then on, the fence is closed."""
         self._bell = Bell(self._clock)
         while self._elector.role is not Role.RELEASED:
+            late = self._now() - self._elector.may_write_until
             step = self._elector.step(self._now(), self._clock.time())
             if self._refused_write or isinstance(step, GiveUp):
-                raise self._lost(step)
+                raise self._lost(step, late)
             if isinstance(step, Wait):
                 await self._wait(step.seconds)
             else:
@@ -166,10 +187,15 @@ class Election:
         else:
             self.fence.close()
 
-    def _lost(self, step: Step) -> LeaseLostError:
+    def _lost(self, step: Step, late_seconds: float) -> LeaseLostError:
+        """`late_seconds`: since the end of the right to write, if it has ended."""
         self.fence.close()
         self._watchdog.expect_before(self._now() + ENDING_SECONDS, _STUCK)
-        reason = step.reason if isinstance(step, GiveUp) else f"{_BLOCKED}: {self._refused_write} was held back"
+        reason = step.reason if isinstance(step, GiveUp) else _BLOCKED
+        if GRACE_SECONDS < late_seconds < math.inf:
+            reason = f"{_BLOCKED}, {late_seconds:.1f} s ago"
+        if self._refused_write:
+            reason = f"{reason}; {self._refused_write} was held back"
         self._announcements.lost(reason, self._elector.leader, self._elector.stored)
         return LeaseLostError(f"lost the lease {self._announcements.lease}: {reason}")
 
@@ -208,6 +234,7 @@ class Election:
             try:
                 match step:
                     case Read():
+                        self._read_at = self._clock.monotonic()
                         async with _at_most(step.timeout_seconds):
                             stored = await self._lease.read(step.timeout_seconds)
                         self._saw(stored)
@@ -233,7 +260,7 @@ class Election:
         now = self._now()
         is_conflict = isinstance(failure, APIError) and failure.code == 409
         role = self._elector.role
-        self._elector.failed(Outcome.CONFLICT if is_conflict else Outcome.FAILED, now)
+        self._elector.failed(RequestFailure.CONFLICT if is_conflict else RequestFailure.FAILED, now)
         if role is Role.LEADING:
             self._announcements.not_renewed(failure, self._elector.may_write_until - now)
         elif role is Role.FOLLOWING and not is_conflict:

@@ -22,9 +22,13 @@ WATCH_SECONDS: Final = 600
 class LeaseClient:
     """The Lease `namespace/name`."""
 
-    def __init__(self, client: APIClient, namespace: str, name: str) -> None:
-        """`client` should serve nothing else: a lease must not wait behind other requests."""
+    def __init__(self, client: APIClient, namespace: str, name: str, silence_seconds: float = 10.0) -> None:
+        """`client` should serve nothing else: a lease must not wait behind other requests.
+
+        A watch that has brought nothing for `silence_seconds` is taken for dead: a leader renews each few seconds.
+        """
         self._client = client
+        self._silence = silence_seconds
         self.namespace = namespace
         self.name = name
         self._collection = f"/apis/coordination.k8s.io/v1/namespaces/{quote(namespace, safe='')}/leases"
@@ -60,7 +64,7 @@ class LeaseClient:
             "allowWatchBookmarks": "true",
             "timeoutSeconds": str(WATCH_SECONDS),
         }
-        async with self._client.stream(self._collection, params) as stream:
+        async with self._client.stream(self._collection, params, inactivity_seconds=self._silence) as stream:
             async for lines in stream:
                 for line in lines:
                     kind, tree = _event(line)

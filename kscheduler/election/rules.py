@@ -71,8 +71,8 @@ class Role(Enum):
     RELEASED = "released"
 
 
-class Outcome(Enum):
-    """How a request failed."""
+class RequestFailure(Enum):
+    """How a request of an elector failed."""
 
     CONFLICT = "conflict"
     """409: the object has changed, or was just created by somebody else."""
@@ -242,14 +242,14 @@ class Elector:
         self.may_write_until = sent_at + self.timing.renew_deadline
         self._next_try = sent_at + self.timing.retry_period
 
-    def failed(self, outcome: Outcome, now: float) -> None:
+    def failed(self, outcome: RequestFailure, now: float) -> None:
         """The last request of `step` failed at `now`.
 
         The Lease is read next: at once after the first failure of a renewal, or if somebody else was faster; otherwise
         after the period that `step` has set.
         """
         self._must_read = True
-        if not self._has_failed and (self.role is Role.LEADING or outcome is Outcome.CONFLICT):
+        if not self._has_failed and (self.role is Role.LEADING or outcome is RequestFailure.CONFLICT):
             self._next_try = now
         self._has_failed = True
 

@@ -32,8 +32,8 @@ PATIENCE_SECONDS: Final = 0.5
 SMALL_STORE: Final = 2_000
 SMALL_PATIENCE_SECONDS: Final = 0.05
 """The same for a store of fewer objects than that."""
-LIST_SECONDS: Final = 60.0
-"""A list of 100,000 pods takes some ten seconds; then another one is asked for."""
+LIST_SECONDS: Final = 30.0
+"""A list of 100,000 pods takes some ten seconds; after this another one is asked for."""
 ASK_SECONDS: Final = 5.0
 """Timeout of the request for the version, and the pause before another try is half a second."""
 _LOOK_SECONDS: Final = 0.01

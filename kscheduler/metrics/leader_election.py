@@ -39,15 +39,13 @@ def election_source(statistics: Callable[[], ElectionStatistics]) -> Source:
     def copy() -> Iterable[Sample]:
         found = statistics()
         name, leads = (found.name,), found.role is Role.LEADING
-        samples: list[Sample] = [
+        renewed, slow = found.renewed_seconds_ago, found.slow_renewals
+        return [
             gauge(MASTER, {name: float(leads)}),
             gauge(TRANSITIONS, {name: found.transitions}),
+            gauge(SINCE_RENEWAL, {name: renewed} if leads and renewed is not None else {}),
             Numbers("counter", FENCED, {(): found.refused_writes}),
+            Numbers("counter", SLOW_PATH, {name: slow} if slow else {}),  # upstream's appears with its first value too
         ]
-        if found.slow_renewals:  # a series appears with its first value, as upstream's does
-            samples.append(Numbers("counter", SLOW_PATH, {name: found.slow_renewals}))
-        if leads and found.renewed_seconds_ago is not None:
-            samples.append(gauge(SINCE_RENEWAL, {name: found.renewed_seconds_ago}))
-        return samples
 
     return copy

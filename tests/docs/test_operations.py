@@ -14,7 +14,7 @@ from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
 from kscheduler.config.changes import EXCHANGEABLE
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.server import OPEN, TOKEN_ONLY, Limits
-from tests.metrics.series_stories import plain
+from tests.metrics.series_stories import electing
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
@@ -53,7 +53,7 @@ def test_what_a_running_process_takes_over_is_told_with_its_times() -> None:
 
 
 async def test_every_series_that_is_named_is_exposed() -> None:
-    app = App(plain(), plain_connection("http://127.0.0.1:1"))
+    app = App(electing(), plain_connection("http://127.0.0.1:1"))
     names = app.surface.exposition.names()
     app.surface.exposition.close()
     told = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from kscheduler.election.lease import StoredLease
-from kscheduler.election.rules import Elector, GiveUp, Outcome, Read, Role, Timing, Write
+from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Timing, Write
 
 TIMING = Timing(15.0, 10.0, 2.0)
 SPEEDS = (0.85, 1.0, 1.2)
@@ -129,7 +129,7 @@ class OneLeader(RuleBasedStateMachine):
             return
         candidate.request = None
         if request.is_conflict:
-            candidate.elector.failed(Outcome.CONFLICT, candidate.clock(self.time))
+            candidate.elector.failed(RequestFailure.CONFLICT, candidate.clock(self.time))
         elif isinstance(request.step, Read):
             candidate.elector.saw(request.found, candidate.clock(self.time))
         else:
@@ -142,7 +142,7 @@ class OneLeader(RuleBasedStateMachine):
         request, candidate.request = candidate.request, None
         if request is None:
             return
-        candidate.elector.failed(Outcome.FAILED, candidate.clock(self.time))
+        candidate.elector.failed(RequestFailure.FAILED, candidate.clock(self.time))
         if isinstance(request.step, Write) and not request.is_settled:
             self.late.append(request)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kscheduler.election.lease import LeaseRecord, StoredLease
-from kscheduler.election.rules import Elector, GiveUp, Outcome, Read, Role, Timing, Wait, Write
+from kscheduler.election.rules import Elector, GiveUp, Read, RequestFailure, Role, Timing, Wait, Write
 
 WALL = 1_790_000_000.0
 STAMP = "2026-09-21T14:13:20.000000Z"
@@ -17,8 +17,19 @@ def elector(draw: float = 0.0) -> Elector:
 
 
 def stored(version: str = "1", uid: str = "u", **record: Any) -> StoredLease:
-    facts = {"holder": "other", "duration_seconds": 15, "acquired": "a", "renewed": "r1", "transitions": 3}
+    facts: dict[str, Any] = {
+        "holder": "other",
+        "duration_seconds": 15,
+        "acquired": "a",
+        "renewed": "r1",
+        "transitions": 3,
+    }
     return StoredLease(LeaseRecord(**(facts | record)), version, {"uid": uid})
+
+
+def about(seconds: float) -> Any:
+    """Equal to a `Wait` for so long, rounding apart."""
+    return Wait(pytest.approx(seconds))  # type: ignore[arg-type]
 
 
 def leading(sent_at: float = 0.0) -> Elector:
@@ -47,7 +58,7 @@ def test_a_lease_that_somebody_holds_is_taken_its_own_duration_after_it_was_seen
     lease = stored(duration_seconds=40)
     found.saw(lease, 100.0)
     assert found.step(100.0, WALL) == Wait(40.0)
-    assert found.step(139.9, WALL) == Wait(pytest.approx(0.1))
+    assert found.step(139.9, WALL) == about(0.1)
     step = found.step(140.0, WALL)
     assert step == Write(LeaseRecord("me", 15, STAMP, STAMP, 4), lease, 4.0)
 
@@ -57,7 +68,7 @@ def test_each_renewal_that_is_seen_starts_the_wait_again_and_a_changed_label_doe
     found.saw(stored("1"), 100.0)
     found.saw(stored("2", renewed="r2"), 110.0)
     found.saw(stored("3", renewed="r2"), 124.0)
-    assert found.step(124.9, WALL) == Wait(pytest.approx(0.1))
+    assert found.step(124.9, WALL) == about(0.1)
     step = found.step(125.0, WALL)
     assert isinstance(step, Write)
     assert step.over is not None
@@ -84,7 +95,7 @@ def test_a_lease_that_somebody_deletes_is_taken_when_its_last_record_has_expired
 def test_followers_try_a_little_apart_from_each_other() -> None:
     found = elector(draw=0.5)
     found.saw(stored(), 100.0)
-    assert found.step(100.0, WALL) == Wait(pytest.approx(15.05))
+    assert found.step(100.0, WALL) == about(15.05)
 
 
 def test_the_watch_may_be_behind_what_was_read_or_written() -> None:
@@ -132,7 +143,7 @@ def test_a_failed_renewal_is_followed_by_a_read_at_once_and_another_renewal() ->
     found = leading()
     first = found.step(2.0, WALL)
     assert isinstance(first, Write)
-    found.failed(Outcome.FAILED, 3.0)
+    found.failed(RequestFailure.FAILED, 3.0)
     assert isinstance(found.step(3.0, WALL), Read)
     found.saw(StoredLease(first.record, "5", {"uid": "u"}), 3.1)  # it was applied: the answer was lost
     second = found.step(3.1, WALL)
@@ -147,18 +158,18 @@ def test_a_failed_renewal_is_followed_by_a_read_at_once_and_another_renewal() ->
 def test_the_second_failure_waits_for_the_next_period() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.0)
+    found.failed(RequestFailure.FAILED, 2.0)
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.0)
+    found.failed(RequestFailure.FAILED, 2.0)
     assert found.step(2.0, WALL) == Wait(2.0)
 
 
 def test_requests_of_a_leader_never_outlast_its_right_to_write() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 6.0)
+    found.failed(RequestFailure.FAILED, 6.0)
     assert found.step(6.0, WALL) == Read(4.0)
-    found.failed(Outcome.FAILED, 9.0)
+    found.failed(RequestFailure.FAILED, 9.0)
     step = found.step(9.0, WALL)
     assert step == Read(1.0)
 
@@ -177,7 +188,7 @@ def test_a_leader_that_cannot_renew_gives_up_at_the_deadline_for_ever() -> None:
 def test_a_leader_that_reads_another_holder_has_lost(holder: str) -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.CONFLICT, 2.1)
+    found.failed(RequestFailure.CONFLICT, 2.1)
     found.step(2.1, WALL)
     found.saw(stored("2", holder=holder), 2.2)
     assert found.step(2.2, WALL) == GiveUp(f"{holder or 'nobody'} holds it now")
@@ -187,7 +198,7 @@ def test_a_leader_that_reads_another_holder_has_lost(holder: str) -> None:
 def test_a_leader_whose_lease_was_deleted_creates_it_again() -> None:
     found = leading()
     found.step(2.0, WALL)
-    found.failed(Outcome.FAILED, 2.1)
+    found.failed(RequestFailure.FAILED, 2.1)
     found.step(2.1, WALL)
     found.saw(None, 2.2)
     step = found.step(2.2, WALL)
@@ -199,7 +210,7 @@ def test_a_follower_that_was_slower_reads_who_was_faster_and_waits() -> None:
     found = elector()
     found.saw(stored("1"), 0.0)
     assert isinstance(found.step(15.0, WALL), Write)
-    found.failed(Outcome.CONFLICT, 15.1)
+    found.failed(RequestFailure.CONFLICT, 15.1)
     assert isinstance(found.step(15.1, WALL), Read)
     found.saw(stored("2", holder="third", renewed="r2"), 15.2)
     assert found.step(15.2, WALL) == Wait(15.0)
@@ -209,8 +220,8 @@ def test_a_follower_that_was_slower_reads_who_was_faster_and_waits() -> None:
 def test_a_follower_whose_request_fails_tries_again_after_a_jittered_period(draw: float, seconds: float) -> None:
     found = elector(draw)
     found.step(100.0, WALL)
-    found.failed(Outcome.FAILED, 101.0)
-    assert found.step(101.0, WALL) == Wait(pytest.approx(seconds - 1.0))
+    found.failed(RequestFailure.FAILED, 101.0)
+    assert found.step(101.0, WALL) == about(seconds - 1.0)
     assert isinstance(found.step(100.0 + seconds, WALL), Read)
 
 
@@ -228,7 +239,7 @@ def test_refused_again_and_again_a_follower_asks_only_once_a_period() -> None:
                 found.saw(None, now)
             case Write():
                 requests += 1
-                found.failed(Outcome.CONFLICT, now)
+                found.failed(RequestFailure.CONFLICT, now)
     assert requests <= 2 + 2 * 10 + 2
 
 
@@ -237,7 +248,7 @@ def test_a_lost_answer_to_the_acquisition_leads_to_a_renewal_that_keeps_its_time
     found.saw(stored("1", holder=""), 0.0)
     first = found.step(0.0, WALL)
     assert isinstance(first, Write)
-    found.failed(Outcome.FAILED, 4.0)
+    found.failed(RequestFailure.FAILED, 4.0)
     found.saw(StoredLease(first.record, "2", {"uid": "u"}), 4.0)
     second = found.step(4.0, WALL + 4.0)
     assert isinstance(second, Write)

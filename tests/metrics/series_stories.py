@@ -10,6 +10,7 @@ import resource
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -19,8 +20,10 @@ from kscheduler.aio.clock import REAL_CLOCK
 from kscheduler.api.kinds import PODS
 from kscheduler.api.meta import Condition
 from kscheduler.app import App, Options, source_of
+from kscheduler.client.errors import FencedError
 from kscheduler.client.reachability import ReachabilityStatistics
 from kscheduler.config.loader import default_configuration, from_tree, load_file
+from kscheduler.election import Role
 from kscheduler.framework.cycle_state import CycleState
 from kscheduler.framework.handle import Handle, PluginArgs
 from kscheduler.framework.nodes.node_info import NodeInfo
@@ -35,7 +38,7 @@ from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.serving import Serving
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
-from tests.app.running import node_of, put, until
+from tests.app.running import alone, node_of, put, until
 from tests.builders import make_pod, node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 
@@ -89,9 +92,13 @@ STORIES: dict[str, Story] = {}
 
 
 def plain(clock: Clock = REAL_CLOCK, **periods: float) -> Options:
-    return Options(
-        default_configuration(), serving=Serving.plain_on_loopback(), clock=clock, periods=Periods(**periods)
-    )
+    return Options(alone(), serving=Serving.plain_on_loopback(), clock=clock, periods=Periods(**periods))
+
+
+def electing() -> Options:
+    """With leader election."""
+    ended: list[str] = []
+    return Options(default_configuration(), serving=Serving.plain_on_loopback(), end_at_once=ended.append)
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
@@ -480,6 +487,29 @@ async def clients_misbehave(world: World) -> None:
     await asyncio.sleep(0.05)
     writer.transport.abort()
     del reader
+
+
+@story(
+    "leader_election_master_status",
+    "leader_election_slowpath_total",
+    "kscheduler_leader_election_renewal_age_seconds",
+    "kscheduler_leader_election_transitions",
+    "kscheduler_fenced_writes_total",
+    options=electing,
+    from_start=True,
+)
+async def somebody_edits_the_lease(world: World) -> None:
+    election, leadership = world.app.parts.election, world.app.parts.leadership
+    assert election is not None
+    assert leadership is not None
+    with suppress(FencedError):  # it does not lead yet, or it does: then the next line is there for it
+        await leadership.fence.refused("POST /x")
+    await world.until_true(lambda: election.statistics().role is Role.LEADING)
+    lease = world.server.store.get("leases.coordination.k8s.io", "kube-system", "kscheduler")
+    assert lease is not None
+    edited = {**lease.value, "spec": {**lease.value["spec"], "leaseTransitions": 7}}
+    world.server.store.put("leases.coordination.k8s.io", edited)  # the next renewal meets another version: 409
+    await world.until_true(lambda: election.statistics().slow_renewals > 0)
 
 
 @story("process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes")

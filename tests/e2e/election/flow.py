@@ -58,11 +58,14 @@ class Room(PodWatch):
 class Flow:
     """The pods of one group, in a namespace and on nodes of its own, from entering to leaving."""
 
-    def __init__(self, api: Api, room: Room, group: str, scheduler_name: str, pods_per_second: float) -> None:
+    def __init__(
+        self, api: Api, room: Room, group: str, scheduler_name: str, pods_per_second: float, nodes: int = NODES
+    ) -> None:
         self._api = Api(api.url, api.token, api.authority)
         self._room = room
         self.namespace = group
         self._scheduler_name = scheduler_name
+        self._nodes = nodes
         self._pause = 1.0 / pods_per_second
         self._stop = threading.Event()
         self._is_ending = threading.Event()
@@ -74,7 +77,7 @@ class Flow:
     def __enter__(self) -> Self:
         metadata = {"name": self.namespace}
         self._api.create("/api/v1/namespaces", {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
-        for number in range(NODES):
+        for number in range(self._nodes):
             self._api.create("/api/v1/nodes", self._node(f"{self.namespace}-{number}"))
         self._thread.start()
         return self

@@ -83,7 +83,7 @@ class Replicas:
         identity: Path,
         binaries: Binaries,
         folder: Path,
-        addresses: tuple[str, str],
+        addresses: tuple[str, ...],
         timing: Timing | None = None,
     ) -> None:
         self.program = program
@@ -99,15 +99,20 @@ class Replicas:
         self._addresses = addresses
         self.members: list[Replica] = []
 
+    def add(self, address: str) -> Replica:
+        """One more, from an address of its own; returns when it is ready."""
+        proxy = self._stack.enter_context(TcpProxy(self._cluster["server"], address))
+        process = self._process(proxy, self._folder / address)
+        self._stack.callback(process.kill)
+        replica = Replica(process, proxy, self.program)
+        self.members.append(replica)
+        replica.start()
+        return replica
+
     def __enter__(self) -> Self:
         try:
             for address in self._addresses:
-                proxy = self._stack.enter_context(TcpProxy(self._cluster["server"], address))
-                process = self._process(proxy, self._folder / address)
-                self._stack.callback(process.kill)
-                replica = Replica(process, proxy, self.program)
-                self.members.append(replica)
-                replica.start()
+                self.add(address)
         except BaseException:
             self._stack.close()
             raise

@@ -1,16 +1,20 @@
 """One real API server with its audit log, on which groups of replicas fail over side by side."""
 
 import shutil
+import signal
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 from tests.controlplane.binaries import Binaries
 from tests.controlplane.controlplane import ControlPlane, Settings
-from tests.e2e.election.audit_log import POLICY, AuditLog
+from tests.controlplane.process import wait_until
+from tests.e2e.election.audit_log import POLICY, AuditLog, bound_twice, leader, writes_by_others
 from tests.e2e.election.flow import Flow, Room
 from tests.e2e.election.replicas import FAULTS, LEASE_NAMESPACE, Replicas, Timing
 from tests.e2e.election.rounds import Outcome, Rounds
@@ -70,6 +74,44 @@ class Rig:
         with replicas, Flow(self.plane.api, self.room, name, name, pods_per_second) as flow:
             return Rounds(replicas, flow, self.room, self.log, FAULTS[kind]).play(rounds)
 
+    def roll(self, program: str, pods_per_second: float = 50.0) -> "RollingUpdate":
+        """Replace both replicas, one after the other and each by one that is ready, as the Deployment does."""
+        replicas, name = self.group(program)
+        # As many nodes as the pods of some seconds need: an update must not be slowed by a lack of room.
+        with replicas, Flow(self.plane.api, self.room, name, name, pods_per_second, nodes=100) as flow:
+            wait_until("somebody leads", lambda: leader(self.log.requests(), replicas.lease), 60)
+            wait_until("pods are bound", lambda: flow.created > pods_per_second and flow.pending() < 10, 60)
+            began = time.time()
+            # The leader goes first, so that the lease changes hands at least twice.
+            old = sorted(replicas.members, key=lambda one: one.source != leader(self.log.requests(), replicas.lease))
+            for number, replica in enumerate(old):
+                replicas.add(f"127.0.2.{2 * self.groups + number}")
+                replica.process.send(signal.SIGTERM)
+                replica.ends()
+            sources, last = replicas.sources[len(old) :], time.time()
+            wait_until("a new one binds", lambda: any(self.log.first_binding(one, last) for one in sources), 60)
+            ended = time.time()
+            flow.end()
+            wait_until("no pod waits", lambda: flow.pending() <= 0, 120)
+            requests = self.log.requests()
+            mine = [one for one in requests if one.is_binding and one.name.startswith(f"{name}/")]
+            times = sorted(one.answered for one in mine if began <= one.answered <= ended)
+            gaps = [after - before for before, after in pairwise([began, *times])]
+            faults = [*writes_by_others(requests, replicas.lease, replicas.sources), *bound_twice(requests, name)]
+            faults += [line for line in self.room.overfull if f" on {name}-" in line]
+            return RollingUpdate(max(gaps), len(times), ended - began, faults)
+
+
+@dataclass(frozen=True, slots=True)
+class RollingUpdate:
+    """What a rolling update has shown."""
+
+    longest_gap: float
+    """Seconds between two Bindings."""
+    bindings: int
+    seconds: float
+    faults: list[str]
+
 
 @contextmanager
 def rig(binaries: Binaries) -> Iterator[Rig]:
@@ -78,7 +120,8 @@ def rig(binaries: Binaries) -> Iterator[Rig]:
     try:
         policy, log = folder / "policy.yaml", folder / "audit.log"
         policy.write_text(POLICY)
-        options = (f"--audit-policy-file={policy}", f"--audit-log-path={log}")
+        # Never rotated: the judge reads one file from its beginning.
+        options = (f"--audit-policy-file={policy}", f"--audit-log-path={log}", "--audit-log-maxsize=100000")
         settings = Settings(controllers=False, apiserver_options=options)
         with ControlPlane(binaries, settings) as plane, Room(plane.api) as room:
             yield Rig(plane, room, AuditLog(log), folder)

@@ -9,7 +9,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tests.controlplane.process import wait_until
+from tests.controlplane.process import NotReadyError, wait_until
 from tests.e2e.election.audit_log import AuditLog, bound_twice, leader, writes_by_others
 from tests.e2e.election.flow import Flow, Room
 from tests.e2e.election.replicas import Fault, Replicas, wait_for
@@ -46,7 +46,13 @@ class Rounds:
         wait_until("somebody leads", lambda: leader(self._log.requests(), self._replicas.lease), LEADS_SECONDS)
         self._flow.wait_until_bound(DRAINS_SECONDS)
         for _ in range(count):
-            self.outcome.seconds.append(self._round())
+            try:
+                self.outcome.seconds.append(self._round())
+            except NotReadyError as failure:
+                # What was seen so far counts, and so does this; the logs' ends say which replica is to blame.
+                tails = "\n".join(replica.process.tail(20) for replica in self._replicas.members)
+                self.outcome.faults.append(f"{failure}; {tails}")
+                return self.outcome
         self._flow.end()
         wait_until("no pod waits", lambda: self._flow.pending() <= 0, DRAINS_SECONDS)
         self._judge()
@@ -68,6 +74,9 @@ class Rounds:
         code = old.ends()
         if code != self._fault.exit_code:
             self.outcome.faults.append(f"{old.source} ended with {code}, not {self._fault.exit_code}")
+        if not new.process.running:
+            self.outcome.faults.append(f"{new.source} has ended by itself: {new.process.tail(20)}")
+            new.start()
         old.start()
         self._flow.wait_until_bound(DRAINS_SECONDS)
         return first.answered - began

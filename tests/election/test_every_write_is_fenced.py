@@ -1,0 +1,134 @@
+"""Whoever adds a write to the scheduler passes the fence, or a test here fails.
+
+Two walks. The first finds every client of the API server that the ports of the scheduler can reach, and asks whether it
+is guarded. The second calls each method that writes, on a process that does not lead, and nothing must change.
+"""
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from kscheduler.api.meta import Condition
+from kscheduler.api.storage import PersistentVolume, PersistentVolumeClaim
+from kscheduler.app import Options
+from kscheduler.app.parts import Parts
+from kscheduler.client import writes
+from kscheduler.client.access.connection import plain_connection
+from kscheduler.client.errors import FencedError
+from kscheduler.client.rest import APIClient
+from kscheduler.client.writes.pod_status import PodStatusPatcher
+from kscheduler.client.writes.pods import PodWriter
+from kscheduler.client.writes.volumes import ApiVolumeWriter
+from kscheduler.config.loader import default_configuration
+from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from tests.builders import make_pod
+
+READS = {"get_pod"}
+CONDITION = Condition(type="PodScheduled", status="False", reason="Unschedulable")
+
+
+@asynccontextmanager
+async def parts() -> Any:
+    async with EmbeddedAPIServer(seed=1) as server:
+        found = Parts(Options(default_configuration()), plain_connection(server.url))
+        async with found.client:
+            yield found
+
+
+def clients_within(root: object) -> Iterator[tuple[str, APIClient]]:
+    """Every `APIClient` that can be reached over attributes of kscheduler's own objects, with the way to it."""
+    seen: set[int] = set()
+    ahead: list[tuple[str, object]] = [("", root)]
+    while ahead:
+        way, one = ahead.pop()
+        if id(one) in seen:
+            continue
+        seen.add(id(one))
+        if isinstance(one, APIClient):
+            yield way, one
+            continue
+        for name, child in parts_of(one):
+            ahead.append((f"{way}.{name}", child))
+
+
+def parts_of(one: object) -> Iterator[tuple[str, object]]:
+    bound_to = getattr(one, "__self__", None)
+    if inspect.ismethod(one) and bound_to is not None:
+        yield "__self__", bound_to
+    if not type(one).__module__.startswith("kscheduler."):
+        return
+    names = {*getattr(one, "__dict__", {}), *(name for kind in type(one).__mro__ for name in slots_of(kind))}
+    for name in sorted(names):
+        if hasattr(one, name):
+            yield name, getattr(one, name)
+
+
+def slots_of(kind: type) -> tuple[str, ...]:
+    slots = kind.__dict__.get("__slots__", ())
+    return (slots,) if isinstance(slots, str) else tuple(slots)
+
+
+async def test_every_client_that_the_scheduler_can_reach_is_guarded_or_known() -> None:
+    """Known without a fence: the one for Events, and the lease's own."""
+    async with parts() as found:
+        ports = found.assembly.ports
+        reached = {client: way for port in fields(ports) for way, client in clients_within(getattr(ports, port.name))}
+        assert set(reached) <= {found.client, found.event_client, found.leadership.client}, reached.values()
+        assert found.client in reached
+        assert found.client._guard is found.leadership.fence
+        assert found.recorder._client is found.event_client
+
+
+async def test_without_election_there_is_no_fence() -> None:
+    from tests.app.running import alone
+
+    found = Parts(Options(alone()), plain_connection("http://127.0.0.1:1"))
+    assert found.client._guard is None
+    assert found.election is None
+
+
+Call = Callable[[APIClient], Awaitable[object]]
+POD = make_pod("p")
+CALLS: dict[str, Call] = {
+    "PodWriter.bind": lambda client: PodWriter(client).bind("default", "p", "u", "n"),
+    "PodWriter.patch_pod_status": lambda client: PodWriter(client).patch_pod_status(POD, CONDITION),
+    "PodWriter.evict_pod": lambda client: PodWriter(client).evict_pod(POD, CONDITION),
+    "PodWriter.delete_pod": lambda client: PodWriter(client).delete_pod("default", "p", "u"),
+    "PodStatusPatcher.patch_status": lambda client: PodStatusPatcher(client).patch_status(POD, CONDITION, "n"),
+    "ApiVolumeWriter.bind_volume": lambda client: ApiVolumeWriter(client).bind_volume(PersistentVolume()),
+    "ApiVolumeWriter.select_node": lambda client: ApiVolumeWriter(client).select_node(PersistentVolumeClaim()),
+}
+"""Each method that writes. Whoever adds one adds a line."""
+
+
+def methods_that_write() -> set[str]:
+    """All public coroutines of all classes in `client.writes`, but those that read."""
+    found = set()
+    for module in pkgutil.iter_modules(writes.__path__):
+        loaded = importlib.import_module(f"{writes.__name__}.{module.name}")
+        for name, kind in inspect.getmembers(loaded, inspect.isclass):
+            if kind.__module__ != loaded.__name__:
+                continue
+            for method, function in inspect.getmembers(kind, inspect.iscoroutinefunction):
+                if not method.startswith("_") and method not in READS:
+                    found.add(f"{name}.{function.__name__}")
+    return found
+
+
+def test_the_table_of_calls_is_complete() -> None:
+    assert set(CALLS) == methods_that_write()
+
+
+@pytest.mark.parametrize("name", CALLS)
+async def test_a_process_that_does_not_lead_sends_nothing(name: str) -> None:
+    async with parts() as found:
+        with pytest.raises(FencedError):
+            await CALLS[name](found.client)
+        assert found.client.statistics().requests.get(("<error>", "GET"), 0) == 0
+        assert found.leadership.fence.refusals == 1
