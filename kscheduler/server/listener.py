@@ -24,8 +24,8 @@ from kscheduler.server.turnstile import Turn, Turnstile
 
 _log = get_logger("server")
 
-_BACKLOG: Final = 512
-_BATCH: Final = 32
+_BACKLOG: Final = 256
+_BATCH: Final = 20
 _PAUSE_SECONDS: Final = 0.02
 _SHUTDOWN_SECONDS: Final = 1.0
 _NO_DESCRIPTOR_SECONDS: Final = 1.0

@@ -67,7 +67,7 @@ def test_the_service_understands_the_deployments_flags() -> None:
     parser = argparse.ArgumentParser()
     run.add_parser(parser.add_subparsers())
     flags = parser.parse_args(container()["args"])
-    assert (flags.bind_address, flags.port, flags.log_format) == ("0.0.0.0", 10259, "json")
+    assert (flags.bind_address, flags.secure_port, flags.log_format) == ("0.0.0.0", 10259, "json")
 
 
 def test_version_and_licence_are_the_projects() -> None:

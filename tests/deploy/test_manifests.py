@@ -50,8 +50,8 @@ OPTIONAL = [document for path in sorted((DEPLOY / "optional").glob("*.yaml")) fo
 EXAMPLES = [document for path in sorted((DEPLOY / "examples").glob("*.yaml")) for document in documents(path)]
 
 
-def only(kind: str) -> Object:
-    (found,) = (one for one in OBJECTS if one["kind"] == kind)
+def only(kind: str, name: str = "") -> Object:
+    (found,) = (one for one in OBJECTS if one["kind"] == kind and name in ("", one["metadata"]["name"]))
     return found
 
 
@@ -94,8 +94,8 @@ def test_the_kustomization_lists_every_manifest_in_order() -> None:
 @pytest.mark.skipif(shutil.which("kubectl") is None, reason="kubectl is not installed")
 def test_kustomize_builds_the_same_objects() -> None:
     built = subprocess.run(["kubectl", "kustomize", str(DEPLOY)], capture_output=True, text=True, check=True).stdout
-    by_kind = {one["kind"]: one for one in yaml.safe_load_all(built)}
-    assert by_kind == {one["kind"]: one for one in OBJECTS}
+    by_name = {(one["kind"], one["metadata"]["name"]): one for one in yaml.safe_load_all(built)}
+    assert by_name == {(one["kind"], one["metadata"]["name"]): one for one in OBJECTS}
 
 
 def test_the_role_grants_exactly_what_the_table_says() -> None:
@@ -124,7 +124,7 @@ def test_the_table_itself_holds_no_dangerous_right() -> None:
 
 
 def test_only_this_service_account_gets_the_role_and_only_this_pod_its_token() -> None:
-    binding = only("ClusterRoleBinding")
+    binding = only("ClusterRoleBinding", "kscheduler")
     account = only("ServiceAccount")
     assert binding["roleRef"]["name"] == only("ClusterRole")["metadata"]["name"]
     assert binding["subjects"] == [
@@ -135,9 +135,27 @@ def test_only_this_service_account_gets_the_role_and_only_this_pod_its_token() -
     assert pod_spec()["serviceAccountName"] == account["metadata"]["name"]
 
 
+def test_the_login_gets_two_roles_that_every_cluster_has_and_nothing_else() -> None:
+    account = [{"kind": "ServiceAccount", "name": "kscheduler", "namespace": "kscheduler-system"}]
+    delegator = only("ClusterRoleBinding", "kscheduler-auth-delegator")
+    assert (delegator["roleRef"]["kind"], delegator["roleRef"]["name"]) == ("ClusterRole", "system:auth-delegator")
+    reader = only("RoleBinding", "kscheduler-authentication-reader")
+    assert (reader["roleRef"]["kind"], reader["roleRef"]["name"]) == (
+        "Role",
+        "extension-apiserver-authentication-reader",
+    )
+    assert reader["metadata"]["namespace"] == "kube-system"
+    assert delegator["subjects"] == reader["subjects"] == account
+
+
+def test_prometheus_may_read_metrics_and_nothing_else() -> None:
+    (role,) = (one for one in OPTIONAL if one["kind"] == "ClusterRole")
+    assert role["rules"] == [{"nonResourceURLs": ["/metrics", "/metrics/resources"], "verbs": ["get"]}]
+
+
 def test_everything_namespaced_is_in_the_one_namespace() -> None:
     name = only("Namespace")["metadata"]["name"]
-    kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy")
+    kinds = ("ServiceAccount", "Deployment", "Service", "NetworkPolicy")  # and a RoleBinding where the Role is
     namespaced = [one for one in OBJECTS + OPTIONAL if one["kind"] in kinds]
     assert {one["metadata"]["namespace"] for one in namespaced} == {name}
 
@@ -150,10 +168,10 @@ def test_without_leader_election_there_is_never_more_than_one() -> None:
 
 def test_the_three_probes_ask_the_three_endpoints_on_the_named_port() -> None:
     (port,) = container()["ports"]
-    assert (port["name"], port["containerPort"]) == ("http", 10259)
+    assert (port["name"], port["containerPort"]) == ("https", 10259)
     paths = {"startupProbe": "/healthz", "livenessProbe": "/livez", "readinessProbe": "/readyz"}
     asked = {name: container()[name]["httpGet"] for name in paths}
-    assert asked == {name: {"path": path, "port": "http", "scheme": "HTTP"} for name, path in paths.items()}
+    assert asked == {name: {"path": path, "port": "https", "scheme": "HTTPS"} for name, path in paths.items()}
 
 
 def test_liveness_is_more_patient_than_readiness() -> None:
@@ -169,10 +187,10 @@ def test_the_service_reaches_the_port_of_the_pods_it_selects() -> None:
     labels = deployment["template"]["metadata"]["labels"]
     assert service["selector"] == deployment["selector"]["matchLabels"]
     assert service["selector"].items() <= labels.items()
-    assert [(port["port"], port["targetPort"]) for port in service["ports"]] == [(10259, "http")]
+    assert [(port["port"], port["targetPort"]) for port in service["ports"]] == [(10259, "https")]
 
 
-def test_only_who_is_labelled_for_it_reaches_the_port_that_has_no_login() -> None:
+def test_only_who_is_labelled_for_it_reaches_the_port() -> None:
     (policy,) = (one["spec"] for one in OPTIONAL if one["kind"] == "NetworkPolicy")
     assert policy["podSelector"]["matchLabels"] == only("Service")["spec"]["selector"]
     assert policy["policyTypes"] == ["Ingress"]

@@ -35,7 +35,7 @@ from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.login.authorities import AuthenticationSettings
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.settings import TLSSettings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
@@ -95,7 +95,7 @@ STORIES: dict[str, Story] = {}
 
 def plain(clock: Clock = REAL_CLOCK, **periods: float) -> Options:
     return Options(
-        default_configuration(), serving=Serving.plain_on_loopback(), clock=clock, periods=Periods(**periods)
+        default_configuration(), serving=HTTPServing.plain_on_loopback(), clock=clock, periods=Periods(**periods)
     )
 
 
@@ -110,14 +110,14 @@ def with_login() -> Options:
     (folder / "clients.crt").write_bytes(CLIENTS.pem)
     authentication = AuthenticationSettings(client_ca_file=str(folder / "clients.crt"), skip_lookup=True)
     tls = TLSSettings(certificate_file=certificate, key_file=key)
-    serving = Serving(bind_address="127.0.0.1", secure_port=0, tls=tls, authentication=authentication)
+    serving = HTTPServing(bind_address="127.0.0.1", secure_port=0, tls=tls, authentication=authentication)
     return Options(default_configuration(), serving=serving)
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
     plugins = {point: {"enabled": [{"name": name}]}}
     config = from_tree({**KIND, "profiles": [{"schedulerName": "kscheduler", "plugins": plugins}]}, "test")
-    return Options(config, serving=Serving.plain_on_loopback(), registry=registry)
+    return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
 def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool = False) -> Callable[[Act], Act]:
@@ -241,7 +241,7 @@ def holding() -> Options:
 
 def limited() -> Options:
     config = from_tree({**KIND, "clientConnection": {"qps": 1000, "burst": 1000}}, "test")
-    return Options(config, serving=Serving.plain_on_loopback())
+    return Options(config, serving=HTTPServing.plain_on_loopback())
 
 
 @story("rest_client_rate_limiter_duration_seconds", options=limited)

@@ -21,12 +21,12 @@ from kscheduler.server import (
     Address,
     Endpoints,
     Health,
+    HTTPServing,
     Limits,
     Offer,
     PermitTokenFile,
     Port,
     Server,
-    Serving,
     WaitingPodsEndpoint,
 )
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
@@ -109,7 +109,7 @@ def _json(kind: str, name: str, **fields: object) -> bytes:
 
 @asynccontextmanager
 async def secure_site(
-    serving: Serving | None = None,
+    serving: HTTPServing | None = None,
     *,
     token_file: Path | None = None,
     limits: Limits | None = None,
@@ -122,7 +122,7 @@ async def secure_site(
     async with AsyncExitStack() as ends:
         api = await ends.enter_async_context(EmbeddedAPIServer(seed=1))
         asked = connection or plain_connection(api.url)
-        login = Login(serving or Serving(), LoginConnections(asked, asked), clock, token)
+        login = Login(serving or HTTPServing(), LoginConnections(asked, asked), clock, token)
         endpoints = Endpoints(
             livez=Health("livez", {}),
             readyz=Health("readyz", {}, lambda: [NOTE]),

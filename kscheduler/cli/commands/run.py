@@ -11,7 +11,7 @@ from kscheduler.cli.parser import StoreText, duration
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 
 _DESCRIPTION = """\
 Schedule the pods that name this scheduler, until SIGTERM or Ctrl-C.
@@ -121,7 +121,7 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     return 0
 
 
-def _ports(serving: Serving) -> str:
+def _ports(serving: HTTPServing) -> str:
     """The flags of the ports that are on: one of them was not free."""
     flags = (
         [] if serving.secure_port is None else [f"--bind-address {serving.bind_address} --port {serving.secure_port}"]

@@ -110,7 +110,7 @@ class ServingContexts:
         self._reload(self._stamps())
 
     async def find_end(self) -> None:
-        """Find out when the certificate ends, for the metric; in a thread and not at the start, since that costs CPU."""
+        """Find out when the certificate ends, for the metric: in a thread and not at the start, as it is slow."""
         if self._expires is None:
             with suppress(KeyPairError):  # OpenSSL reads it: only the metric is missing
                 self._expires = await asyncio.to_thread(_end_of, self._served.default)

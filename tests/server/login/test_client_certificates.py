@@ -10,7 +10,7 @@ import pytest
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.rest import APIClient
-from kscheduler.server import Serving
+from kscheduler.server import HTTPServing
 from kscheduler.server.login.authorities import AuthenticationSettings, RequestHeaderSettings
 from kscheduler.server.login.cluster_authentication import ClusterAuthentication
 from tests.server.pki import Authority
@@ -19,12 +19,12 @@ from tests.server.secure_site import SecureSite, secure_site
 CLIENTS, PROXIES, STRANGERS = Authority("clients"), Authority("front-proxies"), Authority("strangers")
 
 
-def serving(folder: Path, *, allowed: tuple[str, ...] = ()) -> Serving:
+def serving(folder: Path, *, allowed: tuple[str, ...] = ()) -> HTTPServing:
     clients, proxies = folder / "clients.crt", folder / "proxies.crt"
     clients.write_bytes(CLIENTS.pem)
     proxies.write_bytes(PROXIES.pem)
     header = RequestHeaderSettings(client_ca_file=str(proxies), allowed_names=allowed, uid_headers=("x-remote-uid",))
-    return Serving(authentication=AuthenticationSettings(client_ca_file=str(clients), request_header=header))
+    return HTTPServing(authentication=AuthenticationSettings(client_ca_file=str(clients), request_header=header))
 
 
 async def user_of(site: SecureSite, context: ssl.SSLContext, **headers: str) -> str:
@@ -89,7 +89,7 @@ async def test_only_a_proxy_that_is_named_may_speak_for_others(tmp_path: Path) -
 async def test_headers_without_a_proxys_certificate_mean_nothing(tmp_path: Path) -> None:
     async with secure_site(serving(tmp_path)) as site:
         headers = {"X_Remote_User": "root", "X_Remote_Group": "system:masters"}
-        assert await site.status("/configz", **headers) == 403
+        assert await site.status("/configz", "", None, **headers) == 403
         context = CLIENTS.client("jane").client_context(tmp_path)
         assert await user_of(site, context, **headers) == "jane"
 

@@ -7,7 +7,7 @@ import pytest
 
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.client.errors import ConfigurationError
-from kscheduler.server import Serving
+from kscheduler.server import HTTPServing
 from kscheduler.server.login.authorities import AuthenticationSettings
 from kscheduler.server.login.permissions import AuthorizationSettings
 from kscheduler.simulation.apiserver.faults import InjectedFault
@@ -89,7 +89,7 @@ async def test_an_answer_is_remembered_and_then_asked_for_again() -> None:
 
 
 async def test_a_no_is_remembered_as_long_as_its_flag_says() -> None:
-    serving = Serving(authorization=AuthorizationSettings(unauthorized_seconds=60.0))
+    serving = HTTPServing(authorization=AuthorizationSettings(unauthorized_seconds=60.0))
     async with secure_site(serving) as site:
         token = token_of(READER)
         assert await site.status("/metrics", token) == 403
@@ -101,7 +101,7 @@ async def test_a_no_is_remembered_as_long_as_its_flag_says() -> None:
 
 
 async def test_without_a_time_to_remember_each_request_is_reviewed() -> None:
-    serving = Serving(
+    serving = HTTPServing(
         authentication=AuthenticationSettings(token_cache_seconds=0),
         authorization=AuthorizationSettings(authorized_seconds=0, unauthorized_seconds=0),
     )
@@ -156,7 +156,7 @@ async def test_an_answer_that_promises_to_get_better_is_asked_for_again() -> Non
 
 @pytest.mark.parametrize("path", ["/metrics", "/m*"])
 async def test_a_path_that_is_always_allowed_needs_no_login(path: str) -> None:
-    async with secure_site(Serving(authorization=AuthorizationSettings(always_allow_paths=(path,)))) as site:
+    async with secure_site(HTTPServing(authorization=AuthorizationSettings(always_allow_paths=(path,)))) as site:
         assert await site.status("/metrics") == 200
         assert await site.status("/livez") in (200, 403), "what is open is said by the flag"
         assert await site.status("/configz") == 403
@@ -201,7 +201,7 @@ async def test_the_series_count_what_happened_without_a_name() -> None:
 
 
 async def test_a_lookup_that_must_succeed_ends_the_start() -> None:
-    serving = Serving(authentication=AuthenticationSettings(tolerate_lookup_failure=False))
+    serving = HTTPServing(authentication=AuthenticationSettings(tolerate_lookup_failure=False))
     with pytest.raises(ConfigurationError, match="tolerate-lookup-failure"):
         async with secure_site(serving, connection=plain_connection("http://127.0.0.1:1")):
             pass

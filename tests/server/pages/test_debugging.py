@@ -11,7 +11,7 @@ from kscheduler.config.loader import default_configuration
 from kscheduler.config.overrides import with_settings
 from kscheduler.logs import verbosity
 from kscheduler.server.pages.debugging import sample
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import alone, answer, put, running, until
 from tests.builders import node_tree, pod_tree
@@ -64,7 +64,7 @@ def test_a_thread_that_is_gone_has_no_samples() -> None:
 
 async def test_without_profiling_there_is_none_of_it() -> None:
     config = with_settings(alone(), {"enableProfiling": False}, "test")
-    options = Options(config, serving=Serving.plain_on_loopback())
+    options = Options(config, serving=HTTPServing.plain_on_loopback())
     async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
         for path in PATHS:
             assert (await answer(app, path))[0] == 404, path
@@ -76,7 +76,7 @@ async def test_a_gate_takes_its_page_away(gate: str, path: str) -> None:
 
     for is_on in (True, False):
         gates = parse_feature_gates(f"{gate}={str(is_on).lower()}")
-        options = Options(default_configuration(gates=gates), serving=Serving.plain_on_loopback())
+        options = Options(default_configuration(gates=gates), serving=HTTPServing.plain_on_loopback())
         async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
             assert (await answer(app, path))[0] == (200 if is_on else 404)
 

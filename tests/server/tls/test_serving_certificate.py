@@ -14,7 +14,7 @@ import structlog
 from kscheduler.aio import VirtualClock
 from kscheduler.config.errors import ConfigError
 from kscheduler.metrics import Numbers
-from kscheduler.server import Serving
+from kscheduler.server import HTTPServing
 from kscheduler.server.tls.key_pairs import KeyPairError
 from kscheduler.server.tls.self_signed import VALID_DAYS
 from kscheduler.server.tls.serving_contexts import ServingContexts
@@ -75,7 +75,7 @@ async def test_without_files_a_certificate_for_localhost_is_made() -> None:
 async def test_a_mounted_certificate_is_shown_and_followed(tmp_path: Path) -> None:
     first, second = AUTHORITY.serving("localhost"), AUTHORITY.serving("localhost")
     settings = mounted(tmp_path, first)
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         assert await shown(site) == encoded(first)
         change(settings.certificate_file, second.certificate)
         change(settings.key_file, second.key)
@@ -86,7 +86,7 @@ async def test_a_mounted_certificate_is_shown_and_followed(tmp_path: Path) -> No
 
 async def test_open_connections_outlive_a_rotation(tmp_path: Path) -> None:
     settings = mounted(tmp_path, AUTHORITY.serving("localhost"))
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         url = f"https://127.0.0.1:{site.server.port}/livez"
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=trusting(), limit=1)) as session:
             for _ in range(5):
@@ -112,7 +112,7 @@ BROKEN = {
 async def test_a_broken_change_keeps_the_old_pair_and_is_told_once(case: str, tmp_path: Path) -> None:
     first = AUTHORITY.serving("localhost")
     settings = mounted(tmp_path, first)
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         certificate, key = BROKEN[case]
         if certificate is not None:
             change(settings.certificate_file, certificate)
@@ -137,7 +137,7 @@ async def test_a_broken_change_keeps_the_old_pair_and_is_told_once(case: str, tm
 async def test_a_file_that_is_gone_keeps_the_old_pair(tmp_path: Path) -> None:
     first = AUTHORITY.serving("localhost")
     settings = mounted(tmp_path, first)
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         remove(settings.key_file)
         site.login.contexts.look()
         assert await shown(site) == encoded(first)
@@ -152,7 +152,7 @@ async def test_at_the_start_a_broken_pair_is_an_error_with_the_file(case: str, t
     if key is not None:
         change(settings.key_file, key)
     with pytest.raises(ConfigError, match=settings.certificate_file):
-        async with secure_site(Serving(tls=settings)):
+        async with secure_site(HTTPServing(tls=settings)):
             pass
 
 
@@ -167,7 +167,7 @@ async def test_names_choose_their_certificate(tmp_path: Path) -> None:
             NamedPair(*files["wild.example"], names=("*.example",)),
         ),
     )
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         asked = {"localhost": "localhost", "a.example": "a.example", "A.example": "a.example"}
         asked |= {"b.example": "given.example", "c.example": "wild.example", "c.d.example": "localhost"}
         for name, served in asked.items():
@@ -178,17 +178,17 @@ async def test_versions_below_the_least_are_refused(tmp_path: Path) -> None:
     settings = replace(mounted(tmp_path, AUTHORITY.serving("localhost")), min_version="VersionTLS13")
     old = trusting()
     old.maximum_version = ssl.TLSVersion.TLSv1_2
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         with pytest.raises((ssl.SSLError, ConnectionError)):
             await shown(site, context=old)
-    async with secure_site(Serving(tls=replace(settings, min_version="VersionTLS12"))) as site:
+    async with secure_site(HTTPServing(tls=replace(settings, min_version="VersionTLS12"))) as site:
         assert await shown(site, context=old)
 
 
 async def test_only_the_suites_that_are_named_are_served(tmp_path: Path) -> None:
     suites = ("TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384",)
     settings = replace(mounted(tmp_path, AUTHORITY.serving("localhost")), cipher_suites=suites)
-    async with secure_site(Serving(tls=settings)) as site:
+    async with secure_site(HTTPServing(tls=settings)) as site:
         for openssl_name, is_served in (
             ("ECDHE-ECDSA-AES256-GCM-SHA384", True),
             ("ECDHE-ECDSA-AES128-GCM-SHA256", False),
