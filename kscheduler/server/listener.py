@@ -127,7 +127,7 @@ class Listener:
                 _log.error("http_server_cannot_accept", err=error.strerror or str(error))
                 self._rest(_NO_DESCRIPTOR_SECONDS)
                 return
-            self._take(accepted, str(peer[0]))
+            self._take(accepted, str(peer[0]).removeprefix("::ffff:"))  # IPv4 on a socket for both families
         self._rest(_PAUSE_SECONDS)
 
     def _rest(self, seconds: float) -> None:

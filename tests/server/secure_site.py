@@ -89,7 +89,9 @@ class SecureSite:
             await client.post(f"{group}/clusterroles", _json("ClusterRole", role, rules=rules))
             reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": role}
             subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}
-            if user.startswith("system:serviceaccount:"):
+            if user.startswith("group:"):
+                subject = {**subject, "kind": "Group", "name": user.removeprefix("group:")}
+            elif user.startswith("system:serviceaccount:"):
                 _, _, namespace, account = user.split(":")
                 subject = {"kind": "ServiceAccount", "namespace": namespace, "name": account}
             binding = _json("ClusterRoleBinding", role, roleRef=reference, subjects=[subject])

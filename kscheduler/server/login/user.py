@@ -18,11 +18,6 @@ class RequestUser:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether nobody has vouched for this user."""
-        return self.name == ANONYMOUS.name
-
     def authenticated(self) -> "RequestUser":
         """The user as a member of `system:authenticated`."""
         if self.name == "system:anonymous" or {AUTHENTICATED, UNAUTHENTICATED} & set(self.groups):

@@ -117,6 +117,17 @@ async def test_an_authority_that_is_withdrawn_counts_no_longer_on_open_connectio
         assert await site.status("/configz", context=strangers) == 200
 
 
+async def test_a_certificate_that_ends_meanwhile_counts_no_longer_on_open_connections(tmp_path: Path) -> None:
+    async with secure_site(serving(tmp_path)) as site:
+        context = CLIENTS.client("root", "system:masters", days=5).client_context(tmp_path)
+        url = f"https://127.0.0.1:{site.server.port}/configz"
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
+            for days, status in ((4, 200), (2, 401)):
+                await site.clock.advance(days * 86_400.0)
+                async with session.get(url) as response:
+                    assert response.status == status
+
+
 async def test_a_broken_bundle_keeps_the_old_one(tmp_path: Path) -> None:
     async with secure_site(serving(tmp_path)) as site, APIClient(plain_connection(site.api.url)) as client:
         (tmp_path / "clients.crt").write_bytes(b"-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")

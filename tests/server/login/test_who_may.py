@@ -58,6 +58,14 @@ async def test_who_may_get_a_path_gets_it_and_no_other() -> None:
         assert await site.status("/metrics", token_of("system:serviceaccount:monitoring:other")) == 403
 
 
+@pytest.mark.parametrize("group", ["system:authenticated", "system:serviceaccounts:monitoring"])
+async def test_groups_of_the_user_are_asked_about(group: str) -> None:
+    async with secure_site() as site:
+        await site.grant(f"group:{group}", "/metrics", name="by-group")
+        assert await site.status("/metrics", token_of(READER)) == 200
+        assert await site.status("/metrics") == 403, "nobody is authenticated without credentials"
+
+
 async def test_the_verb_counts() -> None:
     async with secure_site() as site:
         await site.grant(READER, "/waiting-pods", "/waiting-pods/*")
