@@ -27,7 +27,7 @@ from kscheduler.server.login.permissions import OpenPaths, Permissions
 from kscheduler.server.login.reviews import ANSWER_SECONDS, CONNECTIONS, Reviews
 from kscheduler.server.login.tokens import PATH as TOKEN_REVIEWS
 from kscheduler.server.login.tokens import TokenAuthenticator
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.key_pairs import KeyPairError
 from kscheduler.server.tls.serving_contexts import ServingContexts
 
@@ -40,7 +40,7 @@ class LoginConnections:
     authorization: Connection
 
 
-async def login_connections(serving: Serving, own: Connection) -> LoginConnections:
+async def login_connections(serving: HTTPServing, own: Connection) -> LoginConnections:
     """As the flags say; otherwise the scheduler's own. Raises `ConfigurationError`."""
     if serving.secure_port is None:
         return LoginConnections(own, own)
@@ -64,7 +64,7 @@ class Login:
     """All parts of the login, built but not running."""
 
     def __init__(
-        self, serving: Serving, connections: LoginConnections, clock: Clock, token: PermitToken | None
+        self, serving: HTTPServing, connections: LoginConnections, clock: Clock, token: PermitToken | None
     ) -> None:
         """Raises `ConfigError` if the files of certificates or authorities cannot be used."""
         self._serving = serving

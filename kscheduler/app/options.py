@@ -10,7 +10,7 @@ from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Options:
     master: str = ""
     context: str = ""
     """The context of the kubeconfig; empty means its current-context."""
-    serving: Serving = field(default_factory=Serving)
+    serving: HTTPServing = field(default_factory=HTTPServing)
     """Where and how HTTP is answered."""
     periods: Periods = field(default_factory=Periods)
     """How often cache and stores are checked."""

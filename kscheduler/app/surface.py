@@ -48,10 +48,10 @@ from kscheduler.server import (
     LoopbackAccess,
     Offer,
     OpenAccess,
-    Page,
     PermitTokenFile,
     Port,
     ProgressCheck,
+    ServedPage,
     Server,
     WaitingPodsEndpoint,
     samples_of,
@@ -225,27 +225,26 @@ class Surface:
             pages=self._pages(),
         )
 
-    def _pages(self) -> dict[str, Page]:
+    def _pages(self) -> dict[str, ServedPage]:
         """Pages that gates and `enableProfiling` decide about, and resources by pod."""
         config = self._options.config
         pods = self._parts.informers.informer(PODS).store
-        pages = {
-            "/metrics/resources": Page(pod_resources(lambda: _objects(pods), lambda: self.is_scheduling), is_long=True)
-        }
+        resources = pod_resources(lambda: _objects(pods), lambda: self.is_scheduling)
+        pages = {"/metrics/resources": ServedPage(resources, is_long=True)}
         if config.configuration.enable_profiling:
             dump = self._parts.truth.dump
             pages |= {
-                "/debug/cache": Page(dump_page(dump.cache_entries), is_long=True),
-                "/debug/queue": Page(dump_page(dump.queue_entries), is_long=True),
-                "/debug/stacks": Page(stacks_page),
-                "/debug/profile": Page(ProfilePage().handle, is_long=True),
-                "/debug/flags/v": Page(set_verbosity_page, method="PUT"),
+                "/debug/cache": ServedPage(dump_page(dump.cache_entries), is_long=True),
+                "/debug/queue": ServedPage(dump_page(dump.queue_entries), is_long=True),
+                "/debug/stacks": ServedPage(stacks_page),
+                "/debug/profile": ServedPage(ProfilePage().handle, is_long=True),
+                "/debug/flags/v": ServedPage(set_verbosity_page, method="PUT"),
             }
         if config.gates.enabled("ComponentFlagz"):
-            pages["/flagz"] = Page(flagz(self._options.flags))
+            pages["/flagz"] = ServedPage(flagz(self._options.flags))
         if config.gates.enabled("ComponentStatusz"):
             listed = [*pages, "/configz", "/healthz", "/livez", "/metrics", "/readyz", "/statusz", "/version"]
-            pages["/statusz"] = Page(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
+            pages["/statusz"] = ServedPage(statusz(__version__, VERSION, lambda: listed, self._parts.clock))
         return pages
 
     def _component_config(self) -> bytes:

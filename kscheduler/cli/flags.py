@@ -22,7 +22,7 @@ from kscheduler.config.loader import LoadedConfig, default_configuration, load_b
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Resolved:
     """The settings of a command line."""
 
     config: LoadedConfig
-    serving: Serving
+    serving: HTTPServing
     flags: Mapping[str, str]
     """All flags with the values in force, for `/flagz`."""
     warnings: tuple[FlagWarning, ...]

@@ -19,7 +19,7 @@ from kscheduler.cli.parser import COMMAND_LINE, boolean, duration, port, text
 from kscheduler.config.errors import config_error
 from kscheduler.server.login.authorities import AuthenticationSettings, RequestHeaderSettings
 from kscheduler.server.login.permissions import AuthorizationSettings, OpenPaths
-from kscheduler.server.serving import LOOPBACK, Serving
+from kscheduler.server.serving import LOOPBACK, HTTPServing
 from kscheduler.server.tls.cipher_suites import INSECURE, KNOWN, RAISED, VERSIONS, unavailable
 from kscheduler.server.tls.settings import NamedPair, TLSSettings
 
@@ -160,10 +160,10 @@ def _add(group: Any, flags: Iterable[ServingFlag]) -> None:
         group.add_argument(f"--{flag.name}", type=flag.read, default=argparse.SUPPRESS, help=flag.help, **settings)
 
 
-def serving_of(given: Mapping[str, Any]) -> Serving:
+def serving_of(given: Mapping[str, Any]) -> HTTPServing:
     """The settings. Raises `ConfigError`."""
     address = given.get("bind_address", "0.0.0.0")
-    return Serving(
+    return HTTPServing(
         bind_address=address,
         secure_port=_secure_port(given),
         shares_port=given.get("permit_port_sharing", False),
@@ -257,7 +257,7 @@ def _seconds_of(given: Mapping[str, Any], key: str) -> float:
     return 10.0 if value is None else max(0.0, value.seconds)
 
 
-def serving_warnings(given: Mapping[str, Any], serving: Serving) -> Iterator[tuple[str, str]]:
+def serving_warnings(given: Mapping[str, Any], serving: HTTPServing) -> Iterator[tuple[str, str]]:
     """Flags without their full effect, with the reason."""
     if serving.secure_port is None:
         for flag in ALL:

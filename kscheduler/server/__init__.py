@@ -19,9 +19,9 @@ from kscheduler.server.access import Access, DelegatedAccess, LoopbackAccess, Op
 from kscheduler.server.connections import Limits
 from kscheduler.server.health import Check, Health, ProgressCheck
 from kscheduler.server.listener import Address
-from kscheduler.server.routes import Endpoints, Offer, Page
+from kscheduler.server.routes import Endpoints, Offer, ServedPage
 from kscheduler.server.server import Port, Server, samples_of
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.server.waiting_pods import PermitTokenFile, WaitingPodsEndpoint
 
 __all__ = [
@@ -30,17 +30,17 @@ __all__ = [
     "Check",
     "DelegatedAccess",
     "Endpoints",
+    "HTTPServing",
     "Health",
     "Limits",
     "LoopbackAccess",
     "Offer",
     "OpenAccess",
-    "Page",
     "PermitTokenFile",
     "Port",
     "ProgressCheck",
+    "ServedPage",
     "Server",
-    "Serving",
     "WaitingPodsEndpoint",
     "is_loopback",
     "samples_of",

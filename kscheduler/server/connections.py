@@ -9,10 +9,10 @@ application says when a request begins and ends.
     IDLE --a byte--> HEAD;  each phase has a time limit; after it the connection is cut, with its unsent bytes.
 
 When all places are taken, a new connection replaces the one that has been idle or half-sent the longest, so that a
-probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. An address
-has a part of the places, and replaces its own connections first. Requests that are not for health checks may be busy in
-half of the places only: the other half is the reserve of probes. Limit: a body counts towards its request's time only;
-hardly an endpoint reads one.
+probe gets through while a client holds a hundred sockets open; it is refused only if every place is busy. The address
+with most connections gives a place up first, and no address has more than a part of them. Requests that are not for
+health checks may be busy in half of the places only: the other half is the reserve of probes. Limit: a body counts
+towards its request's time only; hardly an endpoint reads one.
 """
 
 import asyncio
@@ -38,9 +38,9 @@ class Limits:
     """Connections at the same time. One over TLS takes up to 0.3 MiB, so all of them stay below 20 MiB."""
     connections_per_address: int = 32
     """Of one client address, which may be a proxy for many."""
-    turns_per_second: float = 50.0
+    turns_per_second: float = 25.0
     """TLS handshakes, and further requests on a connection, in all; see `turnstile`."""
-    turns_at_once: int = 100
+    turns_at_once: int = 50
     """How many of them may come in a burst."""
     handshake_seconds: float = 10.0
     """From the first byte until TLS is established, the wait for a turn aside."""
@@ -256,7 +256,7 @@ class ConnectionPlaces:
         of_address = self._by_address[connection.peer] >= self.limits.connections_per_address
         if of_address or len(self._taken) >= self.limits.connections:
             self.displaced += 1
-            waiting = self._longest_waiting(connection.peer if of_address else None)
+            waiting = self._replaceable(connection.peer, of_address=of_address)
             if waiting is None:
                 return False
             self.leave(waiting)
@@ -281,8 +281,17 @@ class ConnectionPlaces:
         finally:
             self.busy_requests -= 1
 
+    def _replaceable(self, newcomer: str, *, of_address: bool) -> ServedConnection | None:
+        """Who gives its place up: of the newcomer's address, or of the address that has most; then of all.
+
+        A flood so replaces its own connections, and not that of a probe which waits for its turn.
+        """
+        address = newcomer if of_address else max(self._by_address, key=lambda one: self._by_address[one])
+        waiting = self._longest_waiting(address)
+        return waiting if waiting is not None or of_address else self._longest_waiting(None)
+
     def _longest_waiting(self, address: str | None) -> ServedConnection | None:
-        """Who may be replaced: of an address, or of all."""
+        """Of an address, or of all; `None` if all are busy."""
         for known in self._taken:
             if known.phase is not Phase.BUSY and (address is None or known.peer == address):
                 return known

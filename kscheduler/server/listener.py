@@ -24,8 +24,8 @@ from kscheduler.server.turnstile import Turn, Turnstile
 
 _log = get_logger("server")
 
-_BACKLOG: Final = 512
-_BATCH: Final = 32
+_BACKLOG: Final = 256
+_BATCH: Final = 20
 _PAUSE_SECONDS: Final = 0.02
 _SHUTDOWN_SECONDS: Final = 1.0
 _NO_DESCRIPTOR_SECONDS: Final = 1.0
@@ -127,7 +127,7 @@ class Listener:
                 _log.error("http_server_cannot_accept", err=error.strerror or str(error))
                 self._rest(_NO_DESCRIPTOR_SECONDS)
                 return
-            self._take(accepted, str(peer[0]))
+            self._take(accepted, str(peer[0]).removeprefix("::ffff:"))  # IPv4 on a socket for both families
         self._rest(_PAUSE_SECONDS)
 
     def _rest(self, seconds: float) -> None:

@@ -53,7 +53,7 @@ class Offer(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class ServedPage:
     """A page by its path."""
 
     handler: Handler
@@ -74,7 +74,7 @@ class Endpoints:
     """The configuration in force, as the JSON of KubeSchedulerConfiguration v1."""
     version: Mapping[str, str] = field(default_factory=build_version)
     waiting_pods: WaitingPodsEndpoint | None = None
-    pages: Mapping[str, Page] = field(default_factory=dict)
+    pages: Mapping[str, ServedPage] = field(default_factory=dict)
     """Further pages, by path: `/statusz`, `/debug/...`."""
 
 

@@ -12,7 +12,7 @@ LOOPBACK: Final = "127.0.0.1"
 
 
 @dataclass(frozen=True, slots=True)
-class Serving:
+class HTTPServing:
     """Three ports, of which only HTTPS is on by default."""
 
     bind_address: str = "0.0.0.0"

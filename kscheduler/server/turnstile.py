@@ -14,6 +14,9 @@ from collections.abc import Callable
 
 from kscheduler.aio.clock import REAL_CLOCK, Alarm, Clock
 
+_WHOLE = 1.0 - 1e-6
+"""A turn, less what sums of floats lose: an alarm must never come too early by nothing."""
+
 
 class Turn:
     """A turn that was asked for; `cancel` gives it up."""
@@ -47,7 +50,7 @@ class Turnstile:
         """Call `callback` at the turn, which may be at once."""
         turn = Turn(address, callback)
         self._fill()
-        if not self._waiting and self._turns >= 1.0:
+        if not self._waiting and self._turns >= _WHOLE:
             self._turns -= 1.0
             callback()
             return turn
@@ -75,7 +78,7 @@ class Turnstile:
     def _on_alarm(self) -> None:
         self._alarm = None
         self._fill()
-        while self._turns >= 1.0 and (callback := self._next()) is not None:
+        while self._turns >= _WHOLE and (callback := self._next()) is not None:
             self._turns -= 1.0
             callback()
         self._arm()

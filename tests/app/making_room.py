@@ -8,7 +8,7 @@ from kscheduler.app import Options
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import from_tree
 from kscheduler.plugins import in_tree
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.objects.store import Change, ChangeType
 from tests.app.running import put
@@ -92,4 +92,4 @@ def options(*plugins: Any, gates: str = "", token_file: str = "") -> Options:
     config = from_tree(
         {**kind, "leaderElection": {"leaderElect": False}, "profiles": [profile]}, "test", parse_feature_gates(gates)
     )
-    return Options(config, serving=Serving.plain_on_loopback(), registry=registry, permit_token_file=token_file)
+    return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry, permit_token_file=token_file)

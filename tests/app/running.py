@@ -11,7 +11,7 @@ from kscheduler.app import App, Options
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.overrides import with_settings
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.objects.store import Change
 from tests.builders import Tree
@@ -65,7 +65,7 @@ async def running(
     server: EmbeddedAPIServer, options: Options | None = None
 ) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
     """The application from before its sync to its end, which must be orderly."""
-    options = options or Options(alone(), serving=Serving.plain_on_loopback())
+    options = options or Options(alone(), serving=HTTPServing.plain_on_loopback())
     app = App(options, plain_connection(server.url))
     stop = asyncio.Event()
     task = asyncio.ensure_future(app.run(stop))

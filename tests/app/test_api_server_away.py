@@ -9,7 +9,7 @@ import structlog
 
 from kscheduler.aio import VirtualClock
 from kscheduler.app import App, Options
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import alone, answer, node_of, put, running
@@ -47,7 +47,7 @@ async def until_bound(server: EmbeddedAPIServer, name: str, clock: VirtualClock)
 
 def virtual() -> tuple[VirtualClock, Options]:
     clock = VirtualClock()
-    return clock, Options(alone(), serving=Serving.plain_on_loopback(), clock=clock)
+    return clock, Options(alone(), serving=HTTPServing.plain_on_loopback(), clock=clock)
 
 
 Spoil = Callable[[EmbeddedAPIServer], None]

@@ -15,7 +15,7 @@ from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.per_node import plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.plugins import in_tree
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import answer, node_of, put, running, until
@@ -48,7 +48,7 @@ async def test_a_policy_of_a_few_lines_decides_where_pods_go() -> None:
     profile = {"schedulerName": "kscheduler", "plugins": plugins}
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     config = from_tree({**kind, "profiles": [profile]}, "test")
-    options = Options(config, serving=Serving.plain_on_loopback(), registry=registry)
+    options = Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
     async with EmbeddedAPIServer(seed=1) as server:
         for name, cost in (("dear", "0.9"), ("cheap", "0.1"), ("middling", "0.5")):
             node = node_tree(name)

@@ -7,7 +7,7 @@ from kscheduler.assembly import Ports, handle_over
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import default_configuration
 from kscheduler.framework.rules.tolerations import COMPARISON_OPERATORS
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.state.cache import Cache
 from tests.app.running import node_of, put, running, until
@@ -28,7 +28,7 @@ async def test_a_toleration_compares_numbers_where_the_gate_is_on(is_on: bool) -
     async with EmbeddedAPIServer() as server:
         put(server, "nodes", node_tree("short", spec=ends_in(5)))
         put(server, "pods", pod_tree("patient", **LONG))
-        options = Options(default_configuration(gates=gates), serving=Serving.plain_on_loopback())
+        options = Options(default_configuration(gates=gates), serving=HTTPServing.plain_on_loopback())
         async with running(server, options):
             await until(server, lambda: "untolerated taint" in condition(server, "patient"))
             put(server, "nodes", node_tree("short", spec=ends_in(60)))

@@ -12,6 +12,7 @@ from kscheduler.config.durations import seconds
 from kscheduler.config.loader import LoadedConfig, default_configuration
 from kscheduler.config.overrides import with_settings
 from kscheduler.election import LeaseLostError, Role
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import SECONDS, answer, node_of, put, until
@@ -32,7 +33,7 @@ async def replica(
 ) -> AsyncIterator[tuple[App, asyncio.Event, "asyncio.Task[None]"]]:
     """A replica, until the block ends. What would end the process is noted instead."""
     ended: list[str] = []
-    options = Options(loaded or config(), bind_address="127.0.0.1", port=0, end_at_once=ended.append)
+    options = Options(loaded or config(), serving=HTTPServing.plain_on_loopback(), end_at_once=ended.append)
     app, stop = App(options, plain_connection(server.url)), asyncio.Event()
     task = asyncio.create_task(app.run(stop))
     try:

@@ -6,7 +6,7 @@ from kscheduler.app import Options
 from kscheduler.config.loader import LoadedConfig, from_tree
 from kscheduler.config.types import API_VERSION, KIND
 from kscheduler.plugins import in_tree
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree
@@ -47,7 +47,7 @@ NODE: Tree = {
 async def test_the_service_goes_on_and_names_the_plugin(method: str, point: str, way: str) -> None:
     registry = in_tree.registry()
     registry.register("Hostile", lambda *_: hostile(method, way))
-    options = Options(configuration(), serving=Serving.plain_on_loopback(), registry=registry)
+    options = Options(configuration(), serving=HTTPServing.plain_on_loopback(), registry=registry)
     async with EmbeddedAPIServer(seed=1) as server:
         put(server, "nodes", NODE)
         async with running(server, options) as (app, _, _):

@@ -20,7 +20,7 @@ from kscheduler.app.config_file import SettledFile, digest_of
 from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
 from kscheduler.metrics import ReloadResult
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
 from tests.assembly.configurations import registry
@@ -86,7 +86,7 @@ async def following(
     options = Options(
         load_file(file),
         source_of(str(file), is_watched=is_watched),
-        serving=Serving.plain_on_loopback(),
+        serving=HTTPServing.plain_on_loopback(),
         clock=clock or HastyClock(),
         registry=registry(),
     )
@@ -260,7 +260,9 @@ async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path)
     mount = tmp_path / "config.yaml"
     version("..1", text_of("red"))
     mount.symlink_to("..data/config.yaml")
-    options = Options(load_file(mount), source_of(str(mount)), serving=Serving.plain_on_loopback(), clock=HastyClock())
+    options = Options(
+        load_file(mount), source_of(str(mount)), serving=HTTPServing.plain_on_loopback(), clock=HastyClock()
+    )
     async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
         async with asyncio.timeout(20):
             while not app.reloader.statistics().digest:  # noqa: ASYNC110

@@ -13,7 +13,7 @@ from kscheduler.app import service as app_module
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.scheduling.truth.truth_keeping import Periods
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import SECONDS, answer, node_of, put, running, until
@@ -22,7 +22,7 @@ from tests.informers.test_audit import HastyClock
 
 
 def options(**periods: float) -> Options:
-    return Options(default_configuration(), serving=Serving.plain_on_loopback(), periods=Periods(**periods))
+    return Options(default_configuration(), serving=HTTPServing.plain_on_loopback(), periods=Periods(**periods))
 
 
 async def until_true(condition: Any) -> None:
@@ -68,7 +68,7 @@ async def test_a_corrupted_cache_is_mended_and_counted() -> None:
         put(server, "nodes", node_tree("node"))
         put(server, "pods", pod_tree("p", node="node", requests={"cpu": "1"}))
         with_hasty_clock = Options(
-            default_configuration(), serving=Serving.plain_on_loopback(), clock=HastyClock(), periods=Periods()
+            default_configuration(), serving=HTTPServing.plain_on_loopback(), clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
             await until_true(lambda: app.parts.assembly.cache.statistics().pods == 1)
@@ -84,7 +84,7 @@ async def test_a_lost_deletion_gives_its_room_back_while_the_scheduler_runs() ->
         put(server, "nodes", node_tree("node", cpu="1"))
         put(server, "pods", pod_tree("old", node="node", requests={"cpu": "1"}))
         with_hasty_clock = Options(
-            default_configuration(), serving=Serving.plain_on_loopback(), clock=HastyClock(), periods=Periods()
+            default_configuration(), serving=HTTPServing.plain_on_loopback(), clock=HastyClock(), periods=Periods()
         )
         async with running(server, with_hasty_clock) as (app, _, _):
             await until_true(lambda: app.parts.assembly.cache.statistics().pods == 1)

@@ -13,7 +13,7 @@ from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.plugins import in_tree
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import answer, node_of, put, running, until
 from tests.builders import Tree, node_tree, pod_tree
@@ -30,7 +30,7 @@ def options(name: str, factory: Any, point: str, *, args: Tree | None = None) ->
     profile = {"schedulerName": "kscheduler", "plugins": {point: at_point}, "pluginConfig": config}
     kind = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
     tree = from_tree({**kind, "profiles": [profile]}, "test")
-    return Options(tree, serving=Serving.plain_on_loopback(), registry=registry)
+    return Options(tree, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
 def message_of(server: EmbeddedAPIServer, name: str) -> str:

@@ -22,7 +22,7 @@ from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import from_tree
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.config.unhonoured import unhonoured
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from tests.config.test_expansion import WITHOUT_DECLARED_FEATURES
 
 FILE = """\
@@ -67,7 +67,7 @@ def test_without_flags_the_defaults_hold_and_nothing_warns() -> None:
     configuration = found.config.configuration
     assert [profile.scheduler_name for profile in configuration.profiles] == ["kscheduler"]
     assert configuration.leader_election.resource_name == "kscheduler"
-    assert (found.serving, found.warnings) == (Serving(), ())
+    assert (found.serving, found.warnings) == (HTTPServing(), ())
     assert (found.serving.bind_address, found.serving.secure_port) == ("0.0.0.0", 10259)
     assert (found.serving.metrics_address, found.serving.insecure_port) == (None, None)
     assert found.config.given == frozenset()

@@ -9,7 +9,7 @@ from kscheduler.cli.flags import Resolved, add_flags, resolve
 from kscheduler.cli.serving_flags import ALL
 from kscheduler.config.errors import ConfigError
 from kscheduler.server.login.permissions import OpenPaths
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.server.tls.cipher_suites import INSECURE, PREFERRED, cipher_list, unavailable
 from kscheduler.server.tls.settings import NamedPair
 
@@ -87,8 +87,8 @@ SETTINGS: dict[str, Any] = {
     "--authorization-always-allow-paths=": lambda s: s.authorization.always_allow_paths == (),
     "--authorization-webhook-cache-authorized-ttl=0": lambda s: s.authorization.authorized_seconds == 0,
     "--authorization-webhook-cache-unauthorized-ttl=3s": lambda s: s.authorization.unauthorized_seconds == 3,
-    "--disable-http2-serving": lambda s: s == Serving(),
-    "--permit-address-sharing": lambda s: s == Serving(),
+    "--disable-http2-serving": lambda s: s == HTTPServing(),
+    "--permit-address-sharing": lambda s: s == HTTPServing(),
 }
 
 

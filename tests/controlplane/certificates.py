@@ -1,7 +1,8 @@
 """Keys and certificates of one control plane, made by the `openssl` command.
 
-A certificate authority, a serving certificate for 127.0.0.1, and the key pair that signs ServiceAccount tokens. Clients
-prove who they are by tokens, so there are no client certificates. `openssl` rather than a Python package: the standard
+A certificate authority, a serving certificate for 127.0.0.1, and the key pair that signs ServiceAccount tokens. The API
+server's clients prove who they are by tokens; client certificates are for the tests of kscheduler's own port. `openssl`
+rather than a Python package: the standard
 library makes no certificates, and every machine that has Debian's `ca-certificates` has `openssl` (it depends on it).
 """
 
@@ -33,6 +34,8 @@ class Certificates:
     serving_key: Path
     service_account_key: Path
     service_account_public: Path
+    front_proxies: Path
+    """The authority of front proxies."""
 
 
 def create(folder: Path) -> Certificates:
@@ -40,6 +43,8 @@ def create(folder: Path) -> Certificates:
     folder.mkdir(parents=True, exist_ok=True)
     create_authority(folder)
     create_serving(folder)
+    request = ("req", "-x509", *ELLIPTIC_KEY, "-days", VALID_DAYS, "-subj", "/CN=kscheduler-tests-front-proxies")
+    openssl(*request, *AUTHORITY, "-keyout", folder / "front-proxies.key", "-out", folder / "front-proxies.crt")
     create_service_account_keys(folder)
     return Certificates(
         authority=folder / "ca.crt",
@@ -47,6 +52,7 @@ def create(folder: Path) -> Certificates:
         serving_key=folder / "serving.key",
         service_account_key=folder / "service-account.key",
         service_account_public=folder / "service-account.pub",
+        front_proxies=folder / "front-proxies.crt",
     )
 
 
@@ -62,6 +68,17 @@ def create_serving(folder: Path) -> None:
     authority = ("-CA", folder / "ca.crt", "-CAkey", folder / "ca.key", "-CAcreateserial")
     signed = ("-days", VALID_DAYS, "-extfile", extensions, "-out", folder / "serving.crt")
     openssl("x509", "-req", "-in", request, *authority, *signed)
+
+
+def create_client(folder: Path, name: str, organization: str, authority: str = "ca") -> tuple[Path, Path]:
+    """A client's certificate and key, signed by `ca` or by `front-proxies`."""
+    request, extensions = folder / f"{name}.csr", folder / f"{name}.ext"
+    extensions.write_text("extendedKeyUsage = clientAuth\nbasicConstraints = CA:FALSE\n")
+    certificate, key = folder / f"{name}.crt", folder / f"{name}.key"
+    openssl("req", *ELLIPTIC_KEY, "-subj", f"/O={organization}/CN={name}", "-keyout", key, "-out", request)
+    signer = ("-CA", folder / f"{authority}.crt", "-CAkey", folder / f"{authority}.key", "-CAcreateserial")
+    openssl("x509", "-req", "-in", request, *signer, "-days", VALID_DAYS, "-extfile", extensions, "-out", certificate)
+    return certificate, key
 
 
 def create_service_account_keys(folder: Path) -> None:

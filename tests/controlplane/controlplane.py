@@ -204,6 +204,13 @@ class ControlPlane:
             f"--tls-private-key-file={pki.serving_key}",
             f"--cert-dir={self.folder / 'pki'}",
             "--authorization-mode=RBAC",
+            # The API server tells these in the ConfigMap extension-apiserver-authentication, as in every cluster.
+            f"--client-ca-file={pki.authority}",
+            f"--requestheader-client-ca-file={pki.front_proxies}",
+            "--requestheader-allowed-names=aggregator",
+            "--requestheader-username-headers=X-Remote-User",
+            "--requestheader-group-headers=X-Remote-Group",
+            "--requestheader-extra-headers-prefix=X-Remote-Extra-",
             f"--token-auth-file={self.folder / 'pki' / 'tokens.csv'}",
             "--service-account-issuer=https://kubernetes.default.svc",
             f"--service-account-key-file={pki.service_account_public}",

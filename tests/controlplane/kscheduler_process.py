@@ -4,7 +4,7 @@ import http.client
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,10 @@ from tests.controlplane.process import Process
 
 REPOSITORY = Path(__file__).parents[2]
 LISTENING = "http_server_listening"
+PLAIN = ("--secure-port", "0", "--insecure-port", "0")
+"""Plain HTTP without a login on a free port of this machine: most tests ask for metrics and health."""
+HTTPS = ("--bind-address", "127.0.0.1", "--port", "0")
+"""As in a cluster, on a free port."""
 
 
 def process(
@@ -21,15 +25,16 @@ def process(
     scheduler_name: str = "kscheduler",
     environment: Mapping[str, str] | None = None,
     elects: bool = False,
+    ports: Sequence[str] = PLAIN,
 ) -> Process:
     """`kscheduler run`, not yet started; its JSON log lines go to `folder/kscheduler.log`.
 
     `environment` is added to this process' own. Bytecode is kept, as an installed program's is: to compile all of it
     takes a fifth of a second of CPU, which is no scheduler's. Unless it `elects`, it schedules at once: a test that
-    kills one and starts another need not wait for a lease.
+    kills one and starts another need not wait for a lease. `ports`: `PLAIN` or `HTTPS`.
     """
     arguments: list[str | Path] = [sys.executable, "-m", "kscheduler", "run", "--kubeconfig", kubeconfig]
-    arguments += ["--scheduler-name", scheduler_name, "--secure-port", "0", "--insecure-port", "0"]
+    arguments += ["--scheduler-name", scheduler_name, *ports]
     arguments += ["--log-format", "json", f"--leader-elect={str(elects).lower()}", *options]
     own = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
     whole = own | {"PYTHONPATH": str(REPOSITORY)} | dict(environment or {})

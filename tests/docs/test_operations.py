@@ -13,15 +13,19 @@ from kscheduler.client.outage_cause import Cause
 from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
 from kscheduler.config.changes import EXCHANGEABLE
 from kscheduler.config.types import KubeSchedulerConfiguration
-from kscheduler.server import OPEN, TOKEN_ONLY, Limits
-from tests.metrics.series_stories import electing
+from kscheduler.server import Limits
+from kscheduler.server.access import HEALTH, WAITING_PODS
+from tests.metrics.series_stories import everything
 
 ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "operations.md").read_text()
 SOURCES = "\n".join(path.read_text() for path in (ROOT / "kscheduler").rglob("*.py"))
 
 
-@pytest.mark.parametrize("path", [*OPEN, *TOKEN_ONLY, "/configz"])
+PATHS = (*HEALTH, WAITING_PODS, "/metrics", "/metrics/resources", "/version", "/configz", "/statusz", "/flagz")
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_every_path_is_told(path: str) -> None:
     assert f"| `{path}` |" in TEXT
 
@@ -53,7 +57,7 @@ def test_what_a_running_process_takes_over_is_told_with_its_times() -> None:
 
 
 async def test_every_series_that_is_named_is_exposed() -> None:
-    app = App(electing(), plain_connection("http://127.0.0.1:1"))
+    app = App(everything(), plain_connection("http://127.0.0.1:1"))
     names = app.surface.exposition.names()
     app.surface.exposition.close()
     told = set(re.findall(r"\b(?:kscheduler|scheduler|rest_client|kubernetes|go)_[a-z_]+(?<!_)\b(?!\*)", TEXT))

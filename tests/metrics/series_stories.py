@@ -11,9 +11,11 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+
+import aiohttp
 
 from kscheduler.aio import Clock
 from kscheduler.aio.clock import REAL_CLOCK
@@ -35,12 +37,15 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.status import Code, Status
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
-from kscheduler.server.serving import Serving
+from kscheduler.server.login.authorities import AuthenticationSettings
+from kscheduler.server.serving import HTTPServing
+from kscheduler.server.tls.settings import TLSSettings
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import alone, node_of, put, until
 from tests.builders import make_pod, node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
+from tests.server.pki import Authority, trusting
 
 BINDING = "*/binding"
 KIND = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
@@ -92,19 +97,39 @@ STORIES: dict[str, Story] = {}
 
 
 def plain(clock: Clock = REAL_CLOCK, **periods: float) -> Options:
-    return Options(alone(), serving=Serving.plain_on_loopback(), clock=clock, periods=Periods(**periods))
+    return Options(alone(), serving=HTTPServing.plain_on_loopback(), clock=clock, periods=Periods(**periods))
 
 
 def electing() -> Options:
     """With leader election."""
     ended: list[str] = []
-    return Options(default_configuration(), serving=Serving.plain_on_loopback(), end_at_once=ended.append)
+    return Options(default_configuration(), serving=HTTPServing.plain_on_loopback(), end_at_once=ended.append)
+
+
+FOLDER = tempfile.TemporaryDirectory(prefix="kscheduler-series-")
+CLIENTS = Authority("clients")
+
+
+def with_login() -> Options:
+    """HTTPS, a certificate in files, and clients with certificates."""
+    folder = Path(FOLDER.name)
+    certificate, key = CLIENTS.serving("localhost").write(folder, "tls")
+    (folder / "clients.crt").write_bytes(CLIENTS.pem)
+    authentication = AuthenticationSettings(client_ca_file=str(folder / "clients.crt"), skip_lookup=True)
+    tls = TLSSettings(certificate_file=certificate, key_file=key)
+    serving = HTTPServing(bind_address="127.0.0.1", secure_port=0, tls=tls, authentication=authentication)
+    return Options(alone(), serving=serving)
+
+
+def everything() -> Options:
+    """All that has series of its own: leader election and HTTPS with a login."""
+    return replace(electing(), serving=with_login().serving)
 
 
 def with_plugin(name: str, point: str, registry: Registry) -> Options:
     plugins = {point: {"enabled": [{"name": name}]}}
     config = from_tree({**KIND, "profiles": [{"schedulerName": "kscheduler", "plugins": plugins}]}, "test")
-    return Options(config, serving=Serving.plain_on_loopback(), registry=registry)
+    return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
 
 
 def story(*moves: str, options: Callable[[], Options] = plain, from_start: bool = False) -> Callable[[Act], Act]:
@@ -228,7 +253,7 @@ def holding() -> Options:
 
 def limited() -> Options:
     config = from_tree({**KIND, "clientConnection": {"qps": 1000, "burst": 1000}}, "test")
-    return Options(config, serving=Serving.plain_on_loopback())
+    return Options(config, serving=HTTPServing.plain_on_loopback())
 
 
 @story("rest_client_rate_limiter_duration_seconds", options=limited)
@@ -450,7 +475,7 @@ async def the_watch_loses_a_deletion(world: World) -> None:
 def with_file() -> Options:
     file = Path(tempfile.mkdtemp()) / "config.yaml"
     file.write_text(json.dumps({**KIND, "leaderElection": {"leaderElect": False}}))
-    return Options(load_file(file), source_of(str(file)), serving=Serving.plain_on_loopback(), clock=HastyClock())
+    return Options(load_file(file), source_of(str(file)), serving=HTTPServing.plain_on_loopback(), clock=HastyClock())
 
 
 @story(
@@ -484,7 +509,9 @@ async def clients_misbehave(world: World) -> None:
     await world.until_true(lambda: world.app.server.connections > 0)
     await world.raw(b"GET / HTTP/1.1\r\n\r\n")
     await world.raw(b"X" * 20_000)
-    await asyncio.sleep(0.05)
+    exposition = world.app.surface.exposition
+    pages = exposition.renderings
+    await world.until_true(lambda: exposition.renderings > pages + 1)  # somebody has seen it
     writer.transport.abort()
     del reader
 
@@ -510,6 +537,55 @@ async def somebody_edits_the_lease(world: World) -> None:
     edited = {**lease.value, "spec": {**lease.value["spec"], "leaseTransitions": 7}}
     world.server.store.put("leases.coordination.k8s.io", edited)  # the next renewal meets another version: 409
     await world.until_true(lambda: election.statistics().slow_renewals > 0)
+
+
+@story(
+    "apiserver_client_certificate_expiration_seconds",
+    "apiserver_delegated_authn_request_duration_seconds",
+    "apiserver_delegated_authn_request_total",
+    "apiserver_delegated_authz_request_duration_seconds",
+    "apiserver_delegated_authz_request_total",
+    "authenticated_user_requests",
+    "authentication_attempts",
+    "authentication_duration_seconds",
+    "authentication_token_cache_active_fetch_count",
+    "authentication_token_cache_fetch_total",
+    "authentication_token_cache_request_total",
+    "authorization_attempts_total",
+    "authorization_duration_seconds",
+    "kscheduler_http_requests_refused_total",
+    "kscheduler_http_turns_delayed_total",
+    options=with_login,
+)
+async def clients_log_in(world: World) -> None:
+    world.server.faults.add(InjectedFault("delay", path="/apis/*reviews", seconds=0.3))
+    url = f"https://127.0.0.1:{world.app.server.port}/configz"
+    context = CLIENTS.client("jane").client_context(Path(FOLDER.name))
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session, session.get(url):
+        pass
+    await asyncio.gather(*(_ask_often(url, f"127.0.0.{number}") for number in range(1, 6)))
+
+
+async def _ask_often(url: str, source: str) -> None:
+    """More than one address may, and with a token that is worth nothing."""
+    connector = aiohttp.TCPConnector(ssl=trusting(), local_addr=(source, 0))
+    async with aiohttp.ClientSession(connector=connector, headers={"Authorization": f"Bearer {source}"}) as session:
+        for answer in await asyncio.gather(*(session.get(url) for _ in range(30)), return_exceptions=True):
+            if isinstance(answer, aiohttp.ClientResponse):
+                answer.close()
+
+
+@story(
+    "kscheduler_serving_certificate_expiration_timestamp_seconds",
+    "kscheduler_serving_certificate_reloads_total",
+    options=with_login,
+)
+async def the_certificate_is_renewed(world: World) -> None:
+    login = world.app.surface.login
+    assert login is not None
+    CLIENTS.serving("localhost", days=9).write(Path(FOLDER.name), "tls")
+    login.contexts.look()
+    await login.contexts.find_end()
 
 
 @story("process_cpu_seconds_total", "process_resident_memory_bytes", "process_virtual_memory_bytes")

@@ -18,7 +18,7 @@ from kscheduler.metrics import Exposition, build_info_source, feature_source
 from kscheduler.metrics.samples import Source
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from tests.app.running import SECONDS, running
-from tests.metrics.series_stories import STORIES, World, electing
+from tests.metrics.series_stories import STORIES, World, everything
 
 Page = dict[str, dict[tuple[str, tuple[tuple[str, str], ...]], float]]
 """By family, by sample and labels."""
@@ -91,7 +91,7 @@ async def test_a_story_moves_its_series(name: str) -> None:
 
 
 def exposed() -> frozenset[str]:
-    app = App(electing(), plain_connection("http://127.0.0.1:1"))
+    app = App(everything(), plain_connection("http://127.0.0.1:1"))
     try:
         return app.surface.exposition.names()
     finally:

@@ -14,7 +14,7 @@ from kscheduler.app import App, Options
 from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.metrics import Exposition
-from kscheduler.server import Endpoints, Health, LoopbackAccess, PermitTokenFile, Server, Serving
+from kscheduler.server import Endpoints, Health, HTTPServing, LoopbackAccess, PermitTokenFile, Server
 from kscheduler.server.access import HEALTH, WAITING_PODS
 from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -128,7 +128,7 @@ async def test_a_token_that_cannot_be_read_opens_nothing(token: PermitTokenFile,
         assert await status_of(client, "/configz", SECRET) == 401
 
 
-def lines_of_start(serving: Serving, token_file: str = "") -> list[MutableMapping[str, Any]]:
+def lines_of_start(serving: HTTPServing, token_file: str = "") -> list[MutableMapping[str, Any]]:
     options = Options(default_configuration(), serving=serving, permit_token_file=token_file)
     app = App(options, plain_connection("http://127.0.0.1:1"))
     with structlog.testing.capture_logs() as lines:
@@ -143,20 +143,20 @@ def lines_of_start(serving: Serving, token_file: str = "") -> list[MutableMappin
 
 async def test_a_port_without_a_login_is_told_at_the_start(token: PermitTokenFile, tmp_path: Path) -> None:
     for file in ("", str(tmp_path / "token")):
-        (line,) = lines_of_start(Serving.plain_on_loopback(), file)
+        (line,) = lines_of_start(HTTPServing.plain_on_loopback(), file)
         assert (line["event"], line["bind_address"]) == ("http_server_open_without_login", "127.0.0.1")
         assert ("token" in line["waiting_pods"]) == bool(file)
 
 
 @pytest.mark.parametrize(("address", "is_told"), [("10.0.0.7", True), ("0.0.0.0", True), ("127.0.0.1", False)])
 async def test_metrics_that_other_machines_can_read_are_told(address: str, is_told: bool) -> None:
-    serving = Serving(secure_port=None, metrics_address=(address, 0))
+    serving = HTTPServing(secure_port=None, metrics_address=(address, 0))
     assert [line["event"] for line in lines_of_start(serving)] == ["metrics_open_without_login"] * is_told
 
 
 async def test_that_nothing_is_served_is_told() -> None:
-    assert [line["event"] for line in lines_of_start(Serving(secure_port=None))] == ["http_server_off"]
+    assert [line["event"] for line in lines_of_start(HTTPServing(secure_port=None))] == ["http_server_off"]
 
 
 async def test_https_needs_no_warning() -> None:
-    assert lines_of_start(Serving(secure_port=0)) == []
+    assert lines_of_start(HTTPServing(secure_port=0)) == []

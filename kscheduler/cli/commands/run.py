@@ -12,7 +12,7 @@ from kscheduler.cli.quick_imports import collector_pauses
 from kscheduler.cli.refusal import refuse
 from kscheduler.cli.standard_streams import open_missing
 from kscheduler.config.durations import seconds
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 
 if TYPE_CHECKING:
     from kscheduler.app import ConfigSource
@@ -146,7 +146,7 @@ def _source(args: argparse.Namespace) -> "ConfigSource | None":
     return ConfigSource(args.config, read_again(args), is_watched=args.config_reload == "auto")
 
 
-def _ports(serving: Serving) -> str:
+def _ports(serving: HTTPServing) -> str:
     """The flags of the ports that are on: one of them was not free."""
     flags = (
         [] if serving.secure_port is None else [f"--bind-address {serving.bind_address} --port {serving.secure_port}"]

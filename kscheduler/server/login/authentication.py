@@ -13,7 +13,7 @@ from kscheduler.server.login.login_metrics import LoginMetrics
 from kscheduler.server.login.request_headers import Headers
 from kscheduler.server.login.reviews import ReviewError
 from kscheduler.server.login.tokens import TokenAuthenticator
-from kscheduler.server.login.user import ANONYMOUS, User
+from kscheduler.server.login.user import ANONYMOUS, RequestUser
 
 
 class UnauthenticatedError(Exception):
@@ -35,7 +35,7 @@ class Authenticator:
         self._metrics = metrics
         self._clock = clock
 
-    async def authenticate(self, headers: Headers, certificate: ClientCertificate | None) -> User:
+    async def authenticate(self, headers: Headers, certificate: ClientCertificate | None) -> RequestUser:
         """The user, who may be anonymous. Raises `UnauthenticatedError`."""
         began = time.perf_counter()
         try:
@@ -46,7 +46,7 @@ class Authenticator:
         self._metrics.authenticated(user.name, time.perf_counter() - began)
         return user
 
-    async def _user(self, headers: Headers, certificate: ClientCertificate | None) -> User:
+    async def _user(self, headers: Headers, certificate: ClientCertificate | None) -> RequestUser:
         wrong: list[str] = []
         user = None
         if certificate is not None:
@@ -58,7 +58,7 @@ class Authenticator:
             raise UnauthenticatedError("; ".join(wrong))
         return ANONYMOUS
 
-    def _behind_proxy(self, headers: Headers, certificate: ClientCertificate, wrong: list[str]) -> User | None:
+    def _behind_proxy(self, headers: Headers, certificate: ClientCertificate, wrong: list[str]) -> RequestUser | None:
         rules = self._authorities.front_proxies
         if rules is None:
             return None
@@ -70,7 +70,7 @@ class Authenticator:
             return None
         return rules.user_in(headers)
 
-    def _of_certificate(self, certificate: ClientCertificate, wrong: list[str]) -> User | None:
+    def _of_certificate(self, certificate: ClientCertificate, wrong: list[str]) -> RequestUser | None:
         if self._authorities.clients is None:
             return None
         self._metrics.certificates[()].observe(certificate.ends - self._clock.time())
@@ -83,7 +83,7 @@ class Authenticator:
             wrong.append(str(error))
             return None
 
-    async def _of_token(self, authorization: str, wrong: list[str]) -> User | None:
+    async def _of_token(self, authorization: str, wrong: list[str]) -> RequestUser | None:
         token = bearer_token(authorization)
         if not token:
             return None
@@ -92,7 +92,7 @@ class Authenticator:
         except ReviewError as error:
             wrong.append(str(error))
             return None
-        if isinstance(found, User):
+        if isinstance(found, RequestUser):
             return found
         wrong.append(found)
         return None

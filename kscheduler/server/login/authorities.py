@@ -7,7 +7,7 @@ as in kube-scheduler. Each change is handed on to the TLS contexts.
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from kscheduler.server.login.client_certificates import Bundle, BundleError
+from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError
 from kscheduler.server.login.request_headers import RequestHeaderRules
 from kscheduler.server.tls.key_pairs import KeyPairError, read_pem
 
@@ -44,9 +44,9 @@ class ClientAuthorities:
         """`trust` is called with the authorities' PEM at each change. Raises `KeyPairError` for unusable files."""
         self._settings = settings
         self._trust = trust
-        self.clients: Bundle | None = None
+        self.clients: AuthorityBundle | None = None
         self.front_proxies: RequestHeaderRules | None = None
-        self._from_cluster: tuple[Bundle | None, RequestHeaderRules | None] = (None, None)
+        self._from_cluster: tuple[AuthorityBundle | None, RequestHeaderRules | None] = (None, None)
         self._apply(*self._from_files())
 
     @property
@@ -56,7 +56,7 @@ class ClientAuthorities:
         missing = not (settings.client_ca_file and settings.request_header.client_ca_file)
         return missing and not settings.skip_lookup
 
-    def take_from_cluster(self, clients: Bundle | None, front_proxies: RequestHeaderRules | None) -> None:
+    def take_from_cluster(self, clients: AuthorityBundle | None, front_proxies: RequestHeaderRules | None) -> None:
         """What the ConfigMap says; parts that flags have named are left as they are. Raises `KeyPairError`."""
         self._from_cluster = clients, front_proxies
         self.look()
@@ -65,7 +65,7 @@ class ClientAuthorities:
         """Read the files again. Raises `KeyPairError`; then everything stays as it is."""
         self._apply(*self._from_files())
 
-    def _from_files(self) -> tuple[Bundle | None, RequestHeaderRules | None]:
+    def _from_files(self) -> tuple[AuthorityBundle | None, RequestHeaderRules | None]:
         settings, header = self._settings, self._settings.request_header
         clients, rules = self._from_cluster
         if settings.client_ca_file:
@@ -81,7 +81,7 @@ class ClientAuthorities:
             )
         return clients, rules
 
-    def _apply(self, clients: Bundle | None, rules: RequestHeaderRules | None) -> None:
+    def _apply(self, clients: AuthorityBundle | None, rules: RequestHeaderRules | None) -> None:
         if (clients, rules) == (self.clients, self.front_proxies):
             return
         bundles = [bundle.pem for bundle in (clients, rules.authority if rules is not None else None) if bundle]
@@ -89,10 +89,10 @@ class ClientAuthorities:
         self.clients, self.front_proxies = clients, rules
 
 
-def read_bundle(path: str) -> Bundle:
+def read_bundle(path: str) -> AuthorityBundle:
     """Authorities from a file. Raises `KeyPairError`."""
     try:
-        return Bundle.parse(read_pem(path).decode("utf-8", errors="replace"))
-    except BundleError as error:
+        return AuthorityBundle.parse(read_pem(path).decode("utf-8", errors="replace"))
+    except AuthorityBundleError as error:
         message = f"{path}: {error}"
         raise KeyPairError(message) from None

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from kscheduler.server.login.user import User
+from kscheduler.server.login.user import RequestUser
 
 _BLOCK: Final = re.compile(r"-----BEGIN CERTIFICATE-----.*?-----END CERTIFICATE-----", re.DOTALL)
 _UID: Final = "1.3.6.1.4.1.57683.2"
@@ -21,31 +21,31 @@ _UID: Final = "1.3.6.1.4.1.57683.2"
 _CREDENTIAL_ID: Final = "authentication.kubernetes.io/credential-id"
 
 
-class BundleError(ValueError):
+class AuthorityBundleError(ValueError):
     """Text that is no bundle of certificates."""
 
 
 @dataclass(frozen=True, slots=True)
-class Bundle:
+class AuthorityBundle:
     """Authorities, as PEM and by their encoding."""
 
     pem: str
     certificates: frozenset[bytes]
 
     @classmethod
-    def parse(cls, pem: str) -> "Bundle":
-        """From a file's or ConfigMap's text. Raises `BundleError`."""
+    def parse(cls, pem: str) -> "AuthorityBundle":
+        """From a file's or ConfigMap's text. Raises `AuthorityBundleError`."""
         blocks = _BLOCK.findall(pem)
         if not blocks:
             message = "there is no PEM certificate in it"
-            raise BundleError(message)
+            raise AuthorityBundleError(message)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         try:
             encoded = [ssl.PEM_cert_to_DER_cert(block) for block in blocks]
             context.load_verify_locations(cadata="\n".join(blocks))
         except (ValueError, ssl.SSLError):
             message = "one of its PEM certificates cannot be read"
-            raise BundleError(message) from None
+            raise AuthorityBundleError(message) from None
         return cls("\n".join(blocks), frozenset(encoded))
 
 
@@ -61,11 +61,11 @@ class ClientCertificate:
     chain: tuple[bytes, ...]
     """Encoded, from the client's own to the authority that was trusted."""
 
-    def is_of(self, bundle: Bundle | None, now: float) -> bool:
+    def is_of(self, bundle: AuthorityBundle | None, now: float) -> bool:
         """Whether its chain leads to one of the bundle's authorities, and it has not ended."""
         return bundle is not None and now <= self.ends and any(one in bundle.certificates for one in self.chain)
 
-    def user(self) -> User | None:
+    def user(self) -> RequestUser | None:
         """The user that it names; `None` if it names nobody. Raises `ValueError` if it names more than one UID."""
         if not self.common_name:
             return None
@@ -74,7 +74,7 @@ class ClientCertificate:
             raise ValueError(message)
         identifier = "X509SHA256=" + hashlib.sha256(self.chain[0]).hexdigest()
         uid = self.uids[0] if self.uids else ""
-        return User(self.common_name, uid, self.organizations, ((_CREDENTIAL_ID, (identifier,)),))
+        return RequestUser(self.common_name, uid, self.organizations, ((_CREDENTIAL_ID, (identifier,)),))
 
 
 def certificate_of(connection: ssl.SSLObject | None) -> ClientCertificate | None:

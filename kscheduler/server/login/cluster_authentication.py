@@ -15,7 +15,7 @@ from kscheduler.client.rest import APIClient
 from kscheduler.logs import get_logger
 from kscheduler.logs.throttle import Throttle
 from kscheduler.server.login.authorities import ClientAuthorities
-from kscheduler.server.login.client_certificates import Bundle, BundleError
+from kscheduler.server.login.client_certificates import AuthorityBundle, AuthorityBundleError
 from kscheduler.server.login.request_headers import RequestHeaderRules
 from kscheduler.server.tls.key_pairs import KeyPairError
 
@@ -70,7 +70,7 @@ class ClusterAuthentication:
         except APIError as error:
             if not error.is_not_found:
                 raise LookupFailedError(str(error)) from error
-        except (ClientError, KeyPairError, BundleError, ValueError) as error:
+        except (ClientError, KeyPairError, AuthorityBundleError, ValueError) as error:
             raise LookupFailedError(str(error)) from error
         self._read_at = self._clock.monotonic()
 
@@ -92,18 +92,18 @@ class ClusterAuthentication:
             self._file_problem = ""
 
 
-def _clients_in(data: dict[str, str]) -> Bundle | None:
+def _clients_in(data: dict[str, str]) -> AuthorityBundle | None:
     pem = data.get("client-ca-file", "")
-    return Bundle.parse(pem) if pem.strip() else None
+    return AuthorityBundle.parse(pem) if pem.strip() else None
 
 
 def _front_proxies_in(data: dict[str, str]) -> RequestHeaderRules | None:
-    """The rules; `None` where the API server has no front proxies. Raises `BundleError`, `ValueError`."""
+    """The rules; `None` where the API server has no front proxies. Raises `AuthorityBundleError`, `ValueError`."""
     pem = data.get("requestheader-client-ca-file", "")
     if not pem.strip():
         return None
     return RequestHeaderRules(
-        Bundle.parse(pem),
+        AuthorityBundle.parse(pem),
         _strings(data, "requestheader-username-headers"),
         _strings(data, "requestheader-uid-headers"),
         _strings(data, "requestheader-group-headers"),

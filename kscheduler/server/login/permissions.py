@@ -16,7 +16,7 @@ from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.server.login.login_metrics import LoginMetrics
 from kscheduler.server.login.remembered import Remembered
 from kscheduler.server.login.reviews import ReviewError, Reviews
-from kscheduler.server.login.user import MASTERS, User
+from kscheduler.server.login.user import MASTERS, RequestUser
 
 PATH: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
 MOST_ANSWERS: Final = 1024
@@ -36,7 +36,7 @@ class AuthorizationSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class AccessDecision:
     """Whether a request is allowed; `reason` may be empty."""
 
     is_allowed: bool
@@ -84,9 +84,9 @@ class Permissions:
         self._reviews = reviews
         self._settings = settings
         self._metrics = metrics
-        self.cache: Remembered[tuple[User, str, str], _Status] = Remembered(MOST_ANSWERS, clock)
+        self.cache: Remembered[tuple[RequestUser, str, str], _Status] = Remembered(MOST_ANSWERS, clock)
 
-    async def decide(self, user: User, verb: str, path: str) -> Decision:
+    async def decide(self, user: RequestUser, verb: str, path: str) -> AccessDecision:
         """Whether the user may. Raises `ReviewError` if nobody can tell."""
         began = time.perf_counter()
         result = "error"
@@ -101,16 +101,16 @@ class Permissions:
         if status.allowed and status.denied:
             message = "webhook subject access review returned both allow and deny response"
             raise ReviewError(message)
-        return Decision(status.allowed, status.reason)
+        return AccessDecision(status.allowed, status.reason)
 
-    async def _status(self, user: User, verb: str, path: str) -> _Status:
+    async def _status(self, user: RequestUser, verb: str, path: str) -> _Status:
         if MASTERS in user.groups:
             return _Status(allowed=True)
         if len(path) + len(verb) > _LONGEST_QUESTION:
             return (await self._review(user, verb, path))[0]
         return await self.cache.answer((user, verb, path), lambda: self._review(user, verb, path))
 
-    async def _review(self, user: User, verb: str, path: str) -> tuple[_Status, float]:
+    async def _review(self, user: RequestUser, verb: str, path: str) -> tuple[_Status, float]:
         spec: dict[str, Any] = {"nonResourceAttributes": {"path": path, "verb": verb}, "user": user.name}
         if user.uid:
             spec["uid"] = user.uid

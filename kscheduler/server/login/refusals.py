@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 from aiohttp import hdrs, web
 
-from kscheduler.server.login.user import User
+from kscheduler.server.login.user import RequestUser
 
 _ESCAPED = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 _TEXT_CLIENTS = ("curl/", "Wget/")
@@ -26,7 +26,7 @@ def unauthorized(request: web.Request) -> web.Response:
     return status_answer(request, 401, "Unauthorized")
 
 
-def forbidden(request: web.Request, user: User, verb: str, path: str, reason: str) -> web.Response:
+def forbidden(request: web.Request, user: RequestUser, verb: str, path: str, reason: str) -> web.Response:
     """A user who may not."""
     message = f"User {_quoted(user.name)} cannot {verb} path {_quoted(path)}".translate(_ESCAPED)
     full = f"forbidden: {message}: {reason}" if reason else f"forbidden: {message}"

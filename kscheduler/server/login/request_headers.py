@@ -8,8 +8,8 @@ from urllib.parse import unquote
 
 from multidict import CIMultiDict, CIMultiDictProxy
 
-from kscheduler.server.login.client_certificates import Bundle
-from kscheduler.server.login.user import User
+from kscheduler.server.login.client_certificates import AuthorityBundle
+from kscheduler.server.login.user import RequestUser
 
 Headers = CIMultiDictProxy[str] | CIMultiDict[str]
 """A request's headers, as aiohttp has them; names in any case."""
@@ -19,7 +19,7 @@ Headers = CIMultiDictProxy[str] | CIMultiDict[str]
 class RequestHeaderRules:
     """Who may speak for others, and in which headers."""
 
-    authority: Bundle
+    authority: AuthorityBundle
     username_headers: tuple[str, ...] = ("x-remote-user",)
     uid_headers: tuple[str, ...] = ()
     group_headers: tuple[str, ...] = ("x-remote-group",)
@@ -27,13 +27,13 @@ class RequestHeaderRules:
     allowed_names: tuple[str, ...] = ()
     """Common names of the proxies' certificates; empty means any."""
 
-    def user_in(self, headers: Headers) -> User | None:
+    def user_in(self, headers: Headers) -> RequestUser | None:
         """The user that the headers name, if they name one."""
         name = _first(headers, self.username_headers)
         if not name:
             return None
         groups = [value for header in self.group_headers for value in headers.getall(header, []) if value]
-        return User(name, _first(headers, self.uid_headers), tuple(groups), self._extra(headers))
+        return RequestUser(name, _first(headers, self.uid_headers), tuple(groups), self._extra(headers))
 
     def _extra(self, headers: Headers) -> tuple[tuple[str, tuple[str, ...]], ...]:
         found: dict[str, list[str]] = {}

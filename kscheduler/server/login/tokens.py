@@ -13,7 +13,7 @@ import msgspec
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.server.login.remembered import Remembered
 from kscheduler.server.login.reviews import ReviewError, Reviews
-from kscheduler.server.login.user import User
+from kscheduler.server.login.user import RequestUser
 
 PATH: Final = "/apis/authentication.k8s.io/v1/tokenreviews"
 MOST_TOKENS: Final = 1024
@@ -48,9 +48,9 @@ class TokenAuthenticator:
         self._reviews = reviews
         self._seconds = remember_seconds
         self._key = secrets.token_bytes(32)
-        self.cache: Remembered[bytes, User | str] = Remembered(MOST_TOKENS, clock)
+        self.cache: Remembered[bytes, RequestUser | str] = Remembered(MOST_TOKENS, clock)
 
-    async def user_of(self, token: str) -> User | str:
+    async def user_of(self, token: str) -> RequestUser | str:
         """The user, or why the token is worth nothing. Raises `ReviewError` if nobody can tell."""
         if len(token) > _LONGEST_TOKEN:
             return "invalid bearer token"
@@ -58,7 +58,7 @@ class TokenAuthenticator:
         question = hmac.digest(self._key, content, hashlib.sha256)
         return await self.cache.answer(question, lambda: self._review(token))
 
-    async def _review(self, token: str) -> tuple[User | str, float]:
+    async def _review(self, token: str) -> tuple[RequestUser | str, float]:
         if not token.isascii() or not token.isprintable():
             return "invalid bearer token", self._seconds
         review = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenReview", "spec": {"token": token}}
@@ -74,4 +74,4 @@ class TokenAuthenticator:
             return "invalid bearer token", self._seconds
         info = status.user
         extra = tuple(sorted((info.extra or {}).items()))
-        return User(info.username, info.uid, tuple(info.groups or ()), extra), self._seconds
+        return RequestUser(info.username, info.uid, tuple(info.groups or ()), extra), self._seconds

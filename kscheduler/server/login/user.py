@@ -10,7 +10,7 @@ MASTERS: Final = "system:masters"
 
 
 @dataclass(frozen=True, slots=True)
-class User:
+class RequestUser:
     """Name, groups and additional information; hashable, since it is part of what an answer is remembered under."""
 
     name: str
@@ -18,16 +18,11 @@ class User:
     groups: tuple[str, ...] = ()
     extra: tuple[tuple[str, tuple[str, ...]], ...] = ()
 
-    @property
-    def is_anonymous(self) -> bool:
-        """Whether nobody has vouched for this user."""
-        return self.name == ANONYMOUS.name
-
-    def authenticated(self) -> "User":
+    def authenticated(self) -> "RequestUser":
         """The user as a member of `system:authenticated`."""
         if self.name == "system:anonymous" or {AUTHENTICATED, UNAUTHENTICATED} & set(self.groups):
             return self
         return replace(self, groups=(*self.groups, AUTHENTICATED))
 
 
-ANONYMOUS: Final = User("system:anonymous", groups=(UNAUTHENTICATED,))
+ANONYMOUS: Final = RequestUser("system:anonymous", groups=(UNAUTHENTICATED,))

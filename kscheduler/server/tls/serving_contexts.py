@@ -97,9 +97,7 @@ class ServingContexts:
         while True:
             await self._clock.sleep(LOOK_EVERY_SECONDS)
             self.look()
-            if self._expires is None:
-                with suppress(KeyPairError):  # OpenSSL reads it: only the metric is missing
-                    self._expires = await asyncio.to_thread(_end_of, self._served.default)
+            await self.find_end()
 
     def look(self) -> None:
         """Take a change over, or say why not."""
@@ -110,6 +108,12 @@ class ServingContexts:
                 self._refused, self.problem = None, ""
             return
         self._reload(self._stamps())
+
+    async def find_end(self) -> None:
+        """Find out when the certificate ends, for the metric: in a thread and not at the start, as it is slow."""
+        if self._expires is None:
+            with suppress(KeyPairError):  # OpenSSL reads it: only the metric is missing
+                self._expires = await asyncio.to_thread(_end_of, self._served.default)
 
     def samples(self) -> Iterable[Sample]:
         """A metrics `Source`."""
@@ -271,7 +275,7 @@ def _names_in(pair: KeyPair) -> list[str]:
 
 
 def _end_of(pair: KeyPair) -> float:
-    """When the certificate ends; called in a thread, since it imports `cryptography`."""
+    """When the certificate ends."""
     return _parsed(pair).not_valid_after_utc.timestamp()
 
 

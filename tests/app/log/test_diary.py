@@ -12,7 +12,7 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.observations import AttemptResult, Observations
-from kscheduler.server.serving import Serving
+from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.log.reading import log_at
@@ -22,7 +22,7 @@ from tests.builders import node_tree, pod_tree
 
 def diary() -> tuple[Diary, Parts, VirtualClock]:
     clock = VirtualClock()
-    options = Options(default_configuration(), serving=Serving.plain_on_loopback(), clock=clock)
+    options = Options(default_configuration(), serving=HTTPServing.plain_on_loopback(), clock=clock)
     parts = Parts(options, plain_connection("http://127.0.0.1:1"))
     one = Diary(parts)
     one.scheduling()

@@ -86,7 +86,7 @@ CASES: Final = (
     AlertCase(
         "KschedulerNoLeader",
         "10m",
-        fires={name: "0x30" for name in LEADS},
+        fires=dict.fromkeys(LEADS, "0x30"),
         # one scrape between two leaders shows none
         quiet=dict(zip(LEADS, ("1 1 1 1 0 0 0 0x30", "0 0 0 0 0 1 1 1x30"), strict=True)),
         labels=LEASE,
@@ -95,7 +95,7 @@ CASES: Final = (
     AlertCase(
         "KschedulerTwoLeaders",
         "10m",
-        fires={name: "1x30" for name in LEADS},
+        fires=dict.fromkeys(LEADS, "1x30"),
         quiet=dict(zip(LEADS, ("1 1 1 1 1 0x30", "0 0 0 0 1 1x30"), strict=True)),
         labels=LEASE,
         normal=UP,

@@ -50,7 +50,7 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def unit_test(rules: Path, folder: Path, case: AlertCase, series: Series, *, fires: bool) -> Path:
-    """promtool's file for one story: which alerts fire at its end, with all their labels."""
+    """Promtool's file for one story: which alerts fire at its end, with all their labels."""
     labels = {"alertname": case.alert, "alertstate": "firing", **ALERTS[case.alert]["labels"], **case.labels}
     written = ", ".join(f'{name}="{value}"' for name, value in labels.items())
     story = {
