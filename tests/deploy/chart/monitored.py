@@ -4,8 +4,10 @@ The cluster has kubelets, controllers and a provisioner; the workload fits, does
 Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the chart's rules.
 """
 
+import itertools
 import json
 import sys
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -69,12 +71,35 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
         scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period", "2s")
         _run(stack, scheduler, "the scheduler", lambda: _ready(scheduler))
-        work(Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]))
+        api = Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+        stack.callback(api.close)
+        work(api)
         port = free_port()
         program = Process("prometheus", _prometheus_command(folder, rules, scheduler, port), folder / "prometheus.log")
         running = Prometheus(f"http://127.0.0.1:{port}")
         _run(stack, program, "Prometheus", running.ready)
-        yield running
+        with working(api):
+            yield running
+
+
+@contextmanager
+def working(api: Api) -> Iterator[None]:
+    """A Deployment grows and shrinks every two seconds: rates and quantiles need something to happen all the time."""
+    over = threading.Event()
+
+    def scale() -> None:
+        sizes = itertools.cycle((60, 20))
+        while not over.wait(2.0):
+            api.patch("/apis/apps/v1/namespaces/default/deployments/web", {"spec": {"replicas": next(sizes)}})
+        api.close()
+
+    thread = threading.Thread(target=scale, name="scaling")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _run(stack: ExitStack, process: Process, what: str, condition: Any) -> None:
