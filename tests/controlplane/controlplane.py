@@ -46,6 +46,8 @@ class Settings:
 
     controllers: bool = True
     """Runs kube-controller-manager. Without it pods need no ServiceAccount either: that admission plugin is off."""
+    apiserver_options: tuple[str, ...] = ()
+    """Further flags of kube-apiserver."""
 
 
 class ControlPlane:
@@ -211,6 +213,7 @@ class ControlPlane:
             "--enable-priority-and-fairness=false",
             "--max-requests-inflight=3000",
             "--max-mutating-requests-inflight=1000",
+            *self.settings.apiserver_options,
         ]
 
     def _controllers_command(self) -> list[str | Path]:

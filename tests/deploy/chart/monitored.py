@@ -69,7 +69,7 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "12", "--port", "0", "--kubeconfig", kubeconfig]
         cluster = Process("cluster", command, folder / "cluster.log")
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
-        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period", "2s")
+        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period=2s", "--store-audit-period=5s")
         _run(stack, scheduler, "the scheduler", lambda: _ready(scheduler))
         api = Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         stack.callback(api.close)
