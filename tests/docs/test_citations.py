@@ -31,7 +31,11 @@ NOT_OURS: Final = frozenset(
         "kubectl annotate node node-002 cost=0.1",
         "v1.36.0+kscheduler.…",  # the shape of a version
         *("kubectl describe", "kubectl logs --previous", "helm rollback", "mode: replace"),
-        *("workload-high", "apiserver_flowcontrol_rejected_requests_total", "kscheduler-metrics-reader"),  # in a cluster
+        *(
+            "workload-high",
+            "apiserver_flowcontrol_rejected_requests_total",
+            "kscheduler-metrics-reader",
+        ),  # in a cluster
     }
 )
 """Words in backticks that no file of ours defines."""

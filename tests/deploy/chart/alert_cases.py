@@ -1,7 +1,7 @@
 """For each alert a story in which it fires, alone, and the nearest one in which it does not.
 
-Series are written as promtool wants them: `0x30` is 0 for 31 minutes, `0+5x30` grows by 5 a minute, `_` is a missed scrape.
-Two replicas are up, `a` leads, in every story that does not say otherwise.
+Series are written as promtool wants them: `0x30` is 0 for 31 minutes, `0+5x30` grows by 5 a minute, `_` is a missed
+scrape. Two replicas are up, `a` leads, in every story that does not say otherwise.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def of_b(name: str, labels: str = "") -> str:
 
 @dataclass(frozen=True)
 class AlertCase:
-    """`labels` are those of the alert that fires after `fires`; nothing fires after `quiet`. Both hold beside `normal`."""
+    """`labels` are those of the alert that fires after `fires`; none does after `quiet`. `normal` is there in both."""
 
     alert: str
     at: str
@@ -86,7 +86,7 @@ CASES: Final = (
     AlertCase(
         "KschedulerNoLeader",
         "10m",
-        fires={name: "0x30" for name in LEADS},
+        fires=dict.fromkeys(LEADS, "0x30"),
         # one scrape between two leaders shows none
         quiet=dict(zip(LEADS, ("1 1 1 1 0 0 0 0x30", "0 0 0 0 0 1 1 1x30"), strict=True)),
         labels=LEASE,
@@ -95,7 +95,7 @@ CASES: Final = (
     AlertCase(
         "KschedulerTwoLeaders",
         "10m",
-        fires={name: "1x30" for name in LEADS},
+        fires=dict.fromkeys(LEADS, "1x30"),
         quiet=dict(zip(LEADS, ("1 1 1 1 1 0x30", "0 0 0 0 1 1x30"), strict=True)),
         labels=LEASE,
         normal=UP,
@@ -233,7 +233,9 @@ CASES: Final = (
         "KschedulerWatchesRestart",
         "40m",
         labels=INSTANCE | {"resource": "pods"},
-        **growing("kscheduler_watch_restarts_total", 'resource="pods", reason="broken"', "0+2x60", "0 0 0 0 0 1 1 1 1 1 2x60"),
+        **growing(
+            "kscheduler_watch_restarts_total", 'resource="pods", reason="broken"', "0+2x60", "0 0 0 0 0 1 1 1 1 1 2x60"
+        ),
     ),
     AlertCase(
         "KschedulerUnreadableObjects",

@@ -34,7 +34,11 @@ def options(folder: Path) -> tuple[str, ...]:
     """Flags of kube-apiserver that write the log."""
     policy = folder / "audit-policy.yaml"
     policy.write_text(POLICY)
-    return (f"--audit-policy-file={policy}", f"--audit-log-path={folder / 'audit.log'}", "--audit-log-mode=blocking-strict")
+    return (
+        f"--audit-policy-file={policy}",
+        f"--audit-log-path={folder / 'audit.log'}",
+        "--audit-log-mode=blocking-strict",
+    )
 
 
 def requests(folder: Path) -> list[Object]:

@@ -1,7 +1,8 @@
 """A real Prometheus that scrapes a running scheduler of an embedded cluster, where something of every kind happens.
 
-The cluster has kubelets, controllers and a provisioner; the workload fits, does not fit, preempts, and waits for volumes.
-Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the chart's rules.
+The cluster has kubelets, controllers and a provisioner; the workload fits, does not fit, preempts, and waits for
+volumes. Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the
+chart's rules.
 """
 
 import itertools
@@ -66,7 +67,18 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
     """All of it, until the block is left."""
     with ExitStack() as stack:
         kubeconfig = folder / "kubeconfig.yaml"
-        command = [sys.executable, "-m", "kscheduler", "cluster", "--nodes", "12", "--port", "0", "--kubeconfig", kubeconfig]
+        command = [
+            sys.executable,
+            "-m",
+            "kscheduler",
+            "cluster",
+            "--nodes",
+            "12",
+            "--port",
+            "0",
+            "--kubeconfig",
+            kubeconfig,
+        ]
         cluster = Process("cluster", command, folder / "cluster.log")
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
         scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period=2s", "--store-audit-period=5s")

@@ -1,7 +1,7 @@
 """Becomes the process of a container, with its mounts: `unshare --mount python pod_sandbox.py SPEC.json`.
 
-In a mount namespace of its own, /etc and /run are laid over by empty layers, so that mount points can be made there; the
-machine's own files do not change. Then each volume is bound to its place, and the container's command takes over.
+In a mount namespace of its own, /etc and /run are laid over by empty layers, so that mount points can be made there;
+the machine's own files do not change. Then each volume is bound to its place, and the container's command takes over.
 """
 
 import json

@@ -1,4 +1,5 @@
-"""Kubelets that start the containers of one image as processes of this machine; all other pods only look as if they ran.
+"""Kubelets that start the containers of one image as processes of this machine; all other pods only look as if they
+ran.
 
 A container gets its command, arguments with `$(NAME)` filled in, environment, volumes (ConfigMaps, Secrets, and the
 ServiceAccount's token, bound to the pod) and its three probes, by which it becomes ready or is started again. The pod's
@@ -14,15 +15,13 @@ import itertools
 import json
 import os
 import re
-import signal
 import ssl
 import sys
 import threading
-import time
 import urllib.request
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from tests.controlplane.hollow_kubelets import HollowKubelets, pod_path, running_status
 from tests.controlplane.kscheduler_process import REPOSITORY
@@ -34,6 +33,7 @@ PROGRAMS: Final = {"python3": [sys.executable], "": [sys.executable, "-m", "ksch
 """What the image has: `python3`, and the entry point."""
 POLL_SECONDS: Final = 0.2
 RESTART_SECONDS: Final = 1.0
+END_SECONDS: Final = 60.0
 _VARIABLE: Final = re.compile(r"\$\((\w+)\)")
 
 
@@ -49,6 +49,7 @@ class PodRun:
         self._api_url = api_url
         self._container: Object = pod["spec"]["containers"][0]
         self._ending = threading.Event()
+        self._is_abandoned = False
         self._restarts = 0
         self._ready: bool | None = None
         self._thread = threading.Thread(target=self._run, name=pod["metadata"]["name"], daemon=True)
@@ -59,9 +60,14 @@ class PodRun:
         self._thread.start()
 
     def end(self) -> None:
-        """SIGTERM, the grace period, SIGKILL; then the thread is over."""
+        """SIGTERM, the grace period, SIGKILL, and the pod is gone; then the thread is over."""
         self._ending.set()
-        self._thread.join(60)
+        self._thread.join(END_SECONDS)
+
+    def abandon(self) -> None:
+        """The same, without a word to the API server."""
+        self._is_abandoned = True
+        self._ending.set()
 
     # --- what the container gets --------------------------------------------------------------------------------------
 
@@ -165,6 +171,8 @@ class PodRun:
                 self._report(ready=self._passes("readinessProbe"))
         self._ending.wait()
         self.process.stop(self.pod["spec"].get("terminationGracePeriodSeconds", 30))
+        if self._is_abandoned:
+            return
         self._gone(lambda: self._api.delete(pod_path(self.pod), grace_seconds=0, missing_ok=True))
         self._api.close()
 
@@ -179,7 +187,7 @@ class PodRun:
         unchecked = ssl._create_unverified_context() if asked["scheme"] == "HTTPS" else None
         try:
             with urllib.request.urlopen(url, timeout=probe["timeoutSeconds"], context=unchecked) as response:
-                return 200 <= response.status < 400
+                return bool(200 <= response.status < 400)
         except OSError:
             return False
 
@@ -236,7 +244,9 @@ class ProcessKubelets(HollowKubelets):
         elif not pod["metadata"].get("deletionTimestamp"):
             number = next(self._numbers)
             own = Api(self.api.url, self.api.token, self.api.authority)
-            run = self.runs[uid] = PodRun(own, pod, number, self._folder / f"{pod['metadata']['name']}-{number}", self.api.url)
+            run = self.runs[uid] = PodRun(
+                own, pod, number, self._folder / f"{pod['metadata']['name']}-{number}", self.api.url
+            )
             run.start()
 
     def running(self) -> list[str]:
@@ -247,12 +257,10 @@ class ProcessKubelets(HollowKubelets):
         """What each container has written, by pod."""
         return {run.pod["metadata"]["name"]: run.process.text() for run in self.runs.values()}
 
-    def __exit__(self, *error: Any) -> None:
+    def __exit__(self, *error: object) -> None:
         """Nothing outlives the test."""
         super().__exit__(*error)
         for run in self.runs.values():
-            run.process.send(signal.SIGTERM)
-        deadline = time.monotonic() + 20
+            run.abandon()
         for run in self.runs.values():
-            if run.process.running:
-                run.process.stop(max(0.1, deadline - time.monotonic()))
+            run.end()

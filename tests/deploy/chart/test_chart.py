@@ -1,4 +1,4 @@
-"""The chart, for every set of values in its folder ci/: valid for all supported Kubernetes, and understood by kscheduler."""
+"""The chart, for every set of values in ci/: valid for all supported Kubernetes, and understood by kscheduler."""
 
 import argparse
 from collections import Counter
