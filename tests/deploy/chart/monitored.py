@@ -67,7 +67,7 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
     """All of it, until the block is left."""
     with ExitStack() as stack:
         kubeconfig = folder / "kubeconfig.yaml"
-        command = [
+        command: list[str | Path] = [
             sys.executable,
             "-m",
             "kscheduler",
