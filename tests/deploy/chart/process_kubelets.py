@@ -215,7 +215,8 @@ class PodRun:
         self._gone(lambda: self._api.patch(f"{pod_path(self.pod)}/status", body, STRATEGIC_PATCH))
 
     def _gone(self, act: Callable[[], object]) -> None:
-        """Whatever is done to the pod may come after its end."""
+        """Whatever is done to the pod may come after its end. The last request is long ago: by a new connection."""
+        self._api.close()
         try:
             act()
         except ApiStatusError as error:

@@ -31,8 +31,7 @@ SPEAKS_TLS: Final = importlib.util.find_spec("kscheduler.server.tls") is not Non
 VALUES: Final[dict[str, object]] = {
     # each pod has an address of its own on the loopback
     "extraEnv": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
-    # the first list is a watch that streams; the audit of what was watched takes real ones, more often than usual
-    "extraArgs": ["--bind-address=$(POD_IP)", "--store-audit-period=5s"],
+    "extraArgs": ["--bind-address=$(POD_IP)"],
     "podDisruptionBudget.maxUnavailable": 1,
     **({} if ELECTS else {"leaderElection.enabled": False, "replicas": 1}),
 }
@@ -41,7 +40,7 @@ REPLICAS: Final = 2 if ELECTS else 1
 UNUSED: Final = {
     Right("", "pods", "get"): "a Binding whose answer was lost is settled by reading the pod",
 }
-"""Rights that a quiet quarter of a minute does not need, each with what needs it."""
+"""Rights that a quiet minute does not need, each with what needs it."""
 
 pytestmark = pytest.mark.skipif(
     not SPEAKS_TLS, reason="the chart's probes and flags are those of the service with HTTPS"
@@ -166,7 +165,10 @@ def test_every_right_is_used_and_none_is_missing(cluster: Cluster) -> None:
     for number in range(3):
         cluster.schedule(f"low-{number}", priorityClassName="low", containers=whole)
     cluster.schedule("high", priorityClassName="high", containers=whole)
-    wanted = audited.granted(cluster.api, helm.RELEASE) - UNUSED.keys()
+    # a first list streams over a watch; an API server that does not do that yet is asked for a plain one
+    wanted = {one for one in audited.granted(cluster.api, helm.RELEASE) - UNUSED.keys() if one.verb != "list"}
+    lists = {one for one in audited.granted(cluster.api, helm.RELEASE) if one.verb == "list"}
+    assert {Right(one.group, one.resource, "watch") for one in lists} <= wanted
     # the second notice of a pod that fits nowhere counts its Event up
     hopeless(cluster)
     with suppress(NotReadyError):
