@@ -86,10 +86,13 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         api = Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         stack.callback(api.close)
         work(api)
-        port = free_port()
-        program = Process("prometheus", _prometheus_command(folder, rules, scheduler, port), folder / "prometheus.log")
-        running = Prometheus(f"http://127.0.0.1:{port}")
-        _run(stack, program, "Prometheus", running.ready)
+        target = {"targets": [f"127.0.0.1:{kscheduler_process.http_port(scheduler)}"]}
+        settings = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(rules)],
+            "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
+        }
+        running = stack.enter_context(running_prometheus(folder, settings))
         with working(api):
             yield running
 
@@ -127,21 +130,22 @@ def _ready(scheduler: Process) -> bool:
         return False
 
 
-def _prometheus_command(folder: Path, rules: Path, scheduler: Process, port: int) -> list[str | Path]:
-    target = {"targets": [f"127.0.0.1:{kscheduler_process.http_port(scheduler)}"]}
-    settings = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(rules)],
-        "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
-    }
+@contextmanager
+def running_prometheus(folder: Path, settings: dict[str, Any]) -> Iterator[Prometheus]:
+    """A Prometheus with this configuration, until the block is left."""
     path = folder / "prometheus.yaml"
     path.write_text(yaml.safe_dump(settings))
-    return [
+    port = free_port()
+    command: list[str | Path] = [
         prometheus.find("prometheus"),
         f"--config.file={path}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
+    running = Prometheus(f"http://127.0.0.1:{port}")
+    with ExitStack() as stack:
+        _run(stack, Process("prometheus", command, folder / "prometheus.log"), "Prometheus", running.ready)
+        yield running
 
 
 def work(api: Api) -> None:

@@ -254,6 +254,12 @@ class ProcessKubelets(HollowKubelets):
         """Names of pods whose process has not ended."""
         return [run.process.name for run in self.runs.values() if run.process.running]
 
+    def addresses(self, prefix: str) -> list[str]:
+        """Where the running pods are whose name begins so."""
+        return [
+            run.address for run in self.runs.values() if run.process.running and run.process.name.startswith(prefix)
+        ]
+
     def logs(self) -> Mapping[str, str]:
         """What each container has written, by pod."""
         return {run.pod["metadata"]["name"]: run.process.text() for run in self.runs.values()}

@@ -22,6 +22,7 @@ from tests.controlplane.rest import Api, Object
 from tests.deploy import helm
 from tests.deploy.chart import audited
 from tests.deploy.chart.audited import Right
+from tests.deploy.chart.monitored import running_prometheus
 from tests.deploy.chart.process_kubelets import ProcessKubelets
 
 SECONDS: Final = 90.0
@@ -145,6 +146,36 @@ def test_helm_test_passes_inside_the_namespaces_restrictions(cluster: Cluster) -
     said = cluster.helm("test", helm.RELEASE, "--timeout", "3m", "--logs=false")
     assert "Phase:          Succeeded" in said
     assert not [name for name in (pod["metadata"]["name"] for pod in cluster.pods()) if name.endswith("-test")]
+
+
+def test_a_real_prometheus_scrapes_it_as_the_service_monitor_says(cluster: Cluster, tmp_path: Path) -> None:
+    rendered = helm.objects(helm.render(settings={"metrics.serviceMonitor.enabled": True}))
+    (monitor,) = (one for one in rendered if one["kind"] == "ServiceMonitor")
+    (endpoint,) = monitor["spec"]["endpoints"]
+    (relabeling,) = endpoint["relabelings"]
+    cluster.plane.kubectl("create", "serviceaccount", "prometheus", "--namespace", "default")
+    token = tmp_path / "token"
+    token.write_text(cluster.plane.service_account_token("default", "prometheus"))
+    scrape = {
+        "job_name": "serviceMonitor/kscheduler/0",
+        "scrape_interval": "1s",
+        "scheme": endpoint["scheme"],
+        "metrics_path": endpoint["path"],
+        "tls_config": {"insecure_skip_verify": endpoint["tlsConfig"]["insecureSkipVerify"]},
+        # the operator's `bearerTokenFile`
+        "authorization": {"credentials_file": str(token)},
+        "relabel_configs": [{"target_label": relabeling["targetLabel"], "replacement": relabeling["replacement"]}],
+        "static_configs": [{"targets": [f"{address}:10259" for address in cluster.kubelets.addresses("kscheduler-")]}],
+    }
+    with running_prometheus(tmp_path, {"scrape_configs": [scrape]}) as prometheus:
+        up = 'up{job="kscheduler"}'
+        wait_until("a scrape", lambda: len(prometheus.query(up)) == REPLICAS, SECONDS)
+        # a login alone opens nothing
+        assert not prometheus.query(f"{up} == 1")
+        role = ("--clusterrole=kscheduler-metrics-reader", "--serviceaccount=default:prometheus")
+        cluster.plane.kubectl("create", "clusterrolebinding", "prometheus", *role)
+        wait_until("metrics of each", lambda: len(prometheus.query(f"{up} == 1")) == REPLICAS, SECONDS)
+        assert prometheus.has_numbers('scheduler_schedule_attempts_total{job="kscheduler"}')
 
 
 def test_its_log_has_no_warning_about_a_flag_or_a_setting(cluster: Cluster) -> None:
