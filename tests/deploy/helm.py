@@ -1,8 +1,8 @@
 """Helm: the real program, built once from the Go module in `go/`, and what the chart renders to.
 
 The module pins Helm, `go.sum` what it is made of; its Kubernetes libraries are those of tests/controlplane/go, so that
-Go's cache has most of it already where the control plane is built. `python -m tests.deploy.helm` builds it and prints its
-path.
+Go's cache has most of it already where the control plane is built. `python -m tests.deploy.helm` builds it and prints
+its path.
 """
 
 import functools
@@ -63,9 +63,9 @@ def _build(program: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="build-", dir=program.parent.parent) as folder:
         unfinished = Path(folder, "helm")
         stamps = f"-s -w -X helm.sh/helm/v4/internal/version.version={version()}"
+        build = ["build", "-mod=readonly", "-buildvcs=false", "-trimpath", "-ldflags", stamps]
         finished = subprocess.run(
-            [find_go(cache_folder()), "build", "-mod=readonly", "-buildvcs=false", "-trimpath"]
-            + ["-ldflags", stamps, "-o", unfinished, PROGRAM],
+            [find_go(cache_folder()), *build, "-o", unfinished, PROGRAM],
             cwd=MODULE,
             env=os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"},
             capture_output=True,

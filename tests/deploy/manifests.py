@@ -1,7 +1,8 @@
 """Plain manifests and the bases of the Kustomize overlays are the chart, rendered: `python -m tests.deploy.manifests`.
 
-What only Helm needs is left out: its test pod, and the labels that say who manages an object. Comments stay. Next to that
-this writes what else is made from one source: the dashboard, the chart's README and the descriptions in its schema.
+What only Helm needs is left out: its test pod, and the labels that say who manages an object. Comments stay. Next to
+that this writes what else is made from one source: the dashboard, the chart's README and the descriptions in its
+schema.
 """
 
 import re
@@ -76,7 +77,7 @@ def monitoring() -> str:
 
 
 def in_place_of_kube_scheduler() -> str:
-    """The value set `replace`, in kube-scheduler's namespace. Rendered, because Kustomize would move FlowSchemas too."""
+    """The value set `replace`, in kube-scheduler's namespace. Kustomize would give FlowSchemas a namespace too."""
     rendered = helm.render(VALUE_SETS / "replace.yaml", namespace="kube-system")
     first, *others = documents(rendered)
     return joined(REPLACING + first, others)

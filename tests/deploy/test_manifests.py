@@ -1,6 +1,7 @@
 """deploy/kscheduler.yaml, which the chart renders to: with the least rights, and safe to run.
 
-`make check-deploy` says besides that it is what the chart renders to, and that it fits every Kubernetes that is supported.
+`make check-deploy` says besides that it is what the chart renders to, and that it fits every Kubernetes that is
+supported.
 """
 
 from pathlib import Path

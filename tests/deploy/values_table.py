@@ -1,8 +1,8 @@
 """The chart's values have one documentation: the comments in values.yaml.
 
-`python -m tests.deploy.values_table` copies them into README.md, between its two markers, and into values.schema.json, as
-descriptions beside the types that are kept there by hand. A comment that begins with `# --` belongs to the value below it;
-a map without one is a heading only, and its values are told one by one.
+`python -m tests.deploy.values_table` copies them into README.md, between its two markers, and into values.schema.json,
+as descriptions beside the types that are kept there by hand. A comment that begins with `# --` belongs to the value
+below it; a map without one is a heading only, and its values are told one by one.
 """
 
 import json
@@ -37,7 +37,9 @@ class Value:
 def values(source: str) -> Iterator[Value]:
     """Every documented value, in the order of the file."""
     tree = yaml.safe_load(source)
-    section, comment, parents, told = "", [], [], ""
+    section = told = ""
+    comment: list[str] = []
+    parents: list[str] = []
     for line in source.splitlines():
         stripped = line.strip()
         if stripped.startswith(_SECTION):

@@ -1,7 +1,7 @@
 """For each alert a story in which it fires, alone, and the nearest one in which it does not.
 
-Series are written as promtool wants them: `0x30` is 0 for 31 minutes, `0+5x30` grows by 5 a minute, `_` is a missed scrape.
-Two replicas are up, `a` leads, in every story that does not say otherwise.
+Series are written as promtool wants them: `0x30` is 0 for 31 minutes, `0+5x30` grows by 5 a minute, `_` is a missed
+scrape. Two replicas are up, `a` leads, in every story that does not say otherwise.
 """
 
 from collections.abc import Mapping
@@ -30,7 +30,7 @@ def of_b(name: str, labels: str = "") -> str:
 
 @dataclass(frozen=True)
 class AlertCase:
-    """`labels` are those of the alert that fires after `fires`; nothing fires after `quiet`. Both hold beside `normal`."""
+    """`labels` are those of the alert that fires after `fires`; none does after `quiet`. `normal` is there in both."""
 
     alert: str
     at: str

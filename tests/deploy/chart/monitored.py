@@ -1,11 +1,14 @@
 """A real Prometheus that scrapes a running scheduler of an embedded cluster, where something of every kind happens.
 
-The cluster has kubelets, controllers and a provisioner; the workload fits, does not fit, preempts, and waits for volumes.
-Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the chart's rules.
+The cluster has kubelets, controllers and a provisioner; the workload fits, does not fit, preempts, and waits for
+volumes. Prometheus scrapes each second, under the job label of ours and under kube-scheduler's, and evaluates the
+chart's rules.
 """
 
+import itertools
 import json
 import sys
+import threading
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -64,7 +67,7 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
     """All of it, until the block is left."""
     with ExitStack() as stack:
         kubeconfig = folder / "kubeconfig.yaml"
-        command = [
+        command: list[str | Path] = [
             sys.executable,
             "-m",
             "kscheduler",
@@ -78,14 +81,40 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         ]
         cluster = Process("cluster", command, folder / "cluster.log")
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
-        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period", "2s")
+        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period=2s", "--store-audit-period=5s")
         _run(stack, scheduler, "the scheduler", lambda: _ready(scheduler))
-        work(Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"]))
-        port = free_port()
-        program = Process("prometheus", _prometheus_command(folder, rules, scheduler, port), folder / "prometheus.log")
-        running = Prometheus(f"http://127.0.0.1:{port}")
-        _run(stack, program, "Prometheus", running.ready)
-        yield running
+        api = Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
+        stack.callback(api.close)
+        work(api)
+        target = {"targets": [f"127.0.0.1:{kscheduler_process.http_port(scheduler)}"]}
+        settings = {
+            "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
+            "rule_files": [str(rules)],
+            "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
+        }
+        running = stack.enter_context(running_prometheus(folder, settings))
+        with working(api):
+            yield running
+
+
+@contextmanager
+def working(api: Api) -> Iterator[None]:
+    """A Deployment grows and shrinks every two seconds: rates and quantiles need something to happen all the time."""
+    over = threading.Event()
+
+    def scale() -> None:
+        sizes = itertools.cycle((60, 20))
+        while not over.wait(2.0):
+            api.patch("/apis/apps/v1/namespaces/default/deployments/web", {"spec": {"replicas": next(sizes)}})
+        api.close()
+
+    thread = threading.Thread(target=scale, name="scaling")
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
 
 
 def _run(stack: ExitStack, process: Process, what: str, condition: Any) -> None:
@@ -101,21 +130,22 @@ def _ready(scheduler: Process) -> bool:
         return False
 
 
-def _prometheus_command(folder: Path, rules: Path, scheduler: Process, port: int) -> list[str | Path]:
-    target = {"targets": [f"127.0.0.1:{kscheduler_process.http_port(scheduler)}"]}
-    settings = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(rules)],
-        "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
-    }
+@contextmanager
+def running_prometheus(folder: Path, settings: dict[str, Any]) -> Iterator[Prometheus]:
+    """A Prometheus with this configuration, until the block is left."""
     path = folder / "prometheus.yaml"
     path.write_text(yaml.safe_dump(settings))
-    return [
+    port = free_port()
+    command: list[str | Path] = [
         prometheus.find("prometheus"),
         f"--config.file={path}",
         f"--storage.tsdb.path={folder / 'data'}",
         f"--web.listen-address=127.0.0.1:{port}",
     ]
+    running = Prometheus(f"http://127.0.0.1:{port}")
+    with ExitStack() as stack:
+        _run(stack, Process("prometheus", command, folder / "prometheus.log"), "Prometheus", running.ready)
+        yield running
 
 
 def work(api: Api) -> None:

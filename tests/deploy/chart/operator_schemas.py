@@ -1,4 +1,4 @@
-"""Shapes of objects whose schemas Kubernetes does not publish: the fields that we write, as their operators document them.
+"""Shapes of objects whose schemas Kubernetes does not publish: the fields that we write, as operators document them.
 
 An operator prunes a field that it does not know without a word, so a misspelt one must fail here. Strict: what the
 chart may come to write has to be added.

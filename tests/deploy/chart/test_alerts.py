@@ -1,4 +1,4 @@
-"""The alerts of the chart: each fires when it should, alone, stays quiet when it should, and has its page in the runbook."""
+"""The alerts of the chart: each fires alone when it should, is quiet when it should, and is told of in the runbook."""
 
 import re
 import subprocess
@@ -50,7 +50,7 @@ def promtool(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
 
 
 def unit_test(rules: Path, folder: Path, case: AlertCase, series: Series, *, fires: bool) -> Path:
-    """Promtool's file for one story: which alerts fire at its end, with all their labels."""
+    """A file for promtool with one story: which alerts fire at its end, with all their labels."""
     labels = {"alertname": case.alert, "alertstate": "firing", **ALERTS[case.alert]["labels"], **case.labels}
     written = ", ".join(f'{name}="{value}"' for name, value in labels.items())
     story = {

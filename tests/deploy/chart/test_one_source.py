@@ -81,6 +81,11 @@ def test_the_yaml_is_in_style() -> None:
 
 
 def test_the_dockerfile_is_in_style() -> None:
-    command = [Path(sys.prefix, "bin", "hadolint"), "--failure-threshold", "style", "deploy/Dockerfile"]
+    command: list[str | Path] = [
+        Path(sys.prefix, "bin", "hadolint"),
+        "--failure-threshold",
+        "style",
+        "deploy/Dockerfile",
+    ]
     result = subprocess.run(command, cwd=helm.ROOT, capture_output=True, text=True, check=False)
     assert result.returncode == 0, result.stdout + result.stderr

@@ -1,7 +1,7 @@
 """checkov finds nothing in what the chart renders, but for what is listed here with its reason.
 
-It stands in an environment of its own: its hundred dependencies would move the versions of ours. The environment is made
-once, in the cache.
+It stands in an environment of its own: its hundred dependencies would move the versions of ours. The environment is
+made once, in the cache.
 """
 
 import json
@@ -46,7 +46,14 @@ def checkov() -> Path:
     with locked(cache_folder() / "checkov" / "lock"):
         if not ready.is_file():
             venv.create(folder, with_pip=True, clear=True)
-            install = [folder / "bin" / "python", "-m", "pip", "install", "--quiet", f"checkov=={VERSION}"]
+            install: list[str | Path] = [
+                folder / "bin" / "python",
+                "-m",
+                "pip",
+                "install",
+                "--quiet",
+                f"checkov=={VERSION}",
+            ]
             subprocess.run(install, check=True, timeout=INSTALL_SECONDS)
             ready.touch()
     return folder / "bin" / "checkov"
@@ -57,7 +64,17 @@ def failures(request: pytest.FixtureRequest, checkov: Path, tmp_path_factory: py
     """Failed checks of one value set, and the kind of object; what needs the vendor's service is not among them."""
     path = tmp_path_factory.mktemp("policy") / f"{request.param}.yaml"
     path.write_text(helm.render(manifests.VALUE_SETS / path.name))
-    command = [checkov, "--file", path, "--framework", "kubernetes", "--output", "json", "--quiet", "--skip-download"]
+    command: list[str | Path] = [
+        checkov,
+        "--file",
+        path,
+        "--framework",
+        "kubernetes",
+        "--output",
+        "json",
+        "--quiet",
+        "--skip-download",
+    ]
     finished = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     report = json.loads(finished.stdout)
     assert report["summary"]["parsing_errors"] == 0

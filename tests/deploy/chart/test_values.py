@@ -45,6 +45,7 @@ WRONG: Final[dict[str, Refusal]] = {
         {"metrics.serviceMonitor.enabled": True, "service.enabled": False},
         "without a Service",
     ),
+    "two plain ports": ({"server.scheme": "HTTP", "metrics.plain.enabled": True}, "one plain port"),
     "two monitors": ({"metrics.serviceMonitor.enabled": True, "metrics.podMonitor.enabled": True}, "twice"),
     "a scheduler that waits for itself": ({"podSchedulerName": "kscheduler"}, "wait for itself"),
 }

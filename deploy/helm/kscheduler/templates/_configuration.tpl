@@ -44,17 +44,17 @@ extenders:
 {{- define "kscheduler.args" -}}
 - run
 - --config=/etc/kscheduler/config/config.yaml
+{{- if eq .Values.server.scheme "HTTPS" }}
 {{- with .Values.server.bindAddress }}
 - {{ printf "--bind-address=%s" . | quote }}
 {{- end }}
-{{- if eq .Values.server.scheme "HTTPS" }}
 - --secure-port={{ .Values.server.port }}
 {{- include "kscheduler.tlsArgs" . }}
 {{- else }}
-- --port={{ .Values.server.port }}
+- --secure-port=0
 {{- end }}
-{{- if .Values.metrics.plain.enabled }}
-- {{ printf "--metrics-bind-address=%s" (include "kscheduler.plainMetricsAddress" .) | quote }}
+{{- with include "kscheduler.plainPort" . }}
+- {{ printf "--metrics-bind-address=%s:%s" (include "kscheduler.plainAddress" $) . | quote }}
 {{- end }}
 - --leader-elect={{ .Values.leaderElection.enabled }}
 {{- if .Values.leaderElection.enabled }}
@@ -74,10 +74,19 @@ extenders:
 {{- end }}
 {{- end }}
 
+{{/* The port of plain HTTP, health and metrics only: in place of the secure one, or beside it; empty: there is none. */}}
+{{- define "kscheduler.plainPort" -}}
+{{- if eq .Values.server.scheme "HTTP" }}
+{{- .Values.server.port }}
+{{- else if .Values.metrics.plain.enabled }}
+{{- .Values.metrics.plain.port }}
+{{- end }}
+{{- end }}
+
 {{/* An IPv6 address needs brackets before a port. */}}
-{{- define "kscheduler.plainMetricsAddress" -}}
+{{- define "kscheduler.plainAddress" -}}
 {{- $address := default "0.0.0.0" .Values.server.bindAddress }}
-{{- ternary (printf "[%s]" $address) $address (contains ":" $address) }}:{{ .Values.metrics.plain.port }}
+{{- ternary (printf "[%s]" $address) $address (contains ":" $address) }}
 {{- end }}
 
 {{- define "kscheduler.tlsArgs" }}
@@ -119,6 +128,9 @@ extenders:
 {{- end }}
 {{- if and .Values.metrics.serviceMonitor.enabled .Values.metrics.podMonitor.enabled }}
 {{- fail "metrics.serviceMonitor and metrics.podMonitor would scrape every series twice; enable one" }}
+{{- end }}
+{{- if and (eq .Values.server.scheme "HTTP") .Values.metrics.plain.enabled }}
+{{- fail "metrics.plain.enabled: server.scheme HTTP serves the metrics already; one plain port is all there is" }}
 {{- end }}
 {{- if and (eq .Values.podSchedulerName (include "kscheduler.schedulerName" .)) (eq .Values.mode "second") }}
 {{- fail "podSchedulerName: the scheduler would wait for itself to be scheduled" }}
