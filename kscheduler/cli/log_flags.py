@@ -28,7 +28,8 @@ MOST: Final = 2**31 - 1
 """klog's levels are int32."""
 ALPHA, BETA = "LoggingAlphaOptions", "LoggingBetaOptions"
 OWN_MODULES: Final = (
-    *("api-server", "assembled", "attempt", "audit", "config", "dump", "event_handlers", "evictions", "factory"),
+    *("api-server", "assembled", "attempt", "audit", "catch_up", "config", "dump", "election", "event_handlers"),
+    *("evictions", "factory"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
     *("run", "server", "status_writer", "truth_check", "workers"),
 )

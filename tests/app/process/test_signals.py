@@ -18,7 +18,7 @@ from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put, until
 from tests.builders import node_tree, pod_tree
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 SECONDS = 40.0
 
 

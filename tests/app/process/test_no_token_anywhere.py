@@ -27,7 +27,7 @@ from kscheduler.simulation.apiserver.faults import InjectedFault
 from tests.app.running import node_of, put
 from tests.builders import node_tree, pod_tree
 
-REPOSITORY = Path(__file__).parents[2]
+REPOSITORY = Path(__file__).parents[3]
 SECONDS = 60.0
 MARK = "mArKeR"
 """Part of every secret, and of nothing else."""
