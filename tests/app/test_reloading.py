@@ -39,6 +39,13 @@ def text_of(*names: str, more: str = "") -> str:
     return f"{HEAD}{more}\nprofiles:{listed}\n"
 
 
+async def until_true(condition: Callable[[], object]) -> None:
+    """Wait for what tells nobody that it has changed: the log, and what the reloader keeps."""
+    async with asyncio.timeout(20):
+        while not condition():  # noqa: ASYNC110
+            await asyncio.sleep(0.005)
+
+
 @dataclass
 class World:
     """A scheduler that follows a file."""
@@ -50,9 +57,7 @@ class World:
     """What it has logged."""
 
     async def until_true(self, condition: Callable[[], object]) -> None:
-        async with asyncio.timeout(20):
-            while not condition():  # noqa: ASYNC110  # a log tells nobody
-                await asyncio.sleep(0.005)
+        await until_true(condition)
 
     def said(self, word: str) -> list[dict[str, Any]]:
         return [line for line in self.lines if line["event"] == word]
@@ -264,12 +269,9 @@ async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path)
         load_file(mount), source_of(str(mount)), serving=HTTPServing.plain_on_loopback(), clock=HastyClock()
     )
     async with EmbeddedAPIServer(seed=1) as server, running(server, options) as (app, _, _):
-        async with asyncio.timeout(20):
-            while not app.reloader.statistics().digest:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
-            version("..2", text_of("green"))
-            while set(app.parts.assembly.profiles) != {"green"}:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        await until_true(lambda: app.reloader.statistics().digest)
+        version("..2", text_of("green"))
+        await until_true(lambda: set(app.parts.assembly.profiles) == {"green"})
 
 
 def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:

@@ -67,10 +67,11 @@ def test_plugins_for_groups_of_pods_may_be_named_though_none_is_built() -> None:
 
 @pytest.mark.parametrize("name", ["Coscheduling", "CapacityScheduling", "Mine", "TaintTolerations"])
 def test_a_plugin_that_nobody_registered_is_refused_with_what_to_do(name: str) -> None:
-    for profiles in (at("filter", name), at("multiPoint", name)):
+    for point in ("filter", "multiPoint"):
         with pytest.raises(ConfigError) as caught:
-            build(profiles)
+            build(at(point, name))
         assert f'Plugin "{name}" does not exist: {advice(name)}' in str(caught.value)
+        assert f"profile x: plugins.{point}: " in str(caught.value)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The NodeTable against the objects it was made of, whatever happened in between."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -256,3 +257,41 @@ def test_each_column_has_the_type_that_plugins_calculate_with(nodes: int) -> Non
     columns = {name: value.dtype for name, value in vars(table).items() if isinstance(value, np.ndarray)}
     assert {name: columns[name] for name in DTYPES} == DTYPES
     assert columns.keys() - DTYPES.keys() <= {"_rows"}
+
+
+LOGS = {
+    "a node comes": ("row", "node", "amount"),
+    "its columns change": ("row", "node", "amount"),
+    "something without a column changes": ("row", "node"),
+    "a pod comes": ("row", "amount"),
+    "a pod goes": ("row", "amount"),
+    "it is built anew": ("row", "node", "amount"),
+    "the node goes": ("row", "node", "amount"),
+}
+"""What happens to a row, one after another, and which logs name it. Whoever keeps results by row reads one of them."""
+
+
+def test_each_log_names_the_rows_that_it_is_for() -> None:
+    table, info, pod = NodeTable(), NodeInfo(make_node("n")), pod_info("p")
+    before = make_node("n")
+
+    def change(add: bool) -> None:
+        (info.add_pod if add else info.remove_pod)(pod)
+        (table.add_pod if add else table.remove_pod)(0, pod)
+
+    steps: tuple[Callable[[], object], ...] = (
+        lambda: table.add(info),
+        lambda: table.update(0, before),
+        lambda: table.log_change(0),
+        lambda: change(add=True),
+        lambda: change(add=False),
+        lambda: table.rebuild(0),
+        lambda: table.remove(0),
+    )
+    named = {}
+    for what, step in zip(LOGS, steps, strict=True):
+        logs = {name: getattr(table, f"{name}_changes") for name in ("row", "node", "amount")}
+        positions = {name: log.position for name, log in logs.items()}
+        step()
+        named[what] = tuple(name for name, log in logs.items() if len(log.since(positions[name])))
+    assert named == LOGS
