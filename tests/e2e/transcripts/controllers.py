@@ -67,7 +67,7 @@ SPEC
       containers:
       - {name: main, image: "registry.example/sums:1", resources: {requests: {cpu: 100m}}}
 """
-CLAIM = """\
+DISK = """\
 apiVersion: v1
 kind: PersistentVolume
 metadata: {name: shop-disk}
@@ -77,7 +77,8 @@ spec:
   storageClassName: shop-disks
   persistentVolumeReclaimPolicy: Retain
   hostPath: {path: /mnt/disk}
----
+"""
+CLAIM = """\
 apiVersion: v1
 kind: PersistentVolumeClaim
 metadata: {name: data}
@@ -100,6 +101,7 @@ def manifests() -> dict[str, str]:
             "SPEC", "  completions: 3\n  parallelism: 3\n  completionMode: Indexed"
         ),
         "halted.yaml": JOB.replace("NAME", "halted").replace("SPEC", "  suspend: true"),
+        "disk.yaml": DISK,
         "data.yaml": CLAIM,
     }
 
@@ -247,6 +249,9 @@ def jobs_pods(scenario: Scenario) -> list[str]:
 
 def claims_act(transcript: Transcript, scenario: Scenario) -> None:
     transcript.title("A claim and its volume")
+    transcript.run("apply -f disk.yaml")
+    # A volume controller that sees the claim first says so in an Event (ProvisioningFailed).
+    scenario.wait("the volume is seen", lambda: "Available" in status_of(scenario, "pv/shop-disk"))
     transcript.run("apply -f data.yaml")
     scenario.wait("the claim is bound", lambda: "Bound" in status_of(scenario, "pvc/data"))
     scenario.wait("the volume is bound", lambda: "Bound" in status_of(scenario, "pv/shop-disk"))
