@@ -180,6 +180,7 @@ _NETWORK = (
     ),
     _namespaced("discovery.k8s.io/v1", "endpointslices", "EndpointSlice", has_generation=True),
 )
+_FLOW_CONTROL = "flowcontrol.apiserver.k8s.io/v1"
 _MORE = (
     _cluster(
         "admissionregistration.k8s.io/v1",
@@ -193,6 +194,14 @@ _MORE = (
         "validatingwebhookconfigurations",
         "ValidatingWebhookConfiguration",
         categories=("api-extensions",),
+        has_generation=True,
+    ),
+    _cluster(_FLOW_CONTROL, "flowschemas", "FlowSchema", subresources=_STATUS, has_generation=True),
+    _cluster(
+        _FLOW_CONTROL,
+        "prioritylevelconfigurations",
+        "PriorityLevelConfiguration",
+        subresources=_STATUS,
         has_generation=True,
     ),
     _cluster("node.k8s.io/v1", "runtimeclasses", "RuntimeClass"),

@@ -64,6 +64,12 @@ def _pod_selector(policy: Object) -> str:
     return selector_text(field(policy, "spec.podSelector.matchLabels", {}))
 
 
+def _dangling(schema: Object) -> str:
+    """Whether a controller has said that the priority level is missing; none says so here."""
+    found = [condition for condition in field(schema, "status.conditions", ()) if condition.get("type") == "Dangling"]
+    return str(found[0].get("status")) if found else "?"
+
+
 def _endpoints(value: Object) -> str:
     found = [
         f"{address.get('ip')}:{port.get('port')}"
@@ -172,6 +178,23 @@ MORE_COLUMNS: Mapping[str, tuple[Column, ...]] = MappingProxyType(
         ),
         "mutatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
         "validatingwebhookconfigurations.admissionregistration.k8s.io": _WEBHOOKS,
+        "flowschemas.flowcontrol.apiserver.k8s.io": (
+            NAME,
+            at("PriorityLevel", "spec.priorityLevelConfiguration.name"),
+            at("MatchingPrecedence", "spec.matchingPrecedence"),
+            at("DistinguisherMethod", "spec.distinguisherMethod.type", NONE),
+            AGE,
+            _text("MissingPL", _dangling),
+        ),
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": (
+            NAME,
+            at("Type", "spec.type"),
+            at("NominalConcurrencyShares", "spec.limited.nominalConcurrencyShares", NONE),
+            at("Queues", "spec.limited.limitResponse.queuing.queues", NONE),
+            at("HandSize", "spec.limited.limitResponse.queuing.handSize", NONE),
+            at("QueueLengthLimit", "spec.limited.limitResponse.queuing.queueLengthLimit", NONE),
+            AGE,
+        ),
         "runtimeclasses.node.k8s.io": (NAME, at("Handler", "handler"), AGE),
     }
 )

@@ -148,6 +148,24 @@ def _network_policy(policy: Object) -> None:
     spec.setdefault("policyTypes", ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"])
 
 
+def _flow_schema(schema: Object) -> None:
+    spec = schema.setdefault("spec", {})
+    spec["matchingPrecedence"] = spec.get("matchingPrecedence") or 1000
+    schema["status"] = {}
+
+
+def _priority_level(level: Object) -> None:
+    spec = level.setdefault("spec", {})
+    for form, shares in (("exempt", 0), ("limited", 30)):
+        if form in spec:
+            spec[form] = {"nominalConcurrencyShares": shares, "lendablePercent": 0} | spec[form]
+    queuing = spec.get("limited", {}).get("limitResponse", {}).get("queuing")
+    if queuing is not None:
+        for name, number in (("queues", 64), ("handSize", 8), ("queueLengthLimit", 50)):
+            queuing[name] = queuing.get(name) or number
+    level["status"] = {}
+
+
 _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
     {
         "pods": _pod,
@@ -162,6 +180,8 @@ _CREATE: Mapping[str, Callable[[Object], None]] = MappingProxyType(
         "clusterrolebindings.rbac.authorization.k8s.io": _binding,
         "ingresses.networking.k8s.io": _ingress,
         "networkpolicies.networking.k8s.io": _network_policy,
+        "flowschemas.flowcontrol.apiserver.k8s.io": _flow_schema,
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io": _priority_level,
         "priorityclasses.scheduling.k8s.io": _priority_class,
         "storageclasses.storage.k8s.io": _storage_class,
     }
@@ -181,6 +201,8 @@ _DEFAULTED_ON_UPDATE = frozenset(
         "clusterrolebindings.rbac.authorization.k8s.io",
         "ingresses.networking.k8s.io",
         "networkpolicies.networking.k8s.io",
+        "flowschemas.flowcontrol.apiserver.k8s.io",
+        "prioritylevelconfigurations.flowcontrol.apiserver.k8s.io",
     }
 )
 """Kinds whose manifests may be sent again without the server's defaults."""
