@@ -10,6 +10,16 @@ event loop hangs. A process that has lost its lease ends: its successor starts f
     fence, watchdog, boot_time  no write after the end of the lease, whatever hangs
     announcements               log lines and Events
 
+The walk of a lease, from `app.leadership`, which builds fence, election and a connection of its own:
+
+    follow, try     `Election.lead`: a watch of the one Lease; when it is free `Elector.step` answers with a write that
+                    names the version it replaces: of two that try, one gets a 409
+    lead            `informers.catch_up`: the store holds all that was written before; then the workers
+    renew           `Election.keep`; each success moves `Fence.open_until` and `Watchdog.expect_before`
+    each write      `check_may_leave` of the transport, in the instant in which it leaves
+    not renewed     `LeaseLostError` ends all services without draining: exit code 1
+    SIGTERM         workers drain, conditions are flushed, then `Election.release`
+
 Limits: as with client-go, who deletes the Lease by hand may have two leaders for some seconds, and a request that was
 sent cannot be called back (`fence`). Coordinated leader election (alpha upstream) is not built.
 """

@@ -3,6 +3,7 @@
 import http.client
 import json
 import os
+import ssl
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -54,13 +55,34 @@ def log_lines(process: Process) -> Iterator[dict[str, Any]]:
 
 def http_port(process: Process) -> int | None:
     """The port of its HTTP server, as its newest start logged it; None before that."""
-    found = [line["port"] for line in log_lines(process) if line.get("msg") == LISTENING]
-    return int(found[-1]) if found else None
+    found = listening(process)
+    return int(found["port"]) if found else None
+
+
+def listening(process: Process) -> dict[str, Any] | None:
+    """What its newest start logged of its HTTP server: scheme, host, port. None before that."""
+    return next((line for line in reversed([*log_lines(process)]) if line.get("msg") == LISTENING), None)
+
+
+def any_certificate() -> ssl.SSLContext:
+    """A client that takes every certificate: schedulers sign their own."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 def own_page(process: Process, path: str) -> tuple[int, str]:
-    """What its own HTTP server answers: status and text. Raises `OSError` where it does not answer."""
-    connection = http.client.HTTPConnection("127.0.0.1", http_port(process) or 0, timeout=30)
+    """What its own HTTP server answers, whoever signed its certificate: status and text.
+
+    Raises `OSError` where it does not answer.
+    """
+    server = listening(process) or {"scheme": "http", "port": 0}
+    if server["scheme"] == "https":
+        connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+            "127.0.0.1", server["port"], timeout=30, context=any_certificate()
+        )
+    else:
+        connection = http.client.HTTPConnection("127.0.0.1", server["port"], timeout=30)
     try:
         connection.request("GET", path)
         response = connection.getresponse()

@@ -1,5 +1,6 @@
 """What a page or a comment cites is in the repository: paths, names, commands, links."""
 
+import itertools
 import re
 from pathlib import Path
 from typing import Final
@@ -27,11 +28,16 @@ NOT_OURS: Final = frozenset(
     {
         *("flatnonzero", "bincount", "add.at"),  # numpy
         "Less",  # Go
-        *("kubectl exec", "nohup", "TERM=dumb", "FORCE_COLOR=1", "increase()", ".venv/bin"),  # the user's shell
+        *("nohup", "TERM=dumb", "FORCE_COLOR=1", "increase()", ".venv/bin"),  # the user's shell
         *("config.yaml", "policy.py", ".venv/bin/python policy.py", "schedulerName: thrifty"),  # files of an example
-        "kubectl annotate node node-002 cost=0.1",
+        *(
+            "/debug/pprof/*",
+            "/metrics/slis",
+            "metrics.jobName: kube-scheduler",
+            "kube-system/kube-scheduler",
+        ),  # others' names
         "v1.36.0+kscheduler.…",  # the shape of a version
-        *("kubectl describe", "kubectl logs --previous", "helm rollback", "mode: replace"),
+        "mode: replace",
         *(
             "workload-high",
             "apiserver_flowcontrol_rejected_requests_total",
@@ -60,6 +66,9 @@ def is_command(span: str, index: SourceIndex) -> bool:
             return any((ROOT / f"{program}{suffix}").is_file() for suffix in (".py", "/__main__.py"))
         case "kscheduler":
             return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
+        case "kubectl" | "curl" | "helm":
+            files = [part for flag, part in itertools.pairwise(rest) if flag in {"-f", "-k", "--values"}]
+            return all((ROOT / file).exists() for file in files)
     if first.startswith("-"):
         return first.partition("=")[0] in index.text
     return not rest and _is_setting(first, index)

@@ -27,7 +27,7 @@ _FIRST_PAUSE: Final = 0.5
 _PAUSE_FACTOR: Final = 1.5
 _LINE_SECONDS: Final = 60.0
 _ADVICE: Final = {
-    403: "bind the ClusterRole system:auth-delegator to the scheduler's account: deploy/manifests/20-rbac.yaml does",
+    403: "bind the ClusterRole system:auth-delegator to the scheduler's account: the chart does",
     401: "the API server does not accept the credentials of --authentication-kubeconfig or --authorization-kubeconfig",
 }
 _NO_ADVICE: Final = "until the API server answers, requests other than health checks are refused"

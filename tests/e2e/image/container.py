@@ -20,7 +20,9 @@ TOOLS: Final = ("umoci", "runc")
 CI: Final = "KSCHEDULER_CI"
 """Set by .ci/run, where nothing may be skipped for want of a tool."""
 ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
-OWN_VALUES: Final = {"--secure-port": "0", "--insecure-port": "0"}
+OWN_VALUES: Final = {"--bind-address": "127.0.0.1", "--port": "0"}
+OWN_WORDS: Final = {"--leader-elect=true": "--leader-elect=false"}
+"""Election has tests of its own (`tests/e2e/election`), with rights for its Lease."""
 
 
 def missing() -> str:
@@ -105,8 +107,9 @@ def strict(
 
 
 def own_arguments(arguments: list[str]) -> list[str]:
-    """The image's command with an address and a port that nobody else has."""
-    return [OWN_VALUES.get(before, word) for before, word in zip(["", *arguments], arguments, strict=False)]
+    """The image's command with an address and a port that nobody else has, and without a Lease."""
+    pairs = zip(["", *arguments], arguments, strict=False)
+    return [OWN_VALUES.get(before, OWN_WORDS.get(word, word)) for before, word in pairs]
 
 
 def service_account(folder: Path, kubeconfig: Path) -> tuple[dict[str, Path], dict[str, str]]:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.controlplane import certificates, kscheduler_process
-from tests.controlplane.kscheduler_process import HTTPS, http_port, log_lines
+from tests.controlplane.kscheduler_process import HTTPS, any_certificate, http_port, log_lines
 from tests.controlplane.process import Process, wait_until
 from tests.e2e.servers import RealServer, Server
 
@@ -24,20 +24,13 @@ SHORT = ("--authorization-webhook-cache-authorized-ttl=1s", "--authorization-web
 SECONDS = 60.0
 
 
-def careless() -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    context.check_hostname = False
-    context.verify_mode = ssl.CERT_NONE
-    return context
-
-
 def ask(process: Process, path: str, token: str = "", context: ssl.SSLContext | None = None, **headers: str) -> int:
     """The status of one request over a connection of its own."""
     sent = {name.replace("_", "-"): value for name, value in headers.items()}
     if token:
         sent["Authorization"] = f"Bearer {token}"
     connection = http.client.HTTPSConnection(
-        "127.0.0.1", http_port(process) or 0, timeout=30, context=context or careless()
+        "127.0.0.1", http_port(process) or 0, timeout=30, context=context or any_certificate()
     )
     try:
         connection.request("GET", path, headers=sent)
@@ -135,7 +128,7 @@ def test_the_clusters_own_client_certificates_and_front_proxies_are_known(server
         ("aggregator", "proxies", "front-proxies"),
         ("impostor", "system:masters", "front-proxies"),
     ):
-        contexts[name] = careless()
+        contexts[name] = any_certificate()
         contexts[name].load_cert_chain(*certificates.create_client(folder, name, organization, authority))
     with secure(server, tmp_path) as process:
         wait_until("the authorities", lambda: ask(process, "/configz", context=contexts["root"]) == 200, SECONDS)
@@ -193,7 +186,7 @@ def test_z_pages_are_structured_for_who_asks_for_a_version(server: Server, tmp_p
         server, tmp_path, "--authorization-always-allow-paths=/livez,/readyz,/healthz,/statusz,/flagz"
     ) as process:
         for path, kind in (("/statusz", "Statusz"), ("/flagz", "Flagz")):
-            connection = http.client.HTTPSConnection("127.0.0.1", http_port(process) or 0, context=careless())
+            connection = http.client.HTTPSConnection("127.0.0.1", http_port(process) or 0, context=any_certificate())
             connection.request("GET", path, headers={"Accept": f"application/json;v=v1beta1;g=config.k8s.io;as={kind}"})
             tree = json.loads(connection.getresponse().read())
             connection.close()

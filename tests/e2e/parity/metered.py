@@ -8,12 +8,12 @@ be tried at once, and how fast each scheduler was makes no difference to what it
 
 import http.client
 import json
-import ssl
 import time
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.controlplane import kscheduler_process, kube_scheduler
+from tests.controlplane.kscheduler_process import any_certificate
 from tests.controlplane.process import Process, free_port, wait_until
 from tests.e2e.parity.metrics_page import Page, read
 from tests.e2e.servers import NAME, RealServer
@@ -57,10 +57,7 @@ class Metered:
             raise ConnectionError(f"{self.process.name} has not said its port yet")
         if not self._tls:
             return http.client.HTTPConnection("127.0.0.1", port, timeout=30)
-        # kube-scheduler makes itself a certificate that nobody signed.
-        trusting = ssl.create_default_context()
-        trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
-        return http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=trusting)
+        return http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=any_certificate())
 
     def wait_started(self, nodes: int) -> None:
         """Returns when it serves metrics and has all the nodes in its cache."""
