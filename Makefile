@@ -19,7 +19,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check check-deploy manifests fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale bench-start soak lock image sbom mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check ready check-deploy manifests fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale bench-start soak lock image sbom mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -36,6 +36,8 @@ check: $(DEV) ## Format, lint, types, layers: what CI asks of every change
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+ready: $(DEPLOY) ## Install all that the other targets need of Python
 
 check-deploy: $(DEPLOY) ## Chart, manifests, alerts, dashboard, Dockerfile: linted, rendered, validated, run (builds Helm once)
 	$(BIN)/pytest tests/deploy/chart

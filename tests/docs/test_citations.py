@@ -66,7 +66,9 @@ def is_command(span: str, index: SourceIndex) -> bool:
             return any((ROOT / f"{program}{suffix}").is_file() for suffix in (".py", "/__main__.py"))
         case "kscheduler":
             return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
-        case "kubectl" | "curl" | "helm":
+        case "curl":
+            return True
+        case "kubectl" | "helm":
             files = [part for flag, part in itertools.pairwise(rest) if flag in {"-f", "-k", "--values"}]
             return all((ROOT / file).exists() for file in files)
     if first.startswith("-"):
