@@ -28,6 +28,16 @@ JOBS: Final = ("kscheduler", "kube-scheduler")
 WINDOW: Final = "30s"
 """What dashboards' `$__rate_interval` stands for where scrapes come each second."""
 
+IN_USE: Final = frozenset(
+    {
+        *("leader_election_master_status", "kscheduler_leader_election_renewal_age_seconds"),
+        *("kscheduler_config_reload_last_successful", "kscheduler_config_reload_info"),
+        "kscheduler_serving_certificate_expiration_timestamp_seconds",
+        "kscheduler_serving_certificate_reloads_total",
+    }
+)
+"""Series that are there only where leader election, a configuration file or a certificate is in use."""
+
 
 class Prometheus:
     """What a running one knows."""

@@ -12,6 +12,7 @@ from kscheduler.app import App
 from kscheduler.client.access.connection import plain_connection
 from tests.deploy import helm, prometheus
 from tests.deploy.chart.alert_cases import CASES, AlertCase, Series
+from tests.deploy.chart.monitored import IN_USE
 from tests.metrics.series_stories import plain
 
 ROOT: Final = Path(__file__).parents[3]
@@ -24,13 +25,6 @@ RULES: Final[list[dict[str, Any]]] = [
 ALERTS: Final = {rule["alert"]: rule for rule in RULES if "alert" in rule}
 SEVERITIES: Final = {"critical", "warning", "info"}
 FROM_PROMETHEUS: Final = {"up"}
-AWAITED: Final = {
-    *("leader_election_master_status", "kscheduler_leader_election_renewal_age_seconds"),
-    *("kscheduler_config_reload_last_successful", "kscheduler_config_reload_info"),
-    "kscheduler_serving_certificate_expiration_timestamp_seconds",
-    "kscheduler_serving_certificate_reloads_total",
-}
-"""Exposed where leader election, a configuration file or a certificate is in use."""
 
 
 @pytest.fixture(scope="session")
@@ -125,7 +119,7 @@ async def exposed_names() -> set[str]:
 async def test_rules_ask_for_nothing_that_is_not_exposed() -> None:
     recorded = {rule["record"] for rule in RULES if "record" in rule}
     asked = set().union(*(re.findall(r"\b([a-z]\w+(?::\w+)*)\{", rule["expr"]) for rule in RULES))
-    assert asked - recorded - FROM_PROMETHEUS - AWAITED <= await exposed_names()
+    assert asked - recorded - FROM_PROMETHEUS - IN_USE <= await exposed_names()
 
 
 def test_the_chart_leaves_out_what_is_disabled_and_labels_the_rest() -> None:

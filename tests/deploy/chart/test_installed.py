@@ -5,11 +5,11 @@ and probes (`process_kubelets`). The audit log tells which of the granted rights
 The tests of this file follow each other: what one has installed the next one changes.
 """
 
-import importlib.util
 import json
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,30 +22,23 @@ from tests.controlplane.rest import Api, Object
 from tests.deploy import helm
 from tests.deploy.chart import audited
 from tests.deploy.chart.audited import Right
-from tests.deploy.chart.monitored import running_prometheus
+from tests.deploy.chart.monitored import IN_USE, running_prometheus
 from tests.deploy.chart.process_kubelets import ProcessKubelets
 
 SECONDS: Final = 90.0
 NAMESPACE: Final = helm.NAMESPACE
-ELECTS: Final = importlib.util.find_spec("kscheduler.election") is not None
-SPEAKS_TLS: Final = importlib.util.find_spec("kscheduler.server.tls") is not None
 VALUES: Final[dict[str, object]] = {
     # each pod has an address of its own on the loopback
     "extraEnv": [{"name": "POD_IP", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}],
     "extraArgs": ["--bind-address=$(POD_IP)"],
     "podDisruptionBudget.maxUnavailable": 1,
-    **({} if ELECTS else {"leaderElection.enabled": False, "replicas": 1}),
 }
-REPLICAS: Final = 2 if ELECTS else 1
+REPLICAS: Final = 2
 
 UNUSED: Final = {
     Right("", "pods", "get"): "a Binding whose answer was lost is settled by reading the pod",
 }
 """Rights that a quiet minute does not need, each with what needs it."""
-
-pytestmark = pytest.mark.skipif(
-    not SPEAKS_TLS, reason="the chart's probes and flags are those of the service with HTTPS"
-)
 
 
 @dataclass(frozen=True)
@@ -132,9 +125,8 @@ def test_it_installs_and_becomes_ready(cluster: Cluster) -> None:
     assert len(pods) == REPLICAS
     assert all(status["ready"] for pod in pods for status in pod["status"]["containerStatuses"])
     assert sum(status["restartCount"] for pod in pods for status in pod["status"]["containerStatuses"]) == 0
-    if ELECTS:
-        lease = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/kscheduler")
-        assert lease["spec"]["holderIdentity"]
+    lease = cluster.api.get(f"/apis/coordination.k8s.io/v1/namespaces/{NAMESPACE}/leases/kscheduler")
+    assert lease["spec"]["holderIdentity"]
 
 
 def test_a_pod_is_placed_by_what_was_installed(cluster: Cluster) -> None:
@@ -176,6 +168,8 @@ def test_a_real_prometheus_scrapes_it_as_the_service_monitor_says(cluster: Clust
         cluster.plane.kubectl("create", "clusterrolebinding", "prometheus", *role)
         wait_until("metrics of each", lambda: len(prometheus.query(f"{up} == 1")) == REPLICAS, SECONDS)
         assert prometheus.has_numbers('scheduler_schedule_attempts_total{job="kscheduler"}')
+        for name in sorted(IN_USE):
+            wait_until(name, partial(prometheus.has_numbers, f'{name}{{job="kscheduler"}}'), SECONDS)
 
 
 def test_its_log_has_no_warning_about_a_flag_or_a_setting(cluster: Cluster) -> None:
