@@ -28,6 +28,18 @@ JOBS: Final = ("kscheduler", "kube-scheduler")
 WINDOW: Final = "30s"
 """What dashboards' `$__rate_interval` stands for where scrapes come each second."""
 
+CONFIGURATION: Final = """\
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+leaderElection: {leaderElect: true, resourceName: kscheduler}
+profiles: [{schedulerName: kscheduler}]
+"""
+OPTIONS: Final = (
+    "--cache-check-period=2s",
+    "--store-audit-period=5s",
+    # the embedded API server gives no tokens that a review would know
+    "--authorization-always-allow-paths=/healthz,/readyz,/livez,/metrics",
+)
 IN_USE: Final = frozenset(
     {
         *("leader_election_master_status", "kscheduler_leader_election_renewal_age_seconds"),
@@ -91,7 +103,11 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         ]
         cluster = Process("cluster", command, folder / "cluster.log")
         _run(stack, cluster, "the embedded cluster", kubeconfig.is_file)
-        scheduler = kscheduler_process.process(kubeconfig, folder, "--cache-check-period=2s", "--store-audit-period=5s")
+        configuration = folder / "config.yaml"
+        configuration.write_text(CONFIGURATION)
+        scheduler = kscheduler_process.process(
+            kubeconfig, folder, f"--config={configuration}", *OPTIONS, elects=True, ports=kscheduler_process.HTTPS
+        )
         _run(stack, scheduler, "the scheduler", lambda: _ready(scheduler))
         api = Api(yaml.safe_load(kubeconfig.read_text())["clusters"][0]["cluster"]["server"])
         stack.callback(api.close)
@@ -100,7 +116,15 @@ def monitored_cluster(folder: Path, rules: Path) -> Iterator[Prometheus]:
         settings = {
             "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
             "rule_files": [str(rules)],
-            "scrape_configs": [{"job_name": job, "static_configs": [target]} for job in JOBS],
+            "scrape_configs": [
+                {
+                    "job_name": job,
+                    "scheme": "https",
+                    "tls_config": {"insecure_skip_verify": True},
+                    "static_configs": [target],
+                }
+                for job in JOBS
+            ],
         }
         running = stack.enter_context(running_prometheus(folder, settings))
         with working(api):
