@@ -19,7 +19,7 @@ JOBS   ?= 1
 MACHINES := $(addprefix tests/scheduling/,never_stuck/test_never_stuck.py never_stuck/test_cases.py \
 	eviction/test_evictions_never_stuck.py truth/test_truth.py)
 
-.PHONY: help demo test check ready check-deploy manifests fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale bench-start soak lock image sbom mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
+.PHONY: help demo test check ready check-deploy manifests dashboard-picture fmt e2e bench bench-compare bench-plots bench-churn bench-real bench-latency bench-scale bench-start soak lock image sbom mutants fuzz fuzz-specification fuzz-machines fuzz-decisions \
 	fuzz-decisions-first fuzz-decisions-second clean
 
 help: ## Tell what there is
@@ -44,6 +44,10 @@ check-deploy: $(DEPLOY) ## Chart, manifests, alerts, dashboard, Dockerfile: lint
 
 manifests: $(DEV) ## Write anew what is made from the chart: deploy/kscheduler.yaml, Kustomize's base, README, schema, dashboard
 	$(BIN)/python -m tests.deploy.manifests
+
+dashboard-picture: $(DEPLOY) ## Draw docs/dashboard.png: the dashboard's panels, with data of a real Prometheus (3 min)
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plots]'
+	$(BIN)/python -m tests.deploy.picture
 
 fmt: $(DEV) ## Format the code and mend what the linter can
 	$(BIN)/ruff format .

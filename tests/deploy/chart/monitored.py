@@ -63,6 +63,14 @@ class Prometheus:
         found: list[dict[str, Any]] = answer["data"]["result"]
         return found
 
+    def query_range(self, expression: str, start: float, end: float, step: float) -> list[dict[str, Any]]:
+        """The series of a query over a time, in seconds since the epoch."""
+        asked = {"query": expression, "start": start, "end": end, "step": step}
+        found: list[dict[str, Any]] = self._get(f"/api/v1/query_range?{urllib.parse.urlencode(asked)}")["data"][
+            "result"
+        ]
+        return found
+
     def has_numbers(self, expression: str) -> bool:
         """Whether a query gives at least one sample that is a number; 0/0 is none."""
         return any(sample["value"][1] != "NaN" for sample in self.query(expression))
