@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from kscheduler.cli import VERBS
+from kscheduler.cli.flags import FLAGS_WITHOUT_EFFECT, SWITCHES_WITHOUT_EFFECT
 from tests.docs.source_index import ROOT, SourceIndex, spans, text_of
 
 PAGES: Final = {
@@ -17,9 +18,11 @@ PAGES: Final = {
     "docs/explain.md": "",
     "docs/image.md": "",
     "docs/logs.md": "\n## If you come from kube-scheduler",
+    "docs/migration.md": "",
     "docs/operations.md": "",
     "docs/quirks.md": "",
     "docs/runbook.md": "",
+    "SECURITY.md": "",
 }
 """Pages, and the heading from which on they are about somebody else's words."""
 
@@ -31,7 +34,8 @@ NOT_OURS: Final = frozenset(
         *("config.yaml", "policy.py", ".venv/bin/python policy.py", "schedulerName: thrifty"),  # files of an example
         "kubectl annotate node node-002 cost=0.1",
         "v1.36.0+kscheduler.…",  # the shape of a version
-        *("kubectl describe", "kubectl logs --previous", "helm rollback", "mode: replace"),
+        *("mode: replace", "metrics.jobName: kube-scheduler"),  # values of the chart
+        "disable-scheduler",  # k3s
         *(
             "workload-high",
             "apiserver_flowcontrol_rejected_requests_total",
@@ -40,6 +44,9 @@ NOT_OURS: Final = frozenset(
     }
 )
 """Words in backticks that no file of ours defines."""
+
+WITHOUT_EFFECT: Final = FLAGS_WITHOUT_EFFECT.keys() | SWITCHES_WITHOUT_EFFECT.keys()
+"""kube-scheduler's flags that are only accepted: their names stand without dashes in the code."""
 
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
@@ -60,8 +67,11 @@ def is_command(span: str, index: SourceIndex) -> bool:
             return any((ROOT / f"{program}{suffix}").is_file() for suffix in (".py", "/__main__.py"))
         case "kscheduler":
             return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
+        case "kubectl" | "helm" | "kubeadm":
+            return True  # somebody else's
     if first.startswith("-"):
-        return first.partition("=")[0] in index.text
+        flag = first.partition("=")[0]
+        return flag in index.text or flag.removeprefix("--") in WITHOUT_EFFECT
     return not rest and _is_setting(first, index)
 
 

@@ -1,7 +1,7 @@
 """docs/migration.md played on a real API server: kube-scheduler hands its Lease to kscheduler, and takes it back.
 
-kscheduler has exactly the rights of the chart's replace mode, rendered. Pods that name nobody flow all the time; the API
-server's audit log says who bound them, and that never two schedulers wrote at once.
+kscheduler has exactly the rights of the chart's replace mode, rendered. Pods that name nobody flow all the time; the
+API server's audit log says who bound them, and that never two schedulers wrote at once.
 """
 
 import signal
@@ -19,7 +19,9 @@ from tests.e2e.election.replicas import Replica, Replicas
 from tests.e2e.election.rig import Rig, rig
 from tests.e2e.election.rounds import wrongs
 
-REPLACE = Path(__file__).parents[3] / "deploy" / "kustomize" / "replace" / "kscheduler.yaml"
+DEPLOY = Path(__file__).parents[3] / "deploy"
+REPLACE = DEPLOY / "kustomize" / "replace" / "kscheduler.yaml"
+NAMESPACES = DEPLOY / "examples" / "namespaces.yaml"
 NAMESPACE = "kube-system"
 LEASE = "kube-scheduler"
 SCHEDULER_NAME = "default-scheduler"
@@ -27,7 +29,7 @@ SOON = 30.0
 """Seconds: far more than a released Lease takes to change hands, and not enough for much else to go wrong unseen."""
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def running(request: pytest.FixtureRequest, program: str) -> Iterator[Rig]:
     if request.config.getoption("--server") == "embedded":
         pytest.skip("the judge is the audit log of a real API server")
@@ -79,3 +81,27 @@ def test_the_lease_goes_from_kube_scheduler_to_kscheduler_and_back_and_no_pod_is
             wait_until("no pod waits", lambda: flow.pending() <= 0, SOON)
             sources = (kube_scheduler.source, kscheduler.source)
             assert wrongs(running.log.requests(), original.lease, sources, flow, running.room) == []
+
+
+def pod_in(running: Rig, namespace: str, **spec: object) -> str:
+    """Which scheduler a new pod of the namespace has, as a dry run tells."""
+    container = {"name": "main", "image": "registry.example/app:1"}
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"generateName": "p-"}}
+    whole = {**pod, "spec": {"containers": [container], **spec}}
+    made = running.plane.api.create(f"/api/v1/namespaces/{namespace}/pods?dryRun=All", whole)
+    name: str = made["spec"]["schedulerName"]
+    return name
+
+
+def test_a_labelled_namespace_sends_its_new_pods_to_kscheduler_and_no_other_namespace_does(running: Rig) -> None:
+    kubectl = running.plane.kubectl
+    kubectl("create", "namespace", "tried")
+    kubectl("create", "namespace", "left-alone")
+    kubectl("apply", "--filename", str(NAMESPACES))
+    kubectl("label", "namespace", "tried", "kscheduler.io/schedule=all")
+    wait_until("the policy is in force", lambda: pod_in(running, "tried") == "kscheduler", SOON)
+    assert pod_in(running, "tried", schedulerName="another") == "another"
+    assert pod_in(running, "tried", nodeName="node-0") == "default-scheduler"
+    assert pod_in(running, "left-alone") == "default-scheduler"
+    kubectl("label", "namespace", "tried", "kscheduler.io/schedule-")
+    wait_until("the namespace is as before", lambda: pod_in(running, "tried") == "default-scheduler", SOON)
