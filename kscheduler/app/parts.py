@@ -30,6 +30,7 @@ from kscheduler.informers.catch_up import CatchUp
 from kscheduler.informers.factory import InformerFactory
 from kscheduler.scheduling.attempt.binding import BindingWriter
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.retired_plugins import RetiredPlugins
 from kscheduler.scheduling.attempt.volume_writer import VolumeBindingWriter
 from kscheduler.scheduling.attempt.workers import Workers
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
@@ -75,6 +76,8 @@ class Parts:
         self.assembly.listen_to(self.informers)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler
         self.workers = Workers(self._most_workers, queue, scheduler, self.limit, self.clock)
+        self.retired = RetiredPlugins(self.assembly.profiles.values, self.workers.profiles_in_use, self.clock)
+        self.workers.on_attempt_end = self.retired.look
         self.truth = self._build_truth_keeping(options.periods)
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
@@ -83,12 +86,14 @@ class Parts:
         What concerns connections is not read again: `config.changes` refuses a configuration that differs there.
         """
         before, self._configuration = self._configuration, ruleset.config.configuration
+        profiles_before = tuple(self.assembly.profiles.values())
         adoption = self.assembly.adopt(ruleset, self.informers.informer(PODS).store.list())
         self.recorder.report_as(self._instance())
         if before.parallelism != self._configuration.parallelism:
             self.limit.begin_anew(self._configuration.parallelism, self._most_workers)
             self.client.allow(self._most_workers + CONNECTIONS_BESIDE_BINDS)
             self.workers.grow_to(self._most_workers)
+        self.retired.retire(profiles_before)
         self._wake_worker()
         return adoption
 

@@ -21,7 +21,7 @@ from kscheduler.assembly import Ruleset
 from kscheduler.config.changes import changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
-from kscheduler.config.reading.lines import Lines
+from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
 from kscheduler.framework.registry import Registry
 from kscheduler.logs import get_logger
@@ -43,12 +43,10 @@ class _FileRead:
     data: bytes = b""
     config: LoadedConfig | None = None
     problems: tuple[Problem, ...] = ()
-    lines: Lines | None = None
-    """Where its fields stand; worked out only where something is wrong."""
 
     def refused_for(self, problems: tuple[Problem, ...]) -> "_FileRead":
         """The same file, with what a check of its meaning has found."""
-        return replace(self, problems=problems, lines=Lines(self.data))
+        return replace(self, problems=tuple(with_lines(problems, self.data)))
 
 
 class ConfigReloader:
@@ -141,11 +139,11 @@ class ConfigReloader:
 
     def _all_problems(self, config: LoadedConfig, failure: ConfigError) -> tuple[Problem, ...]:
         """What is wrong with each profile: a draft ends at the first that cannot be built."""
-        from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
+        from kscheduler.whatif.profile_check import placed, profile_problems  # rarely needed, and the start is measured
 
         where = f"{failure.where}: " if failure.where else ""
-        first = tuple(Problem("", f"{where}{problem}") for problem in failure.problems)
-        return tuple(_at_profile(problem, config) for problem in profile_problems(config, self._registry) or first)
+        first = (placed(Problem("", f"{where}{problem}"), config) for problem in failure.problems)
+        return profile_problems(config, self._registry) or tuple(first)
 
     def _adopt(self, source: ConfigSource, ruleset: Ruleset, changed: tuple[str, ...], digest: str) -> None:
         began = self._parts.clock.monotonic()
@@ -184,9 +182,9 @@ class ConfigReloader:
 
     def _refuse(self, source: ConfigSource, found: _FileRead) -> None:
         self._results[ReloadResult.REFUSED] += 1
-        problems, lines = found.problems, found.lines
+        problems = found.problems
         for problem in problems[:MOST_LOGGED]:
-            place = {"line": lines.of(problem.path) if lines is not None else None, "field": problem.path}
+            place = {"line": problem.line, "field": problem.path}
             given = {name: value for name, value in place.items() if value}
             _log.error("config_refused", file=source.path, **given, reason=problem.message)
         in_force = self._digest or "as at the start"
@@ -205,20 +203,10 @@ def _read(source: ConfigSource) -> _FileRead:
     try:
         return _FileRead(digest, data, source.read(data))
     except ConfigError as failure:
-        return _FileRead(digest, data).refused_for(tuple(_placed(failure, source.path)))
+        return _FileRead(digest, data).refused_for(tuple(_told_where(failure, source.path)))
 
 
-def _at_profile(problem: Problem, config: LoadedConfig) -> Problem:
-    """The problem with the path of the profile that its text begins with."""
-    for index, profile in enumerate(config.configuration.profiles):
-        start = f"profile {profile.scheduler_name}: "
-        if problem.message.startswith(start):
-            field = "pluginConfig" if problem.message.startswith(f"{start}pluginConfig") else "plugins"
-            return Problem(f"profiles[{index}].{field}", problem.message)
-    return problem
-
-
-def _placed(failure: ConfigError, path: str) -> Iterator[Problem]:
+def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:
     """The problems; one of the command line says so, since no line of the file has it."""
     for problem in failure.problems:
         is_elsewhere = failure.where not in ("", path)

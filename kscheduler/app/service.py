@@ -110,6 +110,7 @@ class App:
                 ),
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
+                BackgroundService("plugins", self.parts.retired.run, self._unless_lost(self.parts.retired.stop)),
                 BackgroundService("configuration", self.reloader.run),
                 BackgroundService("server-version", self.diary.ask_for_version),
                 *(login.services() if login is not None else ()),

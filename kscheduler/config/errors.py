@@ -1,7 +1,7 @@
 """Mistakes in a configuration: the place and the problem, in kube-scheduler's words."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -22,6 +22,8 @@ class Problem:
 
     path: str
     message: str
+    line: int | None = field(default=None, compare=False)
+    """The line of the file, counted from 1, where it is known."""
 
     def __str__(self) -> str:
         """The problem in one line: `message` may contain the text of a plugin's exception."""
@@ -29,15 +31,21 @@ class Problem:
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used. The text has a line for each problem: `WHERE: field.path: message`."""
+    """A configuration that cannot be used. The text has a line for each problem: `WHERE:LINE: field.path: message`."""
 
     def __init__(self, problems: Iterable[Problem], where: str = "") -> None:
         self.problems: tuple[Problem, ...] = tuple(problems)
         self.where = where
-        prefix = f"{where}: " if where else ""
-        lines = [f"{prefix}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
+        lines = [f"{_prefix(where, problem.line)}{problem}" for problem in self.problems[:MOST_PROBLEMS_SHOWN]]
         unshown = len(self.problems) - len(lines)
-        super().__init__("\n".join([*lines, f"{prefix}and {unshown} more"] if unshown else lines))
+        super().__init__("\n".join([*lines, f"{_prefix(where)}and {unshown} more"] if unshown else lines))
+
+
+def _prefix(where: str, line: int | None = None) -> str:
+    """As compilers write it, so that editors find the place."""
+    if not where:
+        return ""
+    return f"{where}: " if line is None else f"{where}:{line}: "
 
 
 def config_error(path: str, message: str, where: str = "") -> ConfigError:

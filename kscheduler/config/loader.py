@@ -1,7 +1,8 @@
 """From a file, bytes or a decoded JSON object to a complete, valid configuration, or to all of its problems."""
 
+import dataclasses
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
 from kscheduler.config.reading.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
+from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import MAX_BYTES, Tree, parse_yaml
 from kscheduler.config.types import (
     API_VERSION,
@@ -47,6 +49,8 @@ class LoadedConfig:
     gates: FeatureGates = DEFAULT_GATES
     where: str = ""
     """The file's name, for messages; empty for the built-in defaults."""
+    data: bytes = field(default=b"", repr=False, compare=False)
+    """The file's content, for the lines of mistakes that are found later."""
 
     def is_given(self, path: str) -> bool:
         """Whether the user set the field. Example: an unset `clientConnection.qps` lets the client adapt."""
@@ -82,7 +86,12 @@ def _bytes_of(path: Path) -> bytes:
 
 def load_bytes(data: bytes, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
     """Read YAML or JSON. `where` names it in messages. Raises `ConfigError`."""
-    return from_tree(parse_yaml(data, where), where, gates)
+    tree = parse_yaml(data, where)
+    try:
+        loaded = from_tree(tree, where, gates)
+    except ConfigError as error:
+        raise ConfigError(with_lines(error.problems, data), error.where) from None
+    return dataclasses.replace(loaded, data=data)
 
 
 def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:

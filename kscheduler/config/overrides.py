@@ -1,5 +1,6 @@
 """Single settings that override a complete configuration: the values of command-line flags."""
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
@@ -27,7 +28,8 @@ def with_settings(loaded: LoadedConfig, settings: Mapping[str, Any], where: str)
     problems = validate(configuration, loaded.gates)
     if problems:
         raise ConfigError(problems, where)
-    return LoadedConfig(configuration, as_given, loaded.given | settings.keys(), loaded.gates, loaded.where)
+    given = loaded.given | settings.keys()
+    return dataclasses.replace(loaded, configuration=configuration, as_given=as_given, given=given)
 
 
 def _replaced(settings: S, path: str, value: Any) -> S:

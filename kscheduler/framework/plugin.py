@@ -12,11 +12,13 @@ synchronous and fast except `pre_bind` and `bind`, which may do I/O. Filters and
     score         rows -> raw points;  normalize  raw points -> 0..100
     reserve, permit, pre_bind, bind, post_bind, unreserve   for the chosen node
 
+    close         nobody uses the plugin any more: another configuration is in force, or the service ends
+
 Each plugin defines its own codes; `status(cycle, code)` gives the text when it is needed. An exception is an Error: it
 ends the attempt, is logged with pod and plugin, and the pod is retried with back-off.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Awaitable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar, Final, Protocol
@@ -344,4 +346,19 @@ class PostBindPlugin(Protocol):
 
     def post_bind(self, cycle: CycleState, pod: PodInfo, node_name: str) -> None:
         """Informational; nothing it does can fail the pod."""
+        ...
+
+
+class ClosablePlugin(Protocol):
+    """Has something to give back: a connection, a file, a task."""
+
+    name: str
+
+    def close(self) -> Awaitable[None] | None:
+        """Give it back; plain, or with `async def` where that takes time: it has a few seconds.
+
+        Called once, after the last call of another method: when a changed configuration has replaced the plugin and
+        the pods that it has decided about are through, or at an orderly end. Not after a crash, and not for a plugin
+        that was built and never used. A factory returns a new plugin each time: a closed one is not opened again.
+        """
         ...

@@ -36,9 +36,11 @@ _PARAMETERS: Final = {
     "sign": "pod",
     "may_let_in": "",
     "events_to_register": "",
+    "close": "",
 }
 """The parameters of each method, without `self`."""
 _AWAITED: Final = frozenset(("pre_bind", "bind"))
+_PLAIN_OR_AWAITED: Final = frozenset(("close",))
 _COMPANIONS: Final = {
     "filter": "status",
     "reserve": "unreserve",
@@ -80,7 +82,9 @@ def _problems(plugin: Any, name: str) -> Iterator[str]:
 
 
 def _method_problems(method: str, function: Any, parameters: str) -> Iterator[str]:
-    if method not in _AWAITED and (iscoroutinefunction(function) or inspect.isasyncgenfunction(function)):
+    if method not in _AWAITED | _PLAIN_OR_AWAITED and (
+        iscoroutinefunction(function) or inspect.isasyncgenfunction(function)
+    ):
         yield f"`{method}` is declared with `async def`: only pre_bind and bind are awaited, make it a plain method"
     elif method in _AWAITED and not _may_be_awaited(function):
         yield f"`{method}` is a plain method: declare it with `async def`"

@@ -1,7 +1,9 @@
 """Whether profiles can be built: some mistakes show only when the plugins are built, which needs no cluster."""
 
 import dataclasses
+import re
 from collections.abc import Iterator
+from typing import Final
 
 from msgspec.structs import replace
 
@@ -11,6 +13,8 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.framework.registry import Registry
 from kscheduler.plugins.in_tree import registry
 from kscheduler.state.cache import Cache
+
+_FIELD: Final = re.compile(r"((?:plugins|pluginConfig)[\w.\[\]]*): ")
 
 
 def profile_problems(loaded: LoadedConfig, plugins: Registry | None = None) -> tuple[Problem, ...]:
@@ -31,4 +35,16 @@ def _problems(loaded: LoadedConfig, plugins: Registry, only: str = "") -> Iterat
     except ConfigError as error:
         for problem in error.problems:
             where = f"{error.where}: " if error.where else ""
-            yield Problem("", f"{where}{problem}")
+            yield placed(Problem("", f"{where}{problem}"), loaded)
+
+
+def placed(problem: Problem, loaded: LoadedConfig) -> Problem:
+    """The problem with the path that its text begins with: `profile NAME: plugins.score: ...`."""
+    for index, profile in enumerate(loaded.configuration.profiles):
+        start = f"profile {profile.scheduler_name}: "
+        if problem.message.startswith(start):
+            rest = problem.message.removeprefix(start)
+            field = _FIELD.match(rest)
+            path = f"profiles[{index}].{field[1]}" if field else f"profiles[{index}]"
+            return dataclasses.replace(problem, path=path, message=rest[field.end() :] if field else rest)
+    return problem

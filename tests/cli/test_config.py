@@ -59,11 +59,11 @@ def test_every_mistake_has_a_line(file: Path, capsys: Captured) -> None:
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err.splitlines() == [
-        f"kscheduler: {file}: foo: unknown field",
-        f"kscheduler: {file}: profiles[0].schedulerNam: unknown field",
-        f"kscheduler: {file}: profiles[1].schedulerName: {NO_TEXT}, got 3",
-        f"kscheduler: {file}: parallelism: Invalid value: -1: should be an integer value greater than zero",
-        f"kscheduler: {file}: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
+        f"kscheduler: {file}:4: foo: unknown field",
+        f"kscheduler: {file}:6: profiles[0].schedulerNam: unknown field",
+        f"kscheduler: {file}:6: profiles[1].schedulerName: {NO_TEXT}, got 3",
+        f"kscheduler: {file}:3: parallelism: Invalid value: -1: should be an integer value greater than zero",
+        f"kscheduler: {file}:5: percentageOfNodesToScore: Invalid value: 101: not in valid range [0-100]",
     ]
 
 
@@ -75,11 +75,13 @@ profiles:
 """
     assert check(file, text) == 2
     nope, sort, neither = capsys.readouterr().err.splitlines()
-    assert nope.startswith(f'kscheduler: {file}: profile a: plugins.filter: FilterPlugin "Nope" does not exist: ')
+    assert nope.startswith(f'kscheduler: {file}:4: profiles[0].plugins.filter: FilterPlugin "Nope" does not exist: ')
     assert sort == (
-        f'kscheduler: {file}: profile a: plugins.filter: plugin "PrioritySort" does not extend FilterPlugin plugin'
+        f'kscheduler: {file}:4: profiles[0].plugins.filter: plugin "PrioritySort" does not extend FilterPlugin plugin'
     )
-    assert neither.startswith(f'kscheduler: {file}: profile b: plugins.score: ScorePlugin "Neither" does not exist: ')
+    assert neither.startswith(
+        f'kscheduler: {file}:5: profiles[1].plugins.score: ScorePlugin "Neither" does not exist: '
+    )
 
 
 @pytest.mark.parametrize(

@@ -89,7 +89,7 @@ def test_nothing_changes_where_nothing_is_ignored() -> None:
 
 def test_a_profile_without_the_plugin_s_arguments_is_refused_as_upstream() -> None:
     text = IGNORED + "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]"
-    message = r"f: profiles\[0\].pluginConfig: can't find NodeResourcesFitArgs in plugin config"
+    message = r"f:4: profiles\[0\].pluginConfig: can't find NodeResourcesFitArgs in plugin config"
     with pytest.raises(ConfigError, match=message):
         configuration(text)
 
@@ -111,7 +111,7 @@ BOTH = "specifying a root certificates file with the insecure flag is not allowe
 def test_tls_that_no_client_can_be_made_of_is_refused(tls: str, message: str) -> None:
     with pytest.raises(ConfigError) as caught:
         configuration(f"extenders: [{{urlPrefix: a, tlsConfig: {tls}}}]")
-    assert str(caught.value) == f"f: {message}"
+    assert str(caught.value) == f"f:3: {message}"
 
 
 def test_a_call_takes_five_seconds_at_most_unless_told_otherwise() -> None:

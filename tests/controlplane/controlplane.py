@@ -131,15 +131,15 @@ class ControlPlane:
         path = self.folder / "kubeconfigs" / f"{name}.json"
         return kubeconfig.write(path, server=self.url, token=token, authority=self.certificates.authority)
 
-    def kscheduler_kubeconfig(self) -> Path:
-        """Applies `deploy/kscheduler.yaml` and returns a kubeconfig with exactly the permissions that they grant."""
-        if not MANIFESTS.is_file():
-            raise NotReadyError(f"kscheduler's permissions come from {MANIFESTS}, which is not there")
-        self.kubectl("create", "namespace", NAMESPACE, "--save-config", accept_failure=True)
-        self.kubectl("apply", "-f", str(MANIFESTS))
+    def kscheduler_kubeconfig(self, manifests: Path = MANIFESTS, namespace: str = NAMESPACE) -> Path:
+        """Applies the manifests and returns a kubeconfig with exactly the permissions that they grant."""
+        if not manifests.is_file():
+            raise NotReadyError(f"kscheduler's permissions come from {manifests}, which is not there")
+        self.kubectl("create", "namespace", namespace, "--save-config", accept_failure=True)
+        self.kubectl("apply", "-f", str(manifests))
         # Tests start kscheduler themselves; a pod of the Deployment would only wait for a node here.
-        self.kubectl("delete", "deployments", "--all", "--namespace", NAMESPACE)
-        token = self.service_account_token(NAMESPACE, SERVICE_ACCOUNT)
+        self.kubectl("delete", "deployments", "--all", "--namespace", namespace)
+        token = self.service_account_token(namespace, SERVICE_ACCOUNT)
         return self.write_kubeconfig("kscheduler", token)
 
     def service_account_token(self, namespace: str, name: str) -> str:

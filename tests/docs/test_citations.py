@@ -8,6 +8,7 @@ from typing import Final
 import pytest
 
 from kscheduler.cli import VERBS
+from kscheduler.cli.flags import FLAGS_WITHOUT_EFFECT, SWITCHES_WITHOUT_EFFECT
 from tests.docs.source_index import ROOT, SourceIndex, spans, text_of
 
 PAGES: Final = {
@@ -18,9 +19,11 @@ PAGES: Final = {
     "docs/explain.md": "",
     "docs/image.md": "",
     "docs/logs.md": "\n## If you come from kube-scheduler",
+    "docs/migration.md": "",
     "docs/operations.md": "",
     "docs/quirks.md": "",
     "docs/runbook.md": "",
+    "SECURITY.md": "",
 }
 """Pages, and the heading from which on they are about somebody else's words."""
 
@@ -38,6 +41,7 @@ NOT_OURS: Final = frozenset(
         ),  # others' names
         "v1.36.0+kscheduler.…",  # the shape of a version
         "mode: replace",
+        "disable-scheduler",  # k3s
         *(
             "workload-high",
             "apiserver_flowcontrol_rejected_requests_total",
@@ -46,6 +50,9 @@ NOT_OURS: Final = frozenset(
     }
 )
 """Words in backticks that no file of ours defines."""
+
+WITHOUT_EFFECT: Final = FLAGS_WITHOUT_EFFECT.keys() | SWITCHES_WITHOUT_EFFECT.keys()
+"""kube-scheduler's flags that are only accepted: their names stand without dashes in the code."""
 
 _BEHIND_PATH: Final = re.compile(r"`([\w./]+\.py)` `([\w.]+)`")
 _BEFORE_PATH: Final = re.compile(r"`([\w.]+)` in `([\w./]+\.py)`")
@@ -68,11 +75,12 @@ def is_command(span: str, index: SourceIndex) -> bool:
             return rest[0] in VERBS and all(part.strip("'") in index.text for part in rest if part[0] == "-")
         case "curl":
             return True
-        case "kubectl" | "helm":
+        case "kubectl" | "helm" | "kubeadm":
             files = [part for flag, part in itertools.pairwise(rest) if flag in {"-f", "-k", "--values"}]
             return all((ROOT / file).exists() for file in files)
     if first.startswith("-"):
-        return first.partition("=")[0] in index.text
+        flag = first.partition("=")[0]
+        return flag in index.text or flag.removeprefix("--") in WITHOUT_EFFECT
     return not rest and _is_setting(first, index)
 
 

@@ -9,6 +9,7 @@ from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError, shown
 from kscheduler.config.loader import LoadedConfig, dump_default, load_file
+from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.whatif.profile_check import profile_problems
@@ -55,7 +56,7 @@ def _check(args: argparse.Namespace) -> int:
     loaded = load_file(args.file, gates)
     problems = profile_problems(loaded)
     if problems:
-        raise ConfigError(problems, loaded.where)
+        raise ConfigError(with_lines(problems, loaded.data), loaded.where)
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)

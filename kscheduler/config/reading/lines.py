@@ -5,10 +5,13 @@ more, only where there is something to report, into PyYAML's nodes, which have m
 """
 
 import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any, Final
 
 import yaml
 
+from kscheduler.config.errors import Problem
 from kscheduler.config.reading.yaml_tree import LOADER
 
 _MARK: Final = re.compile(r"line (\d+), column \d+")
@@ -43,6 +46,12 @@ class Lines:
             marked, node = found
             line = marked.start_mark.line + 1
         return line
+
+
+def with_lines(problems: Iterable[Problem], data: bytes) -> Iterator[Problem]:
+    """The problems, each with the line of the file that its path leads to."""
+    lines = Lines(data)
+    return (replace(problem, line=lines.of(problem.path)) for problem in problems)
 
 
 def _field(node: Any, name: str) -> tuple[Any, Any] | None:

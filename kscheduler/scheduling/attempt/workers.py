@@ -9,6 +9,7 @@ Then the next free worker binds it, before it decides about any other pod, becau
 
 import asyncio
 from collections import deque
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Final
 
@@ -19,6 +20,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.scheduling.attempt.attempt import Scheduler
 from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
 from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.profile import Profile
 from kscheduler.state.queue.scheduling_queue import FLUSH_UNSCHEDULABLE_SECONDS, SchedulingQueue
 
 _log = get_logger(__name__)
@@ -44,6 +46,10 @@ class Workers:
         self._waiting = TaskSet("waiting", clock)
         self._released: deque[Attempt] = deque()
         """Pods that have waited and may be bound now."""
+        self._profiles: dict[int, Profile] = {}
+        """The profile of each attempt under way, by the attempt's identity."""
+        self.on_attempt_end: Callable[[], None] | None = None
+        """Called after each attempt that had a node."""
         self._parked: deque[asyncio.Future[None]] = deque()
         self._slice_ends = 0.0
         self._is_renewing = False
@@ -56,6 +62,10 @@ class Workers:
     def binding(self) -> int:
         """How many workers have a pod."""
         return self._limit.statistics().in_use
+
+    def profiles_in_use(self) -> Iterable[Profile]:
+        """The profiles of all attempts under way, as they were when these began; one may come more than once."""
+        return self._profiles.values()
 
     def wake(self) -> None:
         """There may be something to do: the queue calls this on every arrival."""
@@ -162,11 +172,14 @@ class Workers:
         if queued is None:
             return None
         try:
-            return self._scheduler.decide(queued)
+            attempt = self._scheduler.decide(queued)
         except BaseException as failure:  # noqa: BLE001  one pod must never end a worker
             count_caught(Boundary.WORKER)
             self._scheduler.give_up(queued, failure)
             return None
+        if attempt is not None:
+            self._profiles[id(attempt)] = attempt.profile
+        return attempt
 
     def _must_wait(self, attempt: Attempt) -> bool:
         try:
@@ -185,6 +198,7 @@ class Workers:
             _log.exception("binding_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
         self._limit.answered(self._clock.monotonic() - began, period)
+        self._end(attempt)
 
     async def _wait(self, attempt: Attempt) -> None:
         """Wait for Permit and PreBind; then hand the pod to the next free worker."""
@@ -192,12 +206,20 @@ class Workers:
             if await self._scheduler.prepare(attempt):
                 self._released.append(attempt)
                 self.wake()
+            else:
+                self._end(attempt)
         except BaseException as failure:
             if self._is_shutdown(failure):
                 raise
             count_caught(Boundary.POD_TASK)
             _log.exception("waiting_failed", pod=attempt.queued.key, node=attempt.node_name)
             self._scheduler.abandon(attempt, failure)
+            self._end(attempt)
+
+    def _end(self, attempt: Attempt) -> None:
+        del self._profiles[id(attempt)]
+        if self.on_attempt_end is not None:
+            self.on_attempt_end()
 
     def _is_shutdown(self, failure: BaseException) -> bool:
         """Whether the service itself ends the task, for example when it stops. The next run will find the pod."""

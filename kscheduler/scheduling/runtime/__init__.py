@@ -9,6 +9,7 @@
     cycle_calls      PreFilter and its extensions, Filter, PostFilter, PreScore, Score, NormalizeScore
     status_text      the meaning of a filter's codes, and details about rejected rows
     attempt_calls    Reserve, Permit, PreBind, Bind, PostBind, Unreserve
+    closing          `close`, when nobody uses the plugin any more
     steps            coroutines of plugins, timed step by step
     timing           the interface of a cycle's stopwatch
 

@@ -244,6 +244,10 @@ PRE_BIND: Final = PluginCall(
 BIND: Final = PluginCall(Point.BIND.label, _status, Fate.ATTEMPT_FAILS, usual=SUCCESS, fault=Fault.PASSING)
 POST_BIND: Final = PluginCall(Point.POST_BIND.label, _nothing, Fate.BOUND, usual=None)
 
+# --- when nobody uses the plugin any more -----------------------------------------------------------------------------
+
+CLOSE: Final = PluginCall[None]("Close", _nothing, Fate.GONE, usual=None)
+
 # --- texts, made after the cycle --------------------------------------------------------------------------------------
 
 STATUS: Final = PluginCall("Status", _status, Fate.SAID_INSTEAD, text="{words}", words=kind_and_text)

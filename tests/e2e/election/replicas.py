@@ -1,4 +1,4 @@
-"""Two replicas of a scheduler, each behind a network of its own, and the faults that a leader meets.
+"""Replicas of a scheduler, each behind a network of its own, and the faults that a leader meets.
 
     sigterm   the orderly end
     sigkill   the end without a word
@@ -73,7 +73,7 @@ class Replica:
 
 
 class Replicas:
-    """Two replicas under one Lease, running while it is entered."""
+    """Replicas under one Lease, one per address, running while it is entered."""
 
     def __init__(
         self,
@@ -85,9 +85,12 @@ class Replicas:
         folder: Path,
         addresses: tuple[str, ...],
         timing: Timing | None = None,
+        *,
+        lease_namespace: str = LEASE_NAMESPACE,
     ) -> None:
         self.program = program
-        self.lease = f"{LEASE_NAMESPACE}/{lease}"
+        self.lease = f"{lease_namespace}/{lease}"
+        self._lease_namespace = lease_namespace
         self._stack = ExitStack()
         document: dict[str, Any] = json.loads(identity.read_text())
         self._cluster: Mapping[str, Any] = document["clusters"][0]["cluster"]
@@ -143,7 +146,7 @@ class Replicas:
                 "renewDeadline": f"{timing.deadline}s",
                 "retryPeriod": f"{timing.period}s",
                 "resourceName": self._lease_name,
-                "resourceNamespace": LEASE_NAMESPACE,
+                "resourceNamespace": self._lease_namespace,
             }
             settings = {"leaderElection": election}
             return kube_scheduler.process(self._binaries, config, folder, self._scheduler_name, settings=settings)
@@ -151,7 +154,7 @@ class Replicas:
             config,
             folder,
             f"--leader-elect-resource-name={self._lease_name}",
-            f"--leader-elect-resource-namespace={LEASE_NAMESPACE}",
+            f"--leader-elect-resource-namespace={self._lease_namespace}",
             f"--leader-elect-lease-duration={timing.duration}s",
             f"--leader-elect-renew-deadline={timing.deadline}s",
             f"--leader-elect-retry-period={timing.period}s",

@@ -6,11 +6,11 @@ What is measured is the time from the fault to that Binding, as the API server's
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from tests.controlplane.process import NotReadyError, wait_until
-from tests.e2e.election.audit_log import AuditLog, bound_twice, leader, writes_by_others
+from tests.e2e.election.audit_log import AuditLog, Request, bound_twice, leader, writes_by_others
 from tests.e2e.election.flow import Flow, Room
 from tests.e2e.election.replicas import Fault, Replicas, wait_for
 
@@ -82,16 +82,22 @@ class Rounds:
         return first.answered - began
 
     def _judge(self) -> None:
-        requests, namespace = self._log.requests(), self._flow.namespace
-        outcome = self.outcome
-        outcome.pods = self._flow.created
-        outcome.faults += writes_by_others(requests, self._replicas.lease, self._replicas.sources)
-        outcome.faults += [f"{name} was bound twice" for name in bound_twice(requests, namespace)]
-        outcome.faults += [line for line in self._room.overfull if f" on {namespace}-" in line]
-        outcome.faults += self._flow.failures
-        bindings = {one.name for one in requests if one.is_binding and one.name.startswith(f"{namespace}/")}
-        if len(bindings) != self._flow.created:
-            outcome.faults.append(f"{self._flow.created} pods were created and {len(bindings)} bound")
+        self.outcome.pods = self._flow.created
+        requests, replicas = self._log.requests(), self._replicas
+        self.outcome.faults += wrongs(requests, replicas.lease, replicas.sources, self._flow, self._room)
+
+
+def wrongs(requests: Sequence[Request], lease: str, sources: Iterable[str], flow: Flow, room: Room) -> list[str]:
+    """A line for each thing that must not happen, after the flow has ended and no pod waits."""
+    namespace = flow.namespace
+    faults = writes_by_others(requests, lease, sources)
+    faults += [f"{name} was bound twice" for name in bound_twice(requests, namespace)]
+    faults += [line for line in room.overfull if f" on {namespace}-" in line]
+    faults += flow.failures
+    bindings = {one.name for one in requests if one.is_binding and one.name.startswith(f"{namespace}/")}
+    if len(bindings) != flow.created:
+        faults.append(f"{flow.created} pods were created and {len(bindings)} bound")
+    return faults
 
 
 def table(outcomes: Sequence[Outcome]) -> str:

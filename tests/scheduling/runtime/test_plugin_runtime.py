@@ -39,6 +39,7 @@ NO_PLUGINS = {
     "scheduler.bind": "an attempt, all of it",
     "self.pre_bind": "a step of the attempt",
     "signature.bind": "of a function, in `inspect`",
+    "value.close": "a coroutine",
     "signature(function).bind": "of a function, in `inspect`",
 }
 """Calls of the same name on other things."""
