@@ -111,7 +111,7 @@ class App:
                 BackgroundService("api-server", self.parts.api_server_monitor.run),
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("configuration", self.reloader.run),
-                BackgroundService("server-version", self.diary.ask_for_version),
+                BackgroundService("server-version", self.parts.server_version.run),
                 *(login.services() if login is not None else ()),
             )
             async with running(*services):

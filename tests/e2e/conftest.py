@@ -2,6 +2,7 @@
 
 pytest tests/e2e --server embedded
 pytest tests/e2e --server real
+KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     an API server of another release (make e2e-versions: of each)
 SCHEDULER=kube-scheduler pytest tests/e2e --server real      the suite itself, tried on the original
 """
 
@@ -13,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import binaries
+from tests.controlplane import binaries, releases
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
 from tests.e2e.provisioner import Provisioner
@@ -38,6 +39,13 @@ def pytest_configure(config: pytest.Config) -> None:
     # A connection that is accepted in the instant in which the embedded server stops serving belongs to nobody in
     # aiohttp; the garbage collector closes it, later and with a warning.
     config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("kubernetes_1_36")
+    release = releases.chosen()
+    if marker and release.minor != releases.parse(releases.DEFAULT).minor:
+        pytest.skip(f"{marker.args[0]}; this run is on {release}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
