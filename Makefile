@@ -51,7 +51,7 @@ e2e: $(DEV) ## One end-to-end suite on the embedded API server and on the real o
 	$(BIN)/pytest tests/e2e
 
 e2e-versions: $(DEV) ## The suite on real API servers of each release in docs/compatibility.md (VERSIONS='1.37.1'; 10 min to build each)
-	$(BIN)/python -m tests.controlplane.every_release $(VERSIONS)
+	$(BIN)/python -m tests.controlplane.releases.every_release $(VERSIONS)
 
 bench: $(DEV) ## Measure in process: scheduler_perf's scenarios, then counters, decoding, exposition, hopeless pods
 	$(BIN)/kscheduler bench

@@ -1,4 +1,4 @@
-"""The API server's version: asked for at the start and every ten minutes, because clusters are upgraded under a scheduler.
+"""The API server's version: asked for at the start and every ten minutes, as clusters are upgraded under a scheduler.
 
 Outside of the range of versions that this kscheduler was run on, a warning names both versions, once for each version
 that is met, and `/readyz?verbose` has a note. It schedules all the same: what it reads has been stable for years, and
@@ -71,7 +71,8 @@ class ServerVersion:
         """A line for `/readyz?verbose` while the version is outside of the range."""
         problem = skew_of(self.text)
         if problem:
-            yield f"the API server's version is {self.text}, kscheduler {__version__} was tested on {tested()}: {problem[0]}"
+            ours = f"kscheduler {__version__} was tested on {tested()}"
+            yield f"{ours}, the API server's version is {self.text}: {problem[0]}"
 
 
 def tested() -> str:

@@ -4,7 +4,7 @@ Users of envtest have `etcd`, `kube-apiserver` and `kubectl` in the folder that 
 not there is built. A build is kept under the hash of everything that goes into it, in `$KSCHEDULER_CACHE` or
 `~/.cache/kscheduler`, so it happens once per change of the Go module. It takes some five minutes on two cores when
 Go's own cache is cold. `kubectl` is built too: a transcript must read the same on every machine, whatever kubectl
-that one has. `KUBERNETES_VERSION` chooses another release of Kubernetes (`releases.py`).
+that one has. `KUBERNETES_VERSION` chooses another release of Kubernetes (`releases/pinned.py`).
 
 `python -m tests.controlplane.binaries` builds ahead and prints the folder.
 """
@@ -22,8 +22,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.controlplane import releases
-from tests.controlplane.releases import MODULE, Release
+from tests.controlplane.releases import pinned
+from tests.controlplane.releases.pinned import MODULE, Release
 from tests.controlplane.toolchain import ToolchainError, find_go
 
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
@@ -75,12 +75,12 @@ def source_hash(release: Release) -> str:
 
 
 def find() -> Binaries:
-    """The programs of the chosen release, built if need be. Raises BuildError, ToolchainError or UnknownReleaseError."""
+    """The programs of the chosen release, built if need be. Raises BuildError, ToolchainError, UnknownReleaseError."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     found = {name: Path(assets, name) for name in NAMES if assets and Path(assets, name).is_file()}
     if len(found) < len(NAMES):
-        built = build(releases.chosen())
-        oracle = {"kube-scheduler": build(releases.find(releases.DEFAULT)) / "kube-scheduler"}
+        built = build(pinned.chosen())
+        oracle = {"kube-scheduler": build(pinned.find(pinned.DEFAULT)) / "kube-scheduler"}
         found = {name: built / name for name in NAMES} | oracle | found
     return Binaries(*(found[name] for name in NAMES))
 
@@ -143,7 +143,7 @@ def run_go(go: Path, release: Release, output: Path, log: Path) -> None:
         finished = subprocess.run(
             [*command, "-o", f"{output}/", "./cmd/..."],
             cwd=MODULE,
-            env=os.environ | releases.GO_ENVIRONMENT,
+            env=os.environ | pinned.GO_ENVIRONMENT,
             stdout=handle,
             stderr=subprocess.STDOUT,
             timeout=BUILD_SECONDS,

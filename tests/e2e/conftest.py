@@ -2,7 +2,7 @@
 
 pytest tests/e2e --server embedded
 pytest tests/e2e --server real
-KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     an API server of another release (make e2e-versions: of each)
+KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     on another release (make e2e-versions: on each)
 SCHEDULER=kube-scheduler pytest tests/e2e --server real      the suite itself, tried on the original
 """
 
@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.controlplane import binaries, releases
+from tests.controlplane import binaries
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
+from tests.controlplane.releases import pinned
 from tests.e2e.provisioner import Provisioner
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
@@ -43,8 +44,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_runtest_setup(item: pytest.Item) -> None:
     marker = item.get_closest_marker("kubernetes_1_36")
-    release = releases.chosen()
-    if marker and release.minor != releases.parse(releases.DEFAULT).minor:
+    release = pinned.chosen()
+    if marker and release.minor != pinned.parse(pinned.DEFAULT).minor:
         pytest.skip(f"{marker.args[0]}; this run is on {release}")
 
 

@@ -4,9 +4,9 @@ import os
 
 import pytest
 
-from tests.controlplane import releases
 from tests.controlplane.kscheduler_process import log_lines
 from tests.controlplane.process import Process
+from tests.controlplane.releases import pinned
 from tests.e2e.scenario import Scenario
 from tests.e2e.servers import RealServer
 
@@ -15,7 +15,7 @@ from tests.e2e.servers import RealServer
 def test_the_server_is_of_the_release_that_was_chosen_and_has_every_resource(scenario: Scenario) -> None:
     version = scenario.api.get("/version")["gitVersion"]
     if isinstance(scenario.server, RealServer) and "KUBEBUILDER_ASSETS" not in os.environ:
-        assert version == releases.chosen().tag
+        assert version == pinned.chosen().tag
     scenario.add_node("node-0")
     process = scenario.start_scheduler()
     scenario.add_pod("pod-0")

@@ -1,4 +1,4 @@
-"""The release of Kubernetes whose rules are followed, and the API servers that were tried; no other module names them."""
+"""The release of Kubernetes whose rules are followed, and the API servers that were tried: named here only."""
 
 from typing import Final
 

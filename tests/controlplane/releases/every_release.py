@@ -11,17 +11,18 @@ import os
 import subprocess
 import sys
 import time
-import xml.etree.ElementTree as ElementTree
+import xml.etree.ElementTree as ET
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.controlplane import binaries, releases
-from tests.controlplane.releases import Release, UnknownReleaseError
+from tests.controlplane import binaries
+from tests.controlplane.releases import pinned
+from tests.controlplane.releases.pinned import Release, UnknownReleaseError
 from tests.controlplane.toolchain import ToolchainError
 
-ROOT: Final = Path(__file__).parents[2]
+ROOT: Final = Path(__file__).parents[3]
 RESULTS: Final = ROOT / "build" / "e2e-versions"
 SUITE: Final = ("tests/e2e", "--server", "real", "--ignore", "tests/e2e/image")
 SUITE_SECONDS: Final = 3600.0
@@ -56,7 +57,7 @@ def read_results(release: Release, text: str, seconds: float) -> Outcome:
     """The outcome from pytest's report in JUnit's format. Raises ParseError."""
     passed = skipped = 0
     failed: dict[str, None] = {}  # a test may fail, and its fixtures once more when they end
-    for case in ElementTree.fromstring(text).iter("testcase"):  # noqa: S314  # pytest wrote it a moment ago
+    for case in ET.fromstring(text).iter("testcase"):  # pytest wrote it a moment ago
         name = f"{case.get('classname', '').rpartition('.')[2]}::{case.get('name')}"
         if case.find("failure") is not None or case.find("error") is not None:
             failed[name] = None
@@ -77,7 +78,7 @@ def try_release(release: Release, options: Sequence[str]) -> Outcome:
     report.unlink(missing_ok=True)
     # KUBEBUILDER_ASSETS would put programs of some other release in the place of those that were built.
     environment = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
-    environment[releases.VARIABLE] = str(release)
+    environment[pinned.VARIABLE] = str(release)
     command = [sys.executable, "-m", "pytest", *SUITE, f"--junitxml={report}", *options]
     began = time.monotonic()
     with output.open("w") as handle:
@@ -112,10 +113,10 @@ def try_all(
 
 def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="make e2e-versions", description="The end-to-end suite on several releases.")
-    parser.add_argument("release", nargs="*", help=f"of {', '.join(map(str, releases.fixed()))}; by default all")
+    parser.add_argument("release", nargs="*", help=f"of {', '.join(map(str, pinned.all_pinned()))}; by default all")
     named, options = parser.parse_known_args(arguments)
     try:
-        chosen = [releases.find(name) for name in named.release] or releases.fixed()
+        chosen = [pinned.find(name) for name in named.release] or pinned.all_pinned()
     except UnknownReleaseError as error:
         parser.error(str(error))
     RESULTS.mkdir(parents=True, exist_ok=True)

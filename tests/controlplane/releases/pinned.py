@@ -1,15 +1,15 @@
-"""The releases of Kubernetes that the control plane can be built of, each fixed by a pair of Go module files.
+"""The releases of Kubernetes that the control plane can be built of, each pinned by a pair of Go module files.
 
-The default release, which CI builds, is fixed by `go/go.mod` and `go/go.sum`. Every other one has `releases/X.Y.Z.mod`
-and `.sum`, which take their place (`go build -modfile`): the five small programs in `go/cmd` are the same for all. The
-checksums lie in the repository, so a build takes what was once tried, or fails.
+The default release, which CI builds, is pinned by `go/go.mod` and `go/go.sum`. Every other one has `X.Y.Z.mod` and
+`X.Y.Z.sum` in this folder, which take their place (`go build -modfile`): the five small programs in `go/cmd` are the
+same for all. The checksums lie in the repository, so a build takes what was once tried, or fails.
 
 `KUBERNETES_VERSION` chooses the release of a run:
 
     KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real
 
-`python -m tests.controlplane.releases 1.38.0` fixes a further release: it writes the two files with `go mod tidy` (a
-minute, and it needs the Go module proxy). A test then asks for a row in `docs/compatibility.md`.
+`python -m tests.controlplane.releases.pinned 1.38.0` pins a further release: it writes the two files with `go mod tidy`
+(a minute, and it needs the Go module proxy). A test then asks for a row in `docs/compatibility.md`.
 """
 
 import json
@@ -24,8 +24,8 @@ from typing import Final
 
 from tests.controlplane.toolchain import find_go
 
-MODULE: Final = Path(__file__).parent / "go"
-FOLDER: Final = Path(__file__).parent / "releases"
+FOLDER: Final = Path(__file__).parent
+MODULE: Final = FOLDER.parent / "go"
 DEFAULT: Final = "1.36.3"
 VARIABLE: Final = "KUBERNETES_VERSION"
 GO_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
@@ -36,7 +36,7 @@ TIDY_SECONDS: Final = 900.0
 
 
 class UnknownReleaseError(ValueError):
-    """No module files fix this release; the message lists those that are fixed and says how to add one."""
+    """No module files pin this release; the message lists those that are pinned and says how to add one."""
 
 
 @dataclass(frozen=True, order=True)
@@ -78,18 +78,18 @@ def parse(text: str) -> Release:
     return Release(int(match[1]), int(match[2]), int(match[3]))
 
 
-def fixed() -> list[Release]:
+def all_pinned() -> list[Release]:
     """Every release that can be built, oldest first."""
     return sorted(parse(text) for text in (DEFAULT, *(path.stem for path in FOLDER.glob("*.mod"))))
 
 
 def find(text: str) -> Release:
-    """The release of this name. Raises UnknownReleaseError unless module files fix it."""
+    """The release of this name. Raises UnknownReleaseError unless module files pin it."""
     release = parse(text)
-    if release not in fixed():
-        known = ", ".join(map(str, fixed()))
-        advice = f"add it: python -m tests.controlplane.releases {release}"
-        raise UnknownReleaseError(f"Kubernetes {release} is not among the fixed releases {known}; {advice}")
+    if release not in all_pinned():
+        known = ", ".join(map(str, all_pinned()))
+        advice = f"add it: python -m tests.controlplane.releases.pinned {release}"
+        raise UnknownReleaseError(f"Kubernetes {release} is not among the pinned releases {known}; {advice}")
     return release
 
 
@@ -104,38 +104,48 @@ def template(published: str, release: Release) -> str:
     etcd = re.search(r"^\s*go\.etcd\.io/etcd/server/v3 (v\S+)", published, re.MULTILINE)
     staging = re.findall(r"^\s*(k8s\.io/\S+) => \./staging/", published, re.MULTILINE)
     if etcd is None or not staging:
-        raise UnknownReleaseError(f"the module file of k8s.io/kubernetes {release.tag} names no etcd or no staging modules")
+        raise UnknownReleaseError(
+            f"the module file of k8s.io/kubernetes {release.tag} names no etcd or no staging modules"
+        )
     required = [f"k8s.io/kubernetes {release.tag}", f"go.etcd.io/etcd/server/v3 {etcd[1]}"]
     required += [f"{module} {release.staging_tag}" for module in DIRECT]
     replaced = [f"{module} => {module} {release.staging_tag}" for module in staging]
-    blocks = [f"{name} (\n\t" + "\n\t".join(lines) + "\n)" for name, lines in (("require", required), ("replace", replaced))]
+    blocks = [
+        f"{name} (\n\t" + "\n\t".join(lines) + "\n)" for name, lines in (("require", required), ("replace", replaced))
+    ]
     return "\n\n".join(("module kscheduler.invalid/controlplane", *go_lines, *blocks)) + "\n"
 
 
-def fix(release: Release) -> None:
-    """Writes the two module files. Raises CalledProcessError, whose output Go has printed."""
+def pin(release: Release, go: Path) -> None:
+    """Writes the two module files. Raises CalledProcessError; what was wrong Go has printed."""
     module_file, sums = release.files
-    answer = json.loads(go("mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}", folder=Path("/")))
-    module_file.parent.mkdir(exist_ok=True)
+    answer = json.loads(run_go(go, "mod", "download", "-json", f"k8s.io/kubernetes@{release.tag}", folder=Path("/")))
     sums.unlink(missing_ok=True)
     module_file.write_text(template(Path(answer["GoMod"]).read_text(), release))
-    go("mod", "tidy", f"-modfile={module_file}", folder=MODULE)
+    run_go(go, "mod", "tidy", f"-modfile={module_file}", folder=MODULE)
 
 
-def go(*arguments: str, folder: Path) -> str:
-    from tests.controlplane.binaries import cache_folder
-
-    command = [find_go(cache_folder()), *arguments]
+def run_go(go: Path, *arguments: str, folder: Path) -> str:
+    """What it prints on standard output. Raises CalledProcessError."""
     environment = os.environ | GO_ENVIRONMENT
-    return subprocess.run(
-        command, cwd=folder, env=environment, stdout=subprocess.PIPE, text=True, timeout=TIDY_SECONDS, check=True
-    ).stdout
+    finished = subprocess.run(
+        [str(go), *arguments],
+        cwd=folder,
+        env=environment,
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=TIDY_SECONDS,
+        check=True,
+    )
+    return finished.stdout
 
 
 def main(names: Sequence[str]) -> None:
-    for name in names:
-        release = parse(name)
-        fix(release)
+    from tests.controlplane.binaries import cache_folder  # it asks this module what it builds
+
+    go = find_go(cache_folder())
+    for release in map(parse, names):
+        pin(release, go)
         print(f"{release}: {', '.join(str(path) for path in release.files)}")  # noqa: T201
 
 
