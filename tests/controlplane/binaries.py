@@ -79,10 +79,20 @@ def find() -> Binaries:
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     found = {name: Path(assets, name) for name in NAMES if assets and Path(assets, name).is_file()}
     if len(found) < len(NAMES):
-        built = build(pinned.chosen())
-        oracle = {"kube-scheduler": build(pinned.find(pinned.DEFAULT)) / "kube-scheduler"}
-        found = {name: built / name for name in NAMES} | oracle | found
+        found = of_release(pinned.chosen()) | found
     return Binaries(*(found[name] for name in NAMES))
+
+
+def find_release(release: Release) -> Binaries:
+    """The programs of this release, whatever `KUBEBUILDER_ASSETS` names. Raises BuildError or ToolchainError."""
+    found = of_release(release)
+    return Binaries(*(found[name] for name in NAMES))
+
+
+def of_release(release: Release) -> dict[str, Path]:
+    """The programs as they were built, by name."""
+    built, default = build(release), build(pinned.find(pinned.DEFAULT))
+    return {name: built / name for name in NAMES} | {"kube-scheduler": default / "kube-scheduler"}
 
 
 def find_kubectl() -> Path:

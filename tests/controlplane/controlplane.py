@@ -113,6 +113,17 @@ class ControlPlane:
         self.stop_apiserver()
         self.start_apiserver()
 
+    def upgrade(self, binaries: Binaries) -> None:
+        """API server and controllers of another release on the same data, as when a cluster is upgraded in place."""
+        self.stop_apiserver()
+        self.controllers.stop()
+        self.binaries = binaries
+        self.apiserver.command[0] = binaries.kube_apiserver
+        self.controllers.command[0] = binaries.kube_controller_manager
+        self.start_apiserver()
+        if self.settings.controllers:
+            self.controllers.start()
+
     def compact(self) -> None:
         """Makes etcd forget every revision but the present one."""
         revision = self._etcd("/v3/kv/range", {"key": "AA==", "limit": "1"})["header"]["revision"]

@@ -1,7 +1,8 @@
 """`make e2e-versions`: the end-to-end suite on a real API server of each release, and a table of what came out.
 
 A release that cannot be built, or on which a test fails, does not keep the others from being tried; the exit code then
-is 1. Each run is a process of its own (`KUBERNETES_VERSION` chooses its programs), whose output and results lie in
+is 1. Each run is a process of its own (`KUBERNETES_VERSION` chooses its programs, `KUBERNETES_UPGRADED_FROM` those of
+the minor version before, from which one scenario upgrades a cluster to it), whose output and results lie in
 `build/e2e-versions`. Left out are the image, which is the same for all of them, and, by the marker `kubernetes_1_36`,
 comparisons with what one release says.
 """
@@ -70,8 +71,10 @@ def read_results(release: Release, text: str, seconds: float) -> Outcome:
 
 def try_release(release: Release, options: Sequence[str]) -> Outcome:
     """Builds the release and runs the suite on it; problems are part of the outcome."""
+    before = pinned.before(release)
     try:
-        binaries.build(release)
+        for one in filter(None, (before, release)):
+            binaries.build(one)
     except (binaries.BuildError, ToolchainError, OSError, subprocess.SubprocessError) as error:
         return Outcome(release, problem=f"not built: {error}")
     report, output = RESULTS / f"{release}.xml", RESULTS / f"{release}.txt"
@@ -79,6 +82,8 @@ def try_release(release: Release, options: Sequence[str]) -> Outcome:
     # KUBEBUILDER_ASSETS would put programs of some other release in the place of those that were built.
     environment = {name: value for name, value in os.environ.items() if name != "KUBEBUILDER_ASSETS"}
     environment[pinned.VARIABLE] = str(release)
+    if before:
+        environment[pinned.UPGRADED_FROM] = str(before)
     command = [sys.executable, "-m", "pytest", *SUITE, f"--junitxml={report}", *options]
     began = time.monotonic()
     with output.open("w") as handle:

@@ -28,6 +28,7 @@ FOLDER: Final = Path(__file__).parent
 MODULE: Final = FOLDER.parent / "go"
 DEFAULT: Final = "1.36.3"
 VARIABLE: Final = "KUBERNETES_VERSION"
+UPGRADED_FROM: Final = "KUBERNETES_UPGRADED_FROM"
 GO_ENVIRONMENT: Final = {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
 # Imported by the programs in go/cmd. The lines that are published with k8s.io/kubernetes name its other modules v0.0.0
 # and replace them by folders of its own repository, which a module of somebody else has to replace by releases.
@@ -96,6 +97,17 @@ def find(text: str) -> Release:
 def chosen() -> Release:
     """The release that `KUBERNETES_VERSION` names, or the default one. Raises UnknownReleaseError."""
     return find(os.environ.get(VARIABLE) or DEFAULT)
+
+
+def before(release: Release) -> Release | None:
+    """The pinned release of the minor version before, from which clusters are upgraded to this one."""
+    return next((one for one in all_pinned() if one.minor == release.minor - 1), None)
+
+
+def upgraded_from() -> Release | None:
+    """The release that `KUBERNETES_UPGRADED_FROM` names. Raises UnknownReleaseError."""
+    name = os.environ.get(UPGRADED_FROM)
+    return find(name) if name else None
 
 
 def template(published: str, release: Release) -> str:

@@ -88,6 +88,12 @@ def test_each_release_is_built_into_a_folder_of_its_own() -> None:
     assert len({binaries.source_hash(release) for release in pinned.all_pinned()}) == len(pinned.all_pinned())
 
 
+def test_a_cluster_is_upgraded_from_the_minor_version_before() -> None:
+    oldest, *others = pinned.all_pinned()
+    assert pinned.before(oldest) is None
+    assert [pinned.before(release) for release in others] == pinned.all_pinned()[:-1]
+
+
 def test_a_module_file_is_made_from_the_published_one() -> None:
     text = pinned.template(PUBLISHED, Release(1, 38, 2))
     assert "\ngo 1.26.0\n\ngodebug default=go1.26\n" in text
@@ -167,10 +173,11 @@ def test_the_suite_is_run_with_the_release_and_not_with_somebody_elses_programs(
         "import os\n"
         "def test_release(): assert os.environ['KUBERNETES_VERSION'] == '1.37.1'\n"
         "def test_assets(): assert 'KUBEBUILDER_ASSETS' not in os.environ\n"
+        "def test_before(): assert os.environ['KUBERNETES_UPGRADED_FROM'] == '1.36.3'\n"
         "def test_failing(): assert False\n"
     )
     outcome = every_release.try_release(BAD, ())
-    assert (outcome.passed, outcome.failed) == (2, ("test_it::test_failing",))
+    assert (outcome.passed, outcome.failed) == (3, ("test_it::test_failing",))
     assert every_release.try_release(BAD, ("--no-such-option",)).problem.startswith("pytest ended with 4")
 
 
