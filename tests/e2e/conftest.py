@@ -35,6 +35,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        pinned.chosen()
+    except pinned.UnknownReleaseError as error:
+        raise pytest.UsageError(f"{pinned.VARIABLE}: {error}") from None
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A connection that is accepted in the instant in which the embedded server stops serving belongs to nobody in

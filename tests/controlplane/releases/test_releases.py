@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+import yaml
 
 from kscheduler.config.upstream.release import NEWEST_SERVER, OLDEST_SERVER, RELEASE
 from tests.controlplane import binaries, toolchain
@@ -191,6 +192,13 @@ def test_the_page_lists_exactly_the_releases_that_are_run() -> None:
     ]
 
 
+@EACH
+def test_the_page_names_the_etcd_that_each_release_was_run_on(release: Release) -> None:
+    etcd = re.search(r"etcd/server/v3 v(\S+)", release.module_file.read_text())
+    assert etcd
+    assert f"| {release} | {etcd[1]} |" in PAGE
+
+
 def test_the_range_that_the_service_knows_is_that_of_the_releases() -> None:
     oldest, *_, newest = pinned.all_pinned()
     assert (f"1.{oldest.minor}", f"1.{newest.minor}") == (OLDEST_SERVER, NEWEST_SERVER)
@@ -198,5 +206,8 @@ def test_the_range_that_the_service_knows_is_that_of_the_releases() -> None:
     assert minors == list(range(oldest.minor, newest.minor + 1)), "a release of each minor in between"
 
 
-def test_the_page_tells_the_range() -> None:
+def test_the_page_tells_the_range_and_on_what_the_chart_installs() -> None:
     assert f"**{OLDEST_SERVER} to {NEWEST_SERVER}**" in PAGE
+    chart = yaml.safe_load((every_release.ROOT / "deploy" / "helm" / "kscheduler" / "Chart.yaml").read_text())
+    oldest = chart["kubeVersion"].removeprefix(">=").removesuffix(".0-0")
+    assert f"The chart installs on {oldest} and later." in PAGE
