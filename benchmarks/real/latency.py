@@ -41,6 +41,7 @@ from benchmarks.real.workloads import NAMESPACE, WORKLOADS, node
 from tests.controlplane import binaries
 from tests.controlplane.controlplane import ControlPlane
 from tests.controlplane.process import Process
+from tests.controlplane.releases import pinned
 from tests.e2e.audit import overcommitted
 
 MIXED = WORKLOADS["mixed"]
@@ -133,7 +134,7 @@ def main() -> int:
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     programs = binaries.find()
     names = [options.only] if options.only else ["kscheduler", "kube-scheduler"]
-    print(f"mixed pods, {options.rate:.0f}/s for {options.seconds:.0f} s, {binaries.VERSION}, {os.cpu_count()} CPUs")
+    print(f"mixed pods, {options.rate:.0f}/s for {options.seconds:.0f} s, {pinned.chosen().tag}, {os.cpu_count()} CPUs")
     print(HEADER, flush=True)
     rows = []
     for nodes in options.nodes:

@@ -41,6 +41,7 @@ from benchmarks.real.run import START, Size, filled, measure
 from benchmarks.real.table import Figures, Run
 from benchmarks.real.workloads import WORKLOADS, Workload
 from tests.controlplane import binaries
+from tests.controlplane.releases import pinned
 
 SCHEDULERS: Final = ("kscheduler", "kube-scheduler", "floor")
 QUICK_NODES: Final = 1_000
@@ -91,8 +92,8 @@ def play_workload(
 def run(options: argparse.Namespace) -> Run:
     """Measures and prints. What was measured is written after each step: an interrupted run is not lost."""
     programs = binaries.find()
-    so_far = Run(runs.machine(), binaries.VERSION)
-    print(f"Kubernetes {binaries.VERSION}, {os.cpu_count()} CPUs, load {so_far.machine.load}")
+    so_far = Run(runs.machine(), pinned.chosen().tag)
+    print(f"Kubernetes {pinned.chosen().tag}, {os.cpu_count()} CPUs, load {so_far.machine.load}")
     print(real_table.LINE_HEADER, flush=True)
     for one in play(programs, options):
         so_far = msgspec.structs.replace(so_far, figures=(*so_far.figures, one))

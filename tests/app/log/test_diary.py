@@ -46,9 +46,9 @@ async def test_its_beginning_tells_versions_profiles_and_what_was_synced() -> No
             async with running(server) as (app, _, _):
                 line = await log.until("scheduling")
                 async with asyncio.timeout(20):
-                    while not app.diary.server_version:  # noqa: ASYNC110  # nobody waits for it
+                    while not app.parts.server_version.text:  # noqa: ASYNC110  # nobody waits for it
                         await asyncio.sleep(0)
-                assert app.diary.server_version.startswith("v1.")
+                assert app.parts.server_version.text.startswith("v1.")
     assert (line["profiles"], line["nodes"], line["pods"]) == (["kscheduler"], 2, 1)
     assert line["version"]
     assert line["server_version"]
@@ -64,9 +64,9 @@ async def test_an_api_server_that_does_not_tell_its_version_delays_nothing() -> 
                 put(server, "pods", pod_tree("web"))
                 await until(server, lambda: node_of(server, "web") == "node")
                 async with asyncio.timeout(20):
-                    while not app.diary.server_version:  # noqa: ASYNC110
+                    while not app.parts.server_version.text:  # noqa: ASYNC110
                         await asyncio.sleep(0)
-                assert app.diary.server_version == "unknown"
+                assert app.parts.server_version.text == "unknown"
     loud = {line["msg"] for line in log.lines() if line["level"] != "info"}
     assert loud <= {"setting_not_honoured"}, "the start tells what is not built, and nothing more"
 

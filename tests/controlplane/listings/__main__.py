@@ -14,7 +14,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.controlplane.binaries import MODULE, cache_folder
+from tests.controlplane.binaries import cache_folder
+from tests.controlplane.releases.pinned import MODULE
 from tests.controlplane.toolchain import find_go
 
 PROGRAMS = {"gates": "feature_gates.go", "points": "plugin_points.go"}

@@ -8,7 +8,8 @@ import tempfile
 from pathlib import Path
 
 from kscheduler.simulation.kinds.resources import RESOURCES
-from tests.controlplane.binaries import MODULE, cache_folder
+from tests.controlplane.binaries import cache_folder
+from tests.controlplane.releases.pinned import MODULE
 from tests.controlplane.toolchain import find_go
 
 ONLY_IN_REQUESTS = (

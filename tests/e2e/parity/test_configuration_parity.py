@@ -28,7 +28,7 @@ HEAD = (
 )
 MANAGED = "managedResources: [{name: a.b/c, ignoredByScheduler: true}, {name: d.e/f}]"
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.kubernetes_1_36("no API server takes part")]
 
 
 def profile(settings: str) -> str:

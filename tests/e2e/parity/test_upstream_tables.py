@@ -17,7 +17,7 @@ from tests.controlplane.kubeconfig import write
 SECONDS = 60.0
 KNOWN = re.compile(r"kube:(\w+)=true\|false \((\w+) - default=(true|false)\)")
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.kubernetes_1_36("no API server takes part")]
 
 
 @pytest.fixture(scope="module", name="kube_scheduler")

@@ -18,6 +18,8 @@ from tests.e2e.transcripts.transcript import Transcript
 RECORDED = Path(__file__).with_name("controllers.txt")
 NAMESPACE = "depot"
 
+pytestmark = pytest.mark.kubernetes_1_36("its session was recorded with the kubectl and controllers of 1.36")
+
 _OBSERVING = "Waiting for deployment spec update to be observed..."
 """kubectl's line while the controller has not looked yet: how often it comes is a matter of milliseconds."""
 

@@ -17,6 +17,8 @@ from tests.e2e.transcripts.transcript import Transcript
 RECORDED = Path(__file__).with_name("habits.txt")
 NAMESPACE = "market"
 
+pytestmark = pytest.mark.kubernetes_1_36("its session was recorded with the kubectl and API server of 1.36")
+
 
 @pytest.fixture
 def namespace(server: Server) -> Iterator[str]:

@@ -18,6 +18,8 @@ from tests.e2e.transcripts.transcript import Transcript
 RECORDED = Path(__file__).with_name("transcript.txt")
 NAMESPACE = "shop"
 
+pytestmark = pytest.mark.kubernetes_1_36("its session was recorded with the kubectl and API server of 1.36")
+
 WEB = """\
 apiVersion: v1
 kind: Pod

@@ -1,0 +1,120 @@
+"""The API server's version: asked for at the start and every ten minutes, as clusters are upgraded under a scheduler.
+
+Outside of the range of versions that this kscheduler was run on, a warning names both versions, once for each version
+that is met, and `/readyz?verbose` has a note. It schedules all the same: what it reads has been stable for years, and
+a scheduler that refuses to start after an upgrade of the cluster is worse than one that is not tested there.
+
+In a control plane whose API servers are upgraded one by one the answer may go back and forth; each change is one line.
+"""
+
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler import __version__
+from kscheduler.aio.clock import Clock
+from kscheduler.client.errors import ClientError
+from kscheduler.client.rest import APIClient
+from kscheduler.config.upstream.release import NEWEST_SERVER, OLDEST_SERVER, VERSION
+from kscheduler.logs import get_logger
+
+_log = get_logger("kscheduler")
+
+ANSWER_SECONDS: Final = 5.0
+"""Timeout of a question; nothing waits for its answer."""
+AGAIN_SECONDS: Final = 600.0
+UNKNOWN: Final = "unknown"
+
+
+class ServerVersion:
+    """Knows the API server's version."""
+
+    def __init__(self, client: APIClient, clock: Clock) -> None:
+        self._client = client
+        self._clock = clock
+        self.text = ""
+        """As the API server tells it (`v1.36.3`); empty until the first answer, `unknown` while there is none."""
+        self._warned_of: set[str] = set()
+
+    async def run(self) -> None:
+        """Ask until cancelled."""
+        while True:
+            self.learn(await _version_of(self._client))
+            await self._clock.sleep(AGAIN_SECONDS)
+
+    def learn(self, answer: str) -> None:
+        """Take over an answer, and log what is new about it. A failed question changes nothing that is known."""
+        if answer == UNKNOWN:
+            self.text = self.text or UNKNOWN
+            return
+        if self.text not in {"", UNKNOWN, answer}:
+            _log.info("server_version_changed", server_version=answer, before=self.text)
+        self.text = answer
+        problem = skew_of(answer)
+        # Versions are few; a server that tells a new one each time must not fill the memory.
+        if problem and answer not in self._warned_of and len(self._warned_of) < 100:
+            self._warned_of.add(answer)
+            reason, advice = problem
+            _log.warning(
+                "server_version_not_tested",
+                server_version=answer,
+                version=__version__,
+                decides_as=VERSION,
+                tested=tested(),
+                reason=reason,
+                advice=advice,
+            )
+
+    def notes(self) -> Iterable[str]:
+        """A line for `/readyz?verbose` while the version is outside of the range."""
+        problem = skew_of(self.text)
+        if problem:
+            ours = f"kscheduler {__version__} was tested on {tested()}"
+            yield f"{ours}, the API server's version is {self.text}: {problem[0]}"
+
+
+def tested() -> str:
+    """The range, as in `1.34 to 1.37`."""
+    return f"{OLDEST_SERVER} to {NEWEST_SERVER}"
+
+
+def skew_of(server_version: str) -> tuple[str, str] | None:
+    """What is wrong with a version outside of the range, and advice; `None` inside, or if it cannot be read.
+
+    Providers append their own: `v1.35.2-gke.1000`, `v1.34.1+k3s1`.
+    """
+    minor = minor_of(server_version)
+    if minor is None:
+        return None
+    if minor < _numbers(OLDEST_SERVER):
+        return (
+            "the API server is older than each one that this version was run on",
+            "upgrade the cluster; until then look for resources that it does not have in /readyz?verbose",
+        )
+    if minor > _numbers(NEWEST_SERVER):
+        return (
+            "the API server is newer than each one that this version was run on",
+            f"upgrade kscheduler; until then fields of pods and nodes that are newer than {VERSION} count for nothing",
+        )
+    return None
+
+
+def minor_of(server_version: str) -> tuple[int, int] | None:
+    """(1, 36) of `v1.36.3`; `None` for anything else."""
+    match = re.match(r"v?(\d{1,4})\.(\d{1,4})(?!\d)", server_version)
+    return (int(match[1]), int(match[2])) if match else None
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("."))
+
+
+async def _version_of(client: APIClient) -> str:
+    try:
+        body = await client.get("/version", retries=0, timeout_seconds=ANSWER_SECONDS)
+        answer: dict[str, Any] = msgspec.json.decode(body, type=dict[str, Any])
+    except (ClientError, msgspec.DecodeError, msgspec.ValidationError):
+        return UNKNOWN
+    return str(answer.get("gitVersion") or UNKNOWN)
