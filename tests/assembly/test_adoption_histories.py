@@ -253,6 +253,8 @@ class ExchangedConfigurations(RuleBasedStateMachine):
             if pod.spec.node_name:
                 new.pod_handler.on_add(pod, initial=True)
         for attempt in self.attempts:
+            if attempt.queued.key not in self.pods:  # its end has given the room back, whatever the attempt still does
+                continue
             new.cache.assume_pod(PodInfo(attempt.queued.pod.pod), attempt.node_name)
         nominator = self.assembly.cache.nominator
         for uid in nominator.nominated():
