@@ -1,8 +1,9 @@
 """What a start costs: CPU of `kscheduler run` until its first probe is answered.
 
-    python -m benchmarks.start [--rounds 15] [--beside DIRECTORY] [--python PROGRAM]
+    python -m benchmarks.start [--rounds 15] [--beside DIRECTORY] [--python PROGRAM] [--plain]
 
-The service is a process of its own, on an embedded API server in this process, with a kubeconfig that holds a token.
+The service is a process of its own, on an embedded API server in this process, with a kubeconfig that holds a token. It
+runs as in a cluster: it signs a certificate, serves HTTPS and elects itself; `--plain` leaves all of that out.
 Its CPU time (all threads, user and system) is read from the kernel in nanoseconds at two moments: when `/livez` answers
 200 for the first time, and when `/readyz` does; `kscheduler --help` is measured beside it, whole. `--beside` names a
 second checkout of the sources, measured in turn with this one, so that whatever else the machine does falls on both.
@@ -16,6 +17,7 @@ import http.client
 import json
 import os
 import resource
+import ssl
 import statistics
 import subprocess
 import sys
@@ -23,6 +25,7 @@ import tempfile
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -47,22 +50,32 @@ def cpu_milliseconds(pid: int) -> float:
     return time.clock_gettime((~pid << 3) | 2) * 1e3
 
 
-def answers(port: int, path: str) -> bool:
-    """Whether a probe gets 200 now."""
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_SECONDS)
+def answers(port: int, path: str, *, is_plain: bool) -> bool:
+    """Whether a probe gets 200 now. As a kubelet's, it takes every certificate."""
+    kind = http.client.HTTPConnection if is_plain else HTTPS
+    connection = kind("127.0.0.1", port, timeout=PATIENCE_SECONDS)
     try:
         connection.request("GET", path)
         return connection.getresponse().status == http.client.OK
-    except ConnectionError:
+    except OSError:
         return False
     finally:
         connection.close()
 
 
-def wait_for(process: subprocess.Popen[bytes], port: int, path: str) -> float:
+def any_certificate() -> ssl.SSLContext:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
+
+
+HTTPS: Final = partial(http.client.HTTPSConnection, context=any_certificate())
+
+
+def wait_for(process: subprocess.Popen[bytes], port: int, path: str, *, is_plain: bool) -> float:
     """CPU milliseconds of `process` when `path` answers 200. Raises `SystemExit` if that does not happen."""
     deadline = time.monotonic() + PATIENCE_SECONDS
-    while not answers(port, path):
+    while not answers(port, path, is_plain=is_plain):
         if process.poll() is not None or time.monotonic() > deadline:
             raise SystemExit(f"kscheduler did not answer {path}: exit code {process.poll()}")
         time.sleep(POLL_SECONDS)
@@ -75,15 +88,16 @@ def environment(source: Path) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(source)}
 
 
-def start_once(python: str, source: Path, kubeconfig: Path, port: int) -> Start:
+def start_once(python: str, source: Path, kubeconfig: Path, port: int, *, is_plain: bool) -> Start:
     """One start, from fork to ready, and one `--help`."""
     command = [python, "-P", "-m", "kscheduler"]
-    run = ["run", "--kubeconfig", str(kubeconfig), "--secure-port", "0", "--insecure-port", str(port)]
-    run += ["--log-format", "json", "--leader-elect=false"]
+    run = ["run", "--kubeconfig", str(kubeconfig), "--log-format", "json"]
+    plain = ["--secure-port", "0", "--insecure-port", str(port), "--leader-elect=false"]
+    run += plain if is_plain else ["--secure-port", str(port), "--bind-address", "127.0.0.1"]
     process = subprocess.Popen([*command, *run], env=environment(source), stderr=subprocess.DEVNULL)
     try:
-        livez = wait_for(process, port, "/livez")
-        readyz = wait_for(process, port, "/readyz")
+        livez = wait_for(process, port, "/livez", is_plain=is_plain)
+        readyz = wait_for(process, port, "/readyz", is_plain=is_plain)
     finally:
         process.terminate()
         process.wait(PATIENCE_SECONDS)
@@ -110,7 +124,7 @@ def kubeconfig_for(url: str, folder: Path) -> Path:
     return path
 
 
-async def measure(python: str, sources: Sequence[Path], rounds: int) -> dict[Path, list[Start]]:
+async def measure(python: str, sources: Sequence[Path], rounds: int, *, is_plain: bool) -> dict[Path, list[Start]]:
     """All starts, by source; the first of each source, which may compile, does not count."""
     starts: dict[Path, list[Start]] = {source: [] for source in sources}
     async with EmbeddedAPIServer() as server:
@@ -119,7 +133,7 @@ async def measure(python: str, sources: Sequence[Path], rounds: int) -> dict[Pat
             for number in range(rounds + 1):
                 for source in sources:
                     port = free_port()
-                    one = await asyncio.to_thread(start_once, python, source, kubeconfig, port)
+                    one = await asyncio.to_thread(start_once, python, source, kubeconfig, port, is_plain=is_plain)
                     if number:
                         starts[source].append(one)
     return starts
@@ -143,9 +157,10 @@ def main() -> int:
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--beside", type=Path, help="another checkout, measured in turn")
     parser.add_argument("--python", default=sys.executable)
+    parser.add_argument("--plain", action="store_true", help="plain HTTP, and no election")
     args = parser.parse_args()
     sources = {"this": ROOT} | ({"beside": args.beside.resolve()} if args.beside else {})
-    starts = asyncio.run(measure(args.python, list(sources.values()), args.rounds))
+    starts = asyncio.run(measure(args.python, list(sources.values()), args.rounds, is_plain=args.plain))
     for field in ("livez", "readyz", "help"):
         for name, source in sources.items():
             print(line(name, starts[source], field))
