@@ -31,7 +31,7 @@ OWN_MODULES: Final = (
     *("api-server", "assembled", "attempt", "audit", "catch_up", "config", "dump", "election", "event_handlers"),
     *("evictions", "factory"),
     *("failures", "informer", "kscheduler", "log_flags", "loop_lag", "plugin_reports", "pods", "recorder", "reflector"),
-    *("run", "server", "status_writer", "truth_check", "workers"),
+    *("retired_plugins", "run", "server", "status_writer", "truth_check", "workers"),
 )
 """The modules that log by themselves. A pattern may also mean those of libraries and of users' plugins."""
 
