@@ -1,7 +1,8 @@
 """The command line: the verbs, a file each in `commands`, over flags, refusals and what starts a process.
 
 Exit codes: 0 done, 1 failed while running, 2 the request is invalid (a bad flag, file or field, named in a line on
-stderr). Only the requested verb is imported, so that `--version` and `--help` answer at once.
+stderr), 141 the reader of the output (head, less) has gone. Only the requested verb is imported, so that `--version`
+and `--help` answer at once.
 """
 
 from collections.abc import Mapping, Sequence
@@ -18,8 +19,11 @@ VERBS: Final[Mapping[str, str]] = {
     "demo": "watch a thousand pods being scheduled",
     "bench": "measure decisions per second, in process",
     "completion": "print a completion script for your shell",
+    "version": "print the version, and the Kubernetes whose rules are followed",
 }
 """The purpose of each verb, as in `kscheduler --help`. `kscheduler/cli/commands/VERB.py` implements it."""
+
+_BROKEN_PIPE: Final = 141
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -32,9 +36,22 @@ def main(argv: Sequence[str] | None = None) -> int:
     if not words:
         parser.print_help(sys.stderr)
         return 2
-    args = parser.parse_args(words)
-    code: int = args.run(args)
+    try:
+        args = parser.parse_args(words)
+        code: int = args.run(args)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        return _reader_has_gone()
     return code
+
+
+def _reader_has_gone() -> int:
+    """Nothing may be flushed into the closed pipe at exit. Returns the exit code, as a shell tells of SIGPIPE."""
+    import os
+    import sys
+
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return _BROKEN_PIPE
 
 
 def build_parser(verbs: Sequence[str]) -> "Parser":

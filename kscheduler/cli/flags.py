@@ -79,6 +79,7 @@ DEPRECATED = (
     SettingFlag("contention-profiling", "enableContentionProfiling", boolean, "default true"),
 )
 
+_DEPRECATED_HELP = "passed over where --config is given, but for --kubeconfig, which holds where the file names none"
 _NO_HTTP2 = "HTTP/1.1 is served, and no HTTP/2"
 _NO_CURVES = "OpenSSL chooses the key exchange by itself"
 _NO_FLUSH_SETTING = "the time is fixed at 5 minutes"
@@ -137,7 +138,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     add_feature_gates(parser)
     add_serving_flags(parser)
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
-    _add_settings(parser.add_argument_group("deprecated", "passed over where --config is given"), DEPRECATED)
+    _add_settings(parser.add_argument_group("deprecated", _DEPRECATED_HELP), DEPRECATED)
     _add_not_built(parser)
 
 

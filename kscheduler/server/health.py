@@ -75,7 +75,8 @@ class Health:
 
     def _withheld(self) -> Iterable[str]:
         count = sum(1 for _ in self.information())
-        return [f"[i]{count} notes withheld: ask from this machine, or with the token"] if count else []
+        notes = "1 note" if count == 1 else f"{count} notes"
+        return [f"[i]{notes} withheld: for who may get /configz, as a login or with the permit token"] if count else []
 
     def _information_lines(self) -> Iterable[str]:
         lines = list(self.information())

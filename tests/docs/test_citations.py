@@ -38,6 +38,7 @@ NOT_OURS: Final = frozenset(
             "/metrics/slis",
             "metrics.jobName: kube-scheduler",
             "kube-system/kube-scheduler",
+            "kscheduler-main",
         ),  # others' names
         "v1.36.0+kscheduler.…",  # the shape of a version
         "mode: replace",

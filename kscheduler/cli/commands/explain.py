@@ -11,7 +11,6 @@ docs/explain.md describes output, files and exit codes.
 
 import argparse
 import asyncio
-import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -37,7 +36,7 @@ from kscheduler.simulation.objects.defaults.pods import add_default_tolerations,
 from kscheduler.whatif.decide import Decision
 from kscheduler.whatif.scenario import ScenarioError
 
-_EXPLAINED, _FAILED, _BAD_INPUT, _BROKEN_PIPE = 0, 1, 2, 141
+_EXPLAINED, _FAILED, _BAD_INPUT = 0, 1, 2
 _POD_PREFIXES = ("pod", "pods", "po")
 
 _DESCRIPTION = """\
@@ -137,10 +136,6 @@ def run(args: argparse.Namespace) -> int:
     """Print the answers and return the exit code; a problem is a line on standard error."""
     try:
         return _run(args)
-    except BrokenPipeError:
-        # The reader (head, less) has closed the pipe. Nothing may be flushed into it at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return _BROKEN_PIPE
     except (ScenarioError, ConfigError, ConfigurationError, _RefusedError) as problem:
         return _complain(str(problem), _BAD_INPUT)
     except (ClientError, UndecodableError) as problem:

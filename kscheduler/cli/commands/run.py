@@ -2,6 +2,7 @@
 
 import argparse
 import asyncio
+import errno
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -133,7 +134,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     except LeaseLostError:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
-        return refuse(f"{_ports(resolved.serving)}: {failure.strerror or failure}")
+        advice = "; --port=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
+        return refuse(f"{_ports(resolved.serving)}: {failure.strerror or failure}{advice}")
     return 0
 
 
@@ -149,7 +151,9 @@ def _source(args: argparse.Namespace) -> "ConfigSource | None":
 def _ports(serving: HTTPServing) -> str:
     """The flags of the ports that are on: one of them was not free."""
     flags = (
-        [] if serving.secure_port is None else [f"--bind-address {serving.bind_address} --port {serving.secure_port}"]
+        []
+        if serving.secure_port is None
+        else [f"--bind-address {serving.bind_address} --secure-port {serving.secure_port}"]
     )
     if serving.metrics_address is not None:
         flags.append(f"--metrics-bind-address {':'.join(map(str, serving.metrics_address))}")
