@@ -10,7 +10,7 @@
 Failures of a follower while the API server is away are left to `client.reachability`.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
 from kscheduler.aio.clock import Clock
@@ -59,6 +59,7 @@ class Announcements:
         self._unusable = Throttle(SECONDS_BETWEEN_LINES)
         self._unwatched = Throttle(SECONDS_BETWEEN_LINES)
         self._failed_renewals = 0
+        self._last_failure: ClientError | None = None
         self._reported_leader: str | None = None
 
     @property
@@ -90,6 +91,7 @@ class Announcements:
     def not_renewed(self, failure: ClientError, seconds_left: float) -> None:
         """A renewal failed; logged each time, as there are only a few before the lease is lost."""
         self._failed_renewals += 1
+        self._last_failure = failure
         _log.warning("lease_not_renewed", lease=self.lease, err=str(failure), seconds_left=round(seconds_left, 1))
 
     def renewed(self) -> None:
@@ -97,6 +99,7 @@ class Announcements:
         if self._failed_renewals:
             _log.info("lease_renewed_again", lease=self.lease, failures=self._failed_renewals)
         self._failed_renewals = 0
+        self._last_failure = None
 
     def lost(self, reason: str, leader: str, stored: StoredLease | None) -> None:
         """The lease is lost: the process ends."""
@@ -106,12 +109,23 @@ class Announcements:
             lease=self.lease,
             identity=self._identity,
             reason=reason,
-            advice="the process ends, and a fresh one follows the new leader: the API server was away or slow, or "
-            "this process was stopped; --leader-elect-renew-deadline says how long that may last",
+            advice=f"the process ends, and a fresh one follows the new leader: {self._advice_after_loss(others)}",
             **others,
         )
         if stored is not None:
             self._event(stored, "stopped leading")
+
+    def _advice_after_loss(self, others: Mapping[str, str]) -> str:
+        if others:
+            return "somebody else has written the Lease; only a replica, or an operator, should"
+        if isinstance(self._last_failure, APIError) and (
+            self._last_failure.is_forbidden or self._last_failure.is_not_found
+        ):
+            return self.advice(self._last_failure)
+        return (
+            "the API server was away or slow, or this process was stopped; --leader-elect-renew-deadline says how long "
+            "that may last"
+        )
 
     def released(self, stored: StoredLease) -> None:
         """The lease was given up in order."""

@@ -305,10 +305,14 @@ def yaml_documents(text: bytes, name: str) -> Iterator[dict[str, Any]]:
 
 def _from_whole(whole: bytes) -> Iterator[tuple[int, bytes | msgspec.Raw]]:
     """A single document, or the members of a list, numbered from 1. Raises `msgspec.DecodeError`."""
-    if whole.lstrip().startswith(b"["):
-        yield from enumerate(msgspec.json.decode(whole, type=list[msgspec.Raw]), 1)
-    else:
-        yield 1, msgspec.json.decode(whole, type=msgspec.Raw)
+    try:
+        if whole.lstrip().startswith(b"["):
+            yield from enumerate(msgspec.json.decode(whole, type=list[msgspec.Raw]), 1)
+        else:
+            yield 1, msgspec.json.decode(whole, type=msgspec.Raw)
+    except RecursionError:
+        message = "nested too deep"
+        raise msgspec.DecodeError(message) from None
 
 
 def _lines(lines: Iterator[bytes] | IO[bytes]) -> Iterator[tuple[int, bytes]]:

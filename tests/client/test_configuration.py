@@ -203,6 +203,7 @@ BROKEN = [
     pytest.param(
         GOOD.replace('8001/"', '8001/", proxy-url: "socks5://u:secret@h:1"'), "'socks5://...@h:1'", id="SOCKS password"
     ),
+    pytest.param("[" * 100_000, "nested more than 100 deep", id="deep enough to end the process"),
     pytest.param(GOOD.replace("token: secret-token", "as: root"), "users.as: impersonation", id="impersonation"),
     pytest.param(
         GOOD.replace("token: secret-token", "exec: {apiVersion: v1, command: ./missing}"),

@@ -47,6 +47,11 @@ def test_the_file_as_a_whole_has_no_line(path: str) -> None:
     assert Lines(TEXT.encode()).of(path) is None
 
 
+def test_what_is_nested_too_deep_for_the_parser_in_c_has_no_lines() -> None:
+    """Libyaml's composer would end the process: no exception tells of a C stack that is full."""
+    assert Lines(b"[" * 100_000).of("profiles[0]") is None
+
+
 @given(st.binary() | st.text().map(str.encode), st.text(max_size=20))
 def test_no_file_and_no_path_breaks_it(data: bytes, path: str) -> None:
     Lines(data).of(path)

@@ -147,6 +147,19 @@ async def test_a_leader_whose_requests_fail_ends_at_its_deadline_with_the_fence_
     assert one.events.notes == ["a became leader", "a stopped leading"]
 
 
+async def test_a_leader_that_loses_its_rights_is_told_which_it_needs(
+    clock: VirtualClock, server: LeaseServer, lines: Lines
+) -> None:
+    one = candidate(server, "a")
+    async with leading(one, clock) as keep:
+        one.link.fault = lambda _method: refusal(403)
+        await clock.advance(10.1)
+        with pytest.raises(LeaseLostError):
+            await keep
+    (lost,) = (line for line in lines if line["event"] == "lease_lost")
+    assert "give the scheduler a Role in namespace ns" in str(lost["advice"])
+
+
 async def test_a_request_that_hangs_ends_with_the_deadline_too(clock: VirtualClock, server: LeaseServer) -> None:
     """As K17 of the client library that we do not use: a hanging renewal must not keep a leader leading."""
     one = candidate(server, "a")

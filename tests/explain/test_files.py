@@ -116,6 +116,14 @@ def test_what_is_broken_in_a_field_that_nobody_reads_is_no_traceback(
     assert (code, err) == (0, "") or (code == 2 and err.startswith("kscheduler: ") and err.count("\n") == 1)
 
 
+@pytest.mark.parametrize("name", ["deep.json", "deep.yaml"])
+def test_a_file_that_is_all_brackets_is_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str) -> None:
+    path = tmp_path / name
+    path.write_bytes(b"[" * 100_000)
+    assert run("--from", str(path)) == 2
+    assert capsys.readouterr().err.count("\n") == 1
+
+
 # --- objects ----------------------------------------------------------------------------------------------------------
 
 

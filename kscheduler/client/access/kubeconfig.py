@@ -24,6 +24,7 @@ _CLUSTER_FILES = ("certificate-authority",)
 _USER_FILES = ("client-certificate", "client-key", "tokenFile")
 _DATA = ("certificate-authority-data", "client-certificate-data", "client-key-data")
 _LARGEST_FILE = 4 * 1024 * 1024
+_MOST_NESTED = 100
 
 _TEXTS = ("token", "username", "password")
 _USER_INFO = re.compile(r"//[^/?#]*@")
@@ -97,6 +98,7 @@ def _read(path: str) -> dict[str, Any]:
 
 def _parse(path: str, body: bytes) -> dict[str, Any]:
     try:
+        _refuse_deep(body)
         tree = yaml.load(body, Loader=_Loader)  # noqa: S506  # a safe loader, the fast one where it exists
     except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as error:
         message = f"kubeconfig {path}: {_yaml_problem(error)}"
@@ -108,6 +110,16 @@ def _parse(path: str, body: bytes) -> dict[str, Any]:
         message = f"kubeconfig {path}: expected a mapping with clusters, users and contexts, found {_kind(tree)}"
         raise ConfigurationError(message)
     return tree
+
+
+def _refuse_deep(body: bytes) -> None:
+    """Raises `ValueError` for what is nested too deep: libyaml's composer recurses in C, and would end the process."""
+    depth = 0
+    for event in yaml.parse(body, Loader=_Loader):
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > _MOST_NESTED:
+            message = f"nested more than {_MOST_NESTED} deep"
+            raise ValueError(message)
 
 
 def _yaml_problem(error: Exception) -> str:

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import yaml
 
-from kscheduler.config.errors import Problem
-from kscheduler.config.reading.yaml_tree import LOADER
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.reading.yaml_tree import LOADER, parse_yaml
 
 _MARK: Final = re.compile(r"line (\d+), column \d+")
 """How the parser's own mistakes name their place."""
@@ -23,12 +23,17 @@ class Lines:
     """The lines of one file's fields, counted from 1."""
 
     def __init__(self, data: bytes) -> None:
-        """`data` that is no YAML has no fields, and so no lines."""
+        """`data` that `parse_yaml` refuses has no fields, and so no lines.
+
+        It is asked first because libyaml's composer goes down with the nesting: a hundred thousand brackets are more
+        than the C stack holds, and no exception tells of that.
+        """
         self._root: Any = None
         try:
-            self._root = yaml.compose(data.decode("utf-8-sig"), Loader=LOADER)
-        except (yaml.YAMLError, ValueError, RecursionError):
+            parse_yaml(data)
+        except ConfigError:
             return
+        self._root = yaml.compose(data.decode("utf-8-sig"), Loader=LOADER)
 
     def of(self, path: str) -> int | None:
         """The line of a field, as `profiles[0].schedulerName`; of the deepest part that is in the file.

@@ -73,6 +73,7 @@ class ServingContexts:
         self._reloads = Counter(_RELOADS)
         self._reloads["success",] = self._reloads["error",] = 0
         self._expires: float | None = None
+        self._end_is_told = False
         self.problem = ""
         """Why the files' present content is not served; empty when it is."""
 
@@ -110,10 +111,17 @@ class ServingContexts:
         self._reload(self._stamps())
 
     async def find_end(self) -> None:
-        """Find out when the certificate ends, for the metric: in a thread and not at the start, as it is slow."""
+        """Find out when the certificate ends: in a thread and not at the start, as it is slow."""
         if self._expires is None:
             with suppress(KeyPairError):  # OpenSSL reads it: only the metric is missing
                 self._expires = await asyncio.to_thread(_end_of, self._served.default)
+        if self._has_ended() and not self._end_is_told:
+            self._end_is_told = True
+            advice = "clients that check it are refused: renew the files; a new pair is taken over within 10 s"
+            _log.warning("serving_certificate_ended", file=self._certificate_file, advice=advice)
+
+    def _has_ended(self) -> bool:
+        return self._expires is not None and self._expires < self._clock.time()
 
     def samples(self) -> Iterable[Sample]:
         """A metrics `Source`."""
@@ -121,6 +129,8 @@ class ServingContexts:
 
     def notes(self) -> Iterable[str]:
         """For `/readyz?verbose`."""
+        if self._has_ended():
+            yield "serving certificate: it has ended; clients that check it are refused"
         if self.problem:
             yield f"serving certificate: the changed files are not used: {self.problem}; the previous ones still are"
 
@@ -137,7 +147,7 @@ class ServingContexts:
                 _log.warning("serving_certificate_not_reloaded", err=self.problem, advice=advice)
             return
         self._served, self._current, self._stamp = served, context, stamp
-        self._refused, self.problem, self._expires = None, "", None
+        self._refused, self.problem, self._expires, self._end_is_told = None, "", None, False
         self._reloads["success",] += 1
         _log.info("serving_certificate_reloaded", file=self._certificate_file or "(in memory)")
 

@@ -236,3 +236,20 @@ async def test_the_end_of_the_certificate_is_a_metric(tmp_path: Path) -> None:
     (ends,) = [one.values[()] for one in contexts.samples() if isinstance(one, Numbers) and "expir" in one.series.name]
 
     assert abs(ends - (time.time() + 7 * 86_400)) < 3600
+
+
+async def test_a_certificate_that_has_ended_is_told_once_and_noted_until_it_is_renewed(tmp_path: Path) -> None:
+    settings = mounted(tmp_path, AUTHORITY.serving("localhost", days=-2))
+    contexts = ServingContexts(settings)
+    with structlog.testing.capture_logs() as lines:
+        for _ in range(2):
+            await contexts.find_end()
+    assert [line["event"] for line in lines] == ["serving_certificate_ended"]
+    assert lines[0]["file"] == settings.certificate_file
+    assert "it has ended" in "".join(contexts.notes())
+    good = AUTHORITY.serving("localhost")
+    change(settings.certificate_file, good.certificate)
+    change(settings.key_file, good.key)
+    contexts.look()
+    await contexts.find_end()
+    assert list(contexts.notes()) == []
