@@ -86,7 +86,7 @@ def test_a_limit_carries_the_largest_size_that_is_content_with_it() -> None:
 
 @pytest.mark.parametrize("text", ["5", "0/3", "1/2,x/3"])
 def test_sizes_that_are_none_are_refused(text: str) -> None:
-    with pytest.raises(ValueError, match="at least 1|invalid literal"):
+    with pytest.raises(ValueError, match=r"at least 1|invalid literal"):
         parse_sizes(text)
 
 
