@@ -187,7 +187,7 @@ def test_every_pod_meets_the_restricted_profile(spec: Object) -> None:
 
 def test_the_scheduler_asks_for_room_and_has_a_memory_limit_but_no_cpu_limit() -> None:
     resources = container()["resources"]
-    assert resources["requests"] == {"cpu": "200m", "memory": "256Mi"}
+    assert resources["requests"] == {"cpu": "200m", "memory": "384Mi"}
     assert set(resources["limits"]) == {"memory"}
     assert pod_spec()["priorityClassName"] == "system-cluster-critical"
 
