@@ -122,8 +122,8 @@ class Parts:
 
     @property
     def has_lost(self) -> bool:
-        """Whether this process led and may not write any more: nothing that it has begun can be brought to an end."""
-        return self.leadership is not None and self.leadership.fence.is_passed
+        """Whether this process has lost its lease: nothing that it has begun can be brought to an end."""
+        return self.election is not None and self.election.has_lost
 
     def _build_recorder(self) -> EventRecorder:
         return EventRecorder(

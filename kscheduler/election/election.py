@@ -32,6 +32,8 @@ LONGEST_WAIT_SECONDS: Final = 5.0
 RENEWAL_TOLERANCE_SECONDS: Final = 20.0
 """The check `leaderElection` fails if the lease has not been renewed for its duration and this; kube-scheduler's."""
 RELEASE_TRIES: Final = 2
+RELEASE_SECONDS: Final = 5.0
+"""For all of a release: an orderly end has to fit into a pod's grace period."""
 _BLOCKED: Final = "the event loop was blocked, or the process stopped, past the end of its lease"
 _STUCK: Final = "it has lost its lease, and its orderly end takes too long"
 
@@ -196,6 +198,8 @@ class Election:
             reason = f"{_BLOCKED}, {late_seconds:.1f} s ago"
         if self._refused_write:
             reason = f"{reason}; {self._refused_write} was held back"
+        # A renewal that was under way may have succeeded meanwhile: what was held back has ended this process anyway.
+        self._elector.lose(reason)
         self._announcements.lost(reason, self._elector.leader, self._elector.stored)
         return LeaseLostError(f"lost the lease {self._announcements.lease}: {reason}")
 
@@ -212,18 +216,28 @@ class Election:
         self.fence.close()
         self._watchdog.lift()
         self._ring()
+        try:
+            async with _at_most(RELEASE_SECONDS):
+                failure = await self._give_up()
+        except ClientError as late:
+            failure = str(late)
+        if failure:
+            self._announcements.not_released(failure, self._elector.timing.lease_duration)
+
+    async def _give_up(self) -> str:
+        """Returns why others have to wait; empty if they need not."""
         failure = "somebody else changes it"
         for _ in range(RELEASE_TRIES):
             async with self._sending:
                 write = self._elector.release(self._clock.time())
             if write is None:
-                return
+                return ""
             error = await self._send(write)
             if error is None:
-                return
+                return ""
             failure = str(error)
             await self._send(Read(write.timeout_seconds))
-        self._announcements.not_released(failure, self._elector.timing.lease_duration)
+        return failure
 
     # --- requests ---------------------------------------------------------------------------------------------------
 
@@ -276,6 +290,11 @@ class Election:
             self._bell.ring()
 
     # --- what is known ----------------------------------------------------------------------------------------------
+
+    @property
+    def has_lost(self) -> bool:
+        """The lease was lost, and not given up in order."""
+        return self._elector.role is Role.LOST
 
     def renewal_problem(self) -> str | None:
         """kube-scheduler's check `leaderElection`: a leader that has not renewed for long, and has not ended."""

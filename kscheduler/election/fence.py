@@ -1,8 +1,8 @@
 """The right to write, checked before each write.
 
-A process that was stopped for a minute believes that it leads until somebody looks at the clock. So the clock is looked
-at before each write leaves (`client.http`), without a request: 0.2 us. The check is in the one place that all writes
-pass, not with those who write: nobody can forget it.
+A process that was stopped for a minute believes that it leads until somebody looks at the clock. So the clock is
+looked at before each write leaves (`client.http`; through a proxy, before its connection is opened), without a
+request: 0.2 us. The check is in the one place that all writes pass, not with those who write: nobody can forget it.
 
 A refused write does not return to its caller: the pod has not failed, and its plugins are not to be asked to undo
 anything. The caller waits until the process ends, which the refusal itself brings about (`refused`).
@@ -29,14 +29,14 @@ HELD_SECONDS: Final = 30.0
 class Fence:
     """Implements `client.rest.WriteGuard`. Closed at first."""
 
-    __slots__ = ("_clock", "_now", "_until", "is_passed", "on_refusal", "refusals")
+    __slots__ = ("_clock", "_now", "_until", "has_closed", "on_refusal", "refusals")
 
     def __init__(self, now: Callable[[], float], clock: Clock) -> None:
         """`now` counts suspension (`boot_time`); `clock` is what waits."""
         self._now = now
         self._clock = clock
         self._until = -math.inf
-        self.is_passed = False
+        self.has_closed = False
         """The process has led, and may not any more."""
         self.refusals = 0
         self.on_refusal: Callable[[str], None] = lambda _write: None
@@ -49,7 +49,7 @@ class Fence:
     def close(self) -> None:
         """No write may leave any more."""
         self._until = -math.inf
-        self.is_passed = True
+        self.has_closed = True
 
     def is_open(self) -> bool:
         """Whether a write may leave now."""
@@ -61,7 +61,7 @@ class Fence:
         A process that has never led is not ended by it: some part writes too early, which is a bug of that part.
         """
         self.refusals += 1
-        led = self.is_passed or self._until > -math.inf
+        led = self.has_closed or self._until > -math.inf
         if led:
             self.on_refusal(write)
             await self._clock.sleep(HELD_SECONDS)

@@ -152,7 +152,7 @@ class Elector:
     def _lead(self, now: float, wall: float) -> Step:
         left = self.may_write_until - now
         if left <= 0:
-            return self._lose(f"it could not be renewed for {self.timing.renew_deadline:g} s")
+            return self.lose(f"it could not be renewed for {self.timing.renew_deadline:g} s")
         if now < self._next_try:
             return Wait(min(left, self._next_try - now))
         timeout = min(REQUEST_PERIODS * self.timing.retry_period, left)
@@ -216,7 +216,7 @@ class Elector:
         is_news = (previous and previous.record) != (stored and stored.record)
         if self.role is Role.LEADING:
             if stored is not None and stored.record.holder != self.identity:
-                self._lose(f"{stored.record.holder or 'nobody'} holds it now")
+                self.lose(f"{stored.record.holder or 'nobody'} holds it now")
         elif is_news:
             self._has_failed = False
             self._next_try = now
@@ -257,7 +257,8 @@ class Elector:
         """Read the Lease next, at once: a follower has nobody who tells it of changes."""
         self._must_read, self._next_try = True, -math.inf
 
-    def _lose(self, reason: str) -> GiveUp:
+    def lose(self, reason: str) -> GiveUp:
+        """End this process's right to write for good; there is nothing to release any more."""
         self.role, self.may_write_until, self._end = Role.LOST, -math.inf, reason
         return GiveUp(reason)
 

@@ -94,10 +94,20 @@ class CatchUp:
         return True
 
     async def _is_listed(self, version: str) -> bool:
-        """List the kind; returns whether that has come to an end in time, or an event has shown the version."""
-        lists, until = self._lists(), self._clock.monotonic() + LIST_SECONDS
-        self._informers.relist(self._kind, REASON)
-        while self._lists() == lists and not _contains(self._informer.resource_version, version):
+        """List the kind; returns whether a list or an event has shown the version in time.
+
+        A list that was under way before may be older than the version, so it is asked for until the version is there.
+        Versions that are no numbers cannot be compared: then the second list that ends has begun late enough.
+        """
+        until = self._clock.monotonic() + LIST_SECONDS
+        first = seen = self._lists()
+        self._informers.relist(self._kind, REASON)  # nothing happens while one is under way
+        while not _contains(self._informer.resource_version, version):
+            if self._lists() != seen:
+                seen = self._lists()
+                if not version.isdecimal() and seen > first + 1:
+                    break
+                self._informers.relist(self._kind, REASON)
             if self._clock.monotonic() >= until:
                 return False
             await self._clock.sleep(_LOOK_SECONDS)

@@ -182,11 +182,11 @@ class Reflector(Generic[T]):
         objects += page
 
     async def _replace(self, objects: Iterable[T], unreadable: list[Undecodable], version: str) -> None:
-        relists = self._informer.relists
-        relists[self.progress.list_reason] = relists.get(self.progress.list_reason, 0) + 1
+        reason, relists = self.progress.list_reason, self._informer.relists
         await self._informer.replace(objects, unreadable)
         self.progress.listed(version)
         self._informer.resource_version = version
+        relists[reason] = relists.get(reason, 0) + 1  # last: who counts lists may take the store for what was listed
         self._informer.heard()
 
     # --- watch --------------------------------------------------------------------------------------------------------

@@ -4,6 +4,8 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from kscheduler.app import Options, source_of
 from kscheduler.config.loader import load_file
 from kscheduler.framework.cycle_state import CycleState
@@ -21,7 +23,7 @@ from tests.informers.test_audit import HastyClock
 TEXT = """\
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
-leaderElection: {{leaderElect: false}}
+leaderElection: {{leaderElect: {elects}, resourceName: kscheduler}}
 percentageOfNodesToScore: {percentage}
 profiles:
 - schedulerName: red
@@ -52,7 +54,10 @@ class Slow(Plugin):
         self.history.append("close")
 
 
-async def test_after_the_pods_that_a_plugin_has_decided_about_and_at_an_orderly_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("elects", ["false", "true"])
+async def test_after_the_pods_that_a_plugin_has_decided_about_and_at_an_orderly_end(
+    tmp_path: Path, elects: str
+) -> None:
     made: list[Slow] = []
 
     def make(_args: Any, _handle: object) -> Slow:
@@ -62,7 +67,7 @@ async def test_after_the_pods_that_a_plugin_has_decided_about_and_at_an_orderly_
     registry = in_tree.registry()
     registry.register("Slow", make)
     file = tmp_path / "config.yaml"
-    file.write_text(TEXT.format(percentage=0))
+    file.write_text(TEXT.format(percentage=0, elects=elects))
     source = source_of(str(file), is_watched=False)
     options = Options(
         load_file(file), source, serving=HTTPServing.plain_on_loopback(), clock=HastyClock(), registry=registry
@@ -72,7 +77,7 @@ async def test_after_the_pods_that_a_plugin_has_decided_about_and_at_an_orderly_
         put(server, "pods", pod_tree("p", schedulerName="red"))
         (old,) = made
         await old.began.wait()
-        file.write_text(TEXT.format(percentage=70))
+        file.write_text(TEXT.format(percentage=70, elects=elects))
         app.reloader.ask()
         while app.reloader.statistics().results.get(ReloadResult.TAKEN_OVER, 0) == 0:  # noqa: ASYNC110
             await asyncio.sleep(0.005)

@@ -160,6 +160,25 @@ async def test_a_leader_that_loses_its_rights_is_told_which_it_needs(
     assert "give the scheduler a Role in namespace ns" in str(lost["advice"])
 
 
+async def test_a_renewal_that_succeeds_after_a_write_was_held_back_does_not_bring_the_lease_back(
+    clock: VirtualClock, server: LeaseServer
+) -> None:
+    """A short suspension: the fence has seen it, the answer of the renewal that was under way has not."""
+    one = candidate(server, "a")
+    async with leading(one, clock) as keep:
+        one.link.seconds = 1.0
+        await clock.advance(2.5)  # the renewal is under way
+        one.fence.on_refusal("POST binding")
+        await clock.advance(1.0)
+        assert keep.done()
+        with pytest.raises(LeaseLostError, match="POST binding was held back"):
+            await keep
+    assert one.election.has_lost
+    requests = len(server.requests)
+    await one.election.release()
+    assert len(server.requests) == requests
+
+
 async def test_a_request_that_hangs_ends_with_the_deadline_too(clock: VirtualClock, server: LeaseServer) -> None:
     """As K17 of the client library that we do not use: a hanging renewal must not keep a leader leading."""
     one = candidate(server, "a")

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -65,6 +66,27 @@ async def test_a_pod_that_the_watch_has_lost_is_there_afterwards(lines: Lines) -
         await asyncio.wait_for(catching.run(), SECONDS)
         assert informers.informer(PODS).store.get("default/lost") is not None
     assert how(lines) == ["list"]
+
+
+async def test_a_store_that_takes_its_time_to_be_replaced_is_waited_for() -> None:
+    """As one of 100,000 pods does, in slices: the list has ended before its pods are there."""
+    async with EmbeddedAPIServer(seed=1, bookmark_seconds=1000.0) as server, synced(server) as (catching, informers):
+        informer = informers.informer(PODS)
+        replace, may_replace = informer.replace, asyncio.Event()
+
+        async def slow_replace(objects: Any, undecodable: Any) -> None:
+            await may_replace.wait()
+            await replace(objects, undecodable)
+
+        informer.replace = slow_replace  # type: ignore[method-assign, assignment]
+        server.faults.add(InjectedFault("lose_event", count=1))
+        put(server, "pods", pod_tree("lost"))
+        catching_up = asyncio.create_task(catching.run())
+        await asyncio.wait({catching_up}, timeout=0.3)
+        assert not catching_up.done()
+        may_replace.set()
+        await asyncio.wait_for(catching_up, SECONDS)
+        assert informer.store.get("default/lost") is not None
 
 
 async def test_where_pods_come_and_go_the_watch_shows_it(lines: Lines) -> None:
