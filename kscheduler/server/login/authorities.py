@@ -4,6 +4,7 @@ What the flags name wins; what they leave out comes from the cluster's ConfigMap
 as in kube-scheduler. Each change is handed on to the TLS contexts.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
@@ -47,7 +48,7 @@ class ClientAuthorities:
         self.clients: AuthorityBundle | None = None
         self.front_proxies: RequestHeaderRules | None = None
         self._from_cluster: tuple[AuthorityBundle | None, RequestHeaderRules | None] = (None, None)
-        self._apply(*self._from_files())
+        self.look()
 
     @property
     def asks_cluster(self) -> bool:
@@ -63,16 +64,28 @@ class ClientAuthorities:
 
     def look(self) -> None:
         """Read the files again. Raises `KeyPairError`; then everything stays as it is."""
-        self._apply(*self._from_files())
+        self._apply(*self._merged(*self._read_files()))
 
-    def _from_files(self) -> tuple[AuthorityBundle | None, RequestHeaderRules | None]:
+    async def follow(self) -> None:
+        """The same, with the files read in a thread: a mount may not answer."""
+        self._apply(*self._merged(*await asyncio.to_thread(self._read_files)))
+
+    def _read_files(self) -> tuple[AuthorityBundle | None, AuthorityBundle | None]:
         settings, header = self._settings, self._settings.request_header
+        clients = read_bundle(settings.client_ca_file) if settings.client_ca_file else None
+        return clients, read_bundle(header.client_ca_file) if header.client_ca_file else None
+
+    def _merged(
+        self, own_clients: AuthorityBundle | None, own_front_proxies: AuthorityBundle | None
+    ) -> tuple[AuthorityBundle | None, RequestHeaderRules | None]:
+        """What the flags' files say, and the cluster's word for the rest."""
+        header = self._settings.request_header
         clients, rules = self._from_cluster
-        if settings.client_ca_file:
-            clients = read_bundle(settings.client_ca_file)
-        if header.client_ca_file:
+        if own_clients is not None:
+            clients = own_clients
+        if own_front_proxies is not None:
             rules = RequestHeaderRules(
-                read_bundle(header.client_ca_file),
+                own_front_proxies,
                 header.username_headers,
                 header.uid_headers,
                 header.group_headers,

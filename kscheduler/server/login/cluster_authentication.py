@@ -57,7 +57,7 @@ class ClusterAuthentication:
             if self._authorities.asks_cluster and self._clock.monotonic() - self._read_at >= READ_SECONDS:
                 await self._read()
             await self._clock.sleep(LOOK_SECONDS)
-            self._look_at_files()
+            await self._look_at_files()
 
     async def look_up(self) -> None:
         """Read the ConfigMap now. Raises `LookupFailedError`; that there is none is no failure, as upstream."""
@@ -81,9 +81,9 @@ class ClusterAuthentication:
             if self._lines.admits(self._clock.monotonic()):
                 _log.warning("cluster_authorities_not_read", path=PATH, err=str(error), advice=_ADVICE)
 
-    def _look_at_files(self) -> None:
+    async def _look_at_files(self) -> None:
         try:
-            self._authorities.look()
+            await self._authorities.follow()
         except KeyPairError as error:
             if str(error) != self._file_problem:
                 self._file_problem = str(error)

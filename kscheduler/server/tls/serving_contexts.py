@@ -97,6 +97,7 @@ class ServingContexts:
         """Follow the files until cancelled."""
         while True:
             await self._clock.sleep(LOOK_EVERY_SECONDS)
+            await asyncio.to_thread(self._stamps)  # a mount that does not answer holds this thread, and not the loop
             self.look()
             await self.find_end()
 

@@ -132,7 +132,7 @@ async def test_a_broken_bundle_keeps_the_old_one(tmp_path: Path) -> None:
     async with secure_site(serving(tmp_path)) as site, APIClient(plain_connection(site.api.url)) as client:
         (tmp_path / "clients.crt").write_bytes(b"-----BEGIN CERTIFICATE-----\nnonsense\n-----END CERTIFICATE-----\n")
         cluster = ClusterAuthentication(client, site.login.authorities, site.clock)
-        cluster._look_at_files()
+        await cluster._look_at_files()
         context = CLIENTS.client("root", "system:masters").client_context(tmp_path)
         assert await site.status("/configz", context=context) == 200
 
