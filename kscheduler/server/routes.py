@@ -2,7 +2,7 @@
 
 import asyncio
 import platform
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from enum import Enum, auto
@@ -17,6 +17,7 @@ from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import Exposition, TextFormat, accepts
 from kscheduler.server.access import HEALTH, Access
 from kscheduler.server.connections import ConnectionPlaces
+from kscheduler.server.handlers import Handler
 from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
@@ -26,8 +27,6 @@ from kscheduler.server.waiting_pods import WaitingPodsEndpoint
 
 _log = get_logger("server")
 _JSON = "application/json"
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def build_version() -> dict[str, str]:

@@ -11,7 +11,6 @@ effect at once. Only `application/json` is accepted, which web pages cannot send
 """
 
 import hmac
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,6 +21,7 @@ from aiohttp import hdrs, web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
+from kscheduler.server.handlers import Handler
 from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 
 _log = get_logger("server")
@@ -39,8 +39,6 @@ _REASONS: Final = {
     415: "UnsupportedMediaType",
     503: "ServiceUnavailable",
 }
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 class _PermitVerdict(msgspec.Struct, forbid_unknown_fields=True):

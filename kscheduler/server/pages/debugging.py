@@ -16,7 +16,7 @@ import threading
 import time
 import traceback
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from types import FrameType
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ from aiohttp import hdrs, web
 
 from kscheduler.logs import get_logger
 from kscheduler.logs.verbosity import set_verbosity
+from kscheduler.server.handlers import Handler
 
 _log = get_logger("server")
 
@@ -35,7 +36,6 @@ _MOST_TASKS: Final = 1000
 _DEEPEST: Final = 100
 _LARGEST_VERBOSITY: Final = 2**31 - 1
 
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 Entries = Callable[[], AsyncIterator[tuple[str, dict[str, Any]]]]
 """A dump: messages with their fields."""
 

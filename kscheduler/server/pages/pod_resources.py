@@ -5,7 +5,7 @@ the client reads, so neither decisions nor memory notice a scrape. Empty while t
 upstream: otherwise each pod would be counted once per replica.
 """
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from aiohttp import hdrs, web
@@ -14,6 +14,7 @@ from prometheus_client.utils import floatToGoString
 from kscheduler.aio.slices import Slicer
 from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_resources import spec_limits, spec_requests
+from kscheduler.server.handlers import Handler
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 _SLICE_SECONDS: Final = 0.002
@@ -31,8 +32,6 @@ _SERIES: Final = (
 )
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
 _ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 
 def pod_resources(pods: Callable[[], Iterable[Pod]], leads: Callable[[], bool]) -> Handler:

@@ -1,17 +1,17 @@
 """`/statusz` and `/flagz`, as Kubernetes' components have them (gates ComponentStatusz and ComponentFlagz)."""
 
 import platform
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from aiohttp import web
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.server.handlers import Handler
 from kscheduler.server.pages.structured import answer
 
 COMPONENT: Final = "kscheduler"
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
 _HEAD: Final = (
     f"\n{COMPONENT} %s\n"
