@@ -100,7 +100,11 @@ class Assembly:
             self.cache, ports, gates=config.gates, clock=clock, waiting=self.waiting, evictions=self.evictions
         )
         reports = self.plugin_reports
-        self._build_profiles: Callable[[LoadedConfig], Profiles] = lambda of: build(of, registry, handle, reports)
+        self._build_profiles: Callable[[LoadedConfig, Registry], Profiles] = lambda of, known: build(
+            of, known, handle, reports
+        )
+        self.registry = registry
+        """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
         first = self.draft(config)
         self.config = config
@@ -127,9 +131,13 @@ class Assembly:
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
-    def draft(self, config: LoadedConfig) -> Ruleset:
-        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`."""
-        profiles = self._build_profiles(config)
+    def draft(self, config: LoadedConfig, registry: Registry | None = None) -> Ruleset:
+        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`.
+
+        `registry`: by default the one in force.
+        """
+        known = self.registry if registry is None else registry
+        profiles = self._build_profiles(config, known)
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
@@ -140,7 +148,7 @@ class Assembly:
             keeps_classes=classes.are_kept,
         )
         policy = self._queue_policy(config.configuration, profiles, classes)
-        return Ruleset(config, profiles, classes, policy, judges)
+        return Ruleset(config, known, profiles, classes, policy, judges)
 
     def adopt(self, ruleset: Ruleset, pods: Iterable[Pod]) -> Adoption:
         """Decide by another ruleset from now on. `pods`: all that the watch has shown; nobody of them is lost.
@@ -151,7 +159,7 @@ class Assembly:
         before = frozenset(self.profiles)
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
-        self.config, self.classes = ruleset.config, ruleset.classes
+        self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()

@@ -192,6 +192,18 @@ class Extender(Settings, frozen=True):
     """Whether scheduling continues without the extender when it fails."""
 
 
+class PluginSource(Settings, frozen=True):
+    """A place that plugins of one's own are loaded from (kscheduler only): a `file` or a `module`."""
+
+    file: str = ""
+    """Path of a Python file, relative to the configuration's own directory; outside it only where
+    `--plugin-directory` allows it."""
+    sha256: str = ""
+    """The file's digest, as `sha256sum` prints it: any other content is refused."""
+    module: str = ""
+    """Name of a module that the interpreter can import: `acme.policies`."""
+
+
 class KubeSchedulerConfiguration(Settings, frozen=True):
     """The whole file."""
 
@@ -217,5 +229,7 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """At least one; missing means a single profile with all defaults."""
     extenders: tuple[Extender, ...] = ()
     """Webhooks, called in this order."""
+    plugin_sources: tuple[PluginSource, ...] = ()
+    """Where plugins of one's own come from (kscheduler only)."""
     delay_cache_until_active: bool = False
     """Fill the caches only when elected: saves memory on standbys and makes fail-over slower."""

@@ -16,7 +16,7 @@ import structlog
 
 from kscheduler.aio.clock import Clock
 from kscheduler.app import App, ConfigSource, Options, source_of
-from kscheduler.app.config_file import SettledFile, digest_of
+from kscheduler.app.config_file import SettledFiles, digest_of
 from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
 from kscheduler.metrics import ReloadResult
@@ -90,7 +90,7 @@ async def following(
     file.write_text(text)
     options = Options(
         load_file(file),
-        source_of(str(file), is_watched=is_watched),
+        source_of(str(file), is_watched=is_watched, registry=registry()),
         serving=HTTPServing.plain_on_loopback(),
         clock=clock or HastyClock(),
         registry=registry(),
@@ -277,7 +277,7 @@ async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path)
 def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text_of("red", "green"))
-    watched = SettledFile(str(file))
+    watched = SettledFiles(source_of(str(file)))
     assert not watched.has_changed()
     file.write_text(text_of("red"))
     assert not watched.has_changed(), "half of it may be missing"

@@ -125,7 +125,9 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         context=args.context,
         serving=resolved.serving,
         flags=resolved.flags,
-        source=_source(args),
+        source=_source(args, resolved),
+        registry=resolved.configured.registry,
+        origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
@@ -139,13 +141,15 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
     return 0
 
 
-def _source(args: argparse.Namespace) -> "ConfigSource | None":
-    """The file to be read again. Standard input has ended, and without `--config` there is none."""
+def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | None":
+    """The files to be read again. Standard input has ended; without `--config` and `--plugin` there are none."""
     from kscheduler.app import ConfigSource
 
-    if args.config in ("", "-") or args.config_reload == "off":
+    if args.config == "-" or not (args.config or args.plugin) or args.config_reload == "off":
         return None
-    return ConfigSource(args.config, read_again(args), is_watched=args.config_reload == "auto")
+    reader = resolved.reader
+    is_watched = args.config_reload == "auto"
+    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths)
 
 
 def _ports(serving: HTTPServing) -> str:
