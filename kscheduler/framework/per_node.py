@@ -85,7 +85,7 @@ class _Reasons:
         if text is None:
             return 0
         if text not in self._number_of:
-            if len(self.texts) == MOST_REASONS:
+            if len(self.texts) >= MOST_REASONS:
                 text = ONE_OF_MANY
                 if text in self._number_of:
                     return self._number_of[text]

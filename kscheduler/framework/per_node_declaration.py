@@ -32,7 +32,12 @@ _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
 
 
 class PluginDeclarationError(TypeError):
-    """`@plugin` decorates something that cannot be a per-node plugin."""
+    """`@plugin` decorates something that cannot be a per-node plugin. The text shows two that work."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}. Two that work:\n\n{EXAMPLE}\n")
+        self.problem = problem
+        """In one line, without the examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +56,7 @@ def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
     """The declaration of a function. Raises `PluginDeclarationError`."""
     problem = _problem(name, function) or _sign_problem(sign)
     if problem:
-        text = f"@plugin({name!r}), {place_of(function)}: {problem}. Two that work:\n\n{EXAMPLE}\n"
-        raise PluginDeclarationError(text)
+        raise PluginDeclarationError(f"@plugin({name!r}), {place_of(function)}: {problem}")
     takes_args = _takes_args(inspect.signature(function))
     return Declaration(function.__name__, takes_args, _args_kind(function) if takes_args else None)
 

@@ -9,16 +9,14 @@ from types import ModuleType
 from typing import Any, Final
 
 from kscheduler.framework.per_node import DECLARED
-from kscheduler.framework.per_node_declaration import EXAMPLE
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory
 from kscheduler.loading.class_factory import ClassFactory
 
-_NOTHING: Final = f"""it declares no plugin. A plugin is a function `filter` or `score` under @plugin, or a class that
-derives from `kscheduler.framework.plugin.Plugin` and has a `name`:
-
-{EXAMPLE}
-"""
+_NOTHING: Final = (
+    'it declares no plugin: neither a function `filter` or `score` under @plugin("Name"), nor a class that derives '
+    "from `kscheduler.framework.plugin.Plugin` and has a `name`"
+)
 
 
 class NoPluginsError(ValueError):

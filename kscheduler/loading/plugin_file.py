@@ -19,6 +19,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Final
 
+from kscheduler.framework.per_node import PluginDeclarationError
 from kscheduler.framework.plugin_answers import words_of
 from kscheduler.framework.registry import PluginFactory
 from kscheduler.loading.declared import declared_plugins
@@ -87,8 +88,10 @@ def run_file(path: str, data: bytes) -> PluginFile:
 def _reason(failure: BaseException) -> str:
     if isinstance(failure, SyntaxError):
         return f"{type(failure).__name__}: {failure.msg}"
-    own = type(failure).__module__.startswith("kscheduler.")
-    return words_of(failure) if own else f"{type(failure).__name__}: {failure}"
+    if isinstance(failure, PluginDeclarationError):
+        return failure.problem
+    is_ours = type(failure).__module__.startswith("kscheduler.")
+    return words_of(failure) if is_ours else f"{type(failure).__name__}: {failure}"
 
 
 def _place(failure: BaseException, path: str) -> str:

@@ -150,7 +150,7 @@ def test_typed_arguments_reach_the_plugin_and_plain_ones_are_refused_by_one_that
         ("\nimport nowhere_at_all", ":2: ModuleNotFoundError: No module named 'nowhere_at_all'"),
         ("def f():\n    return 1 / 0\nf()", ":2: ZeroDivisionError: division by zero"),
         ("raise SystemExit(3)", ":1: SystemExit: 3"),
-        ("x = 1", ": it declares no plugin."),
+        ("x = 1", ": it declares no plugin: neither"),
         (CLASSES + "\nclass Again(Shared):\n    name = 'Gate'", ": it declares two plugins named Gate"),
         (
             CLASSES + "\nclass P(Shared):\n    name = 'P'\n    def __init__(self, x):\n        pass",
