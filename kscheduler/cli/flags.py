@@ -177,8 +177,8 @@ def add_plugin_flags(parser: Any) -> None:
         type=text,
         metavar="DIRECTORY",
         default=[],
-        help="files that pluginSources of the configuration names must lie below it; default: beside the "
-        "configuration. May be repeated",
+        help="the configuration may name plugin files (pluginSources) below it; default: none, because who may edit a "
+        "ConfigMap may not thereby run code. May be repeated",
     )
 
 

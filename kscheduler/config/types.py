@@ -196,8 +196,8 @@ class PluginSource(Settings, frozen=True):
     """A place that plugins of one's own are loaded from (kscheduler only): a `file` or a `module`."""
 
     file: str = ""
-    """Path of a Python file, relative to the configuration's own directory; outside it only where
-    `--plugin-directory` allows it."""
+    """Path of a Python file, relative to the configuration's own directory; below a `--plugin-directory` of the
+    command line."""
     sha256: str = ""
     """The file's digest, as `sha256sum` prints it: any other content is refused."""
     module: str = ""

@@ -2,7 +2,7 @@
 
 A plugin of one's own comes in three ways, and in no other; nothing is ever loaded from the cluster's objects:
 
-    a file          `pluginSources: [{file: cheap.py}]`, beside the configuration; or `--plugin cheap.py`
+    a file          `pluginSources: [{file: cheap.py}]` below a `--plugin-directory`; or `--plugin cheap.py`
     a module        `pluginSources: [{module: acme.policies}]`; or `--plugin acme.policies`
     a distribution  an entry point of the group `kscheduler.plugins`, loaded when a profile names it
 

@@ -1,8 +1,9 @@
 """All plugins that a configuration and a command line name, as a registry.
 
-Files are named by path or digest and must lie where they may: beside the configuration, or below a directory of
-`--plugin-directory`. A file of the command line (`--plugin`) may lie anywhere, since who writes that line starts the
-process. Distributions are asked last and by name only: an installed package that no profile names is never imported.
+A configuration is often a ConfigMap, and who may edit it may not thereby run code: files that it names must lie below
+a directory of `--plugin-directory`, which only who starts the process can give. A file of the command line (`--plugin`)
+may lie anywhere. Modules and distributions are part of what is installed. Distributions are asked last and by name
+only: a package that no profile names is never imported.
 """
 
 import importlib
@@ -124,13 +125,11 @@ class PluginLoading:
         """The path of a file that a configuration names. Raises `UnusablePluginError` if it may not lie there."""
         beside = Path(where).parent if where and Path(where).is_file() else Path()
         path = beside / given
-        allowed = [Path(each) for each in self._directories] or [beside]
         real = path.resolve()
-        if not any(real.is_relative_to(each.resolve()) for each in allowed):
+        if not any(real.is_relative_to(Path(each).resolve()) for each in self._directories):
             self.paths.append(str(path))
-            listed = ", ".join(map(str, allowed))
-            text = f"{path} lies outside of {listed}: allow its directory with --plugin-directory"
-            raise UnusablePluginError(text)
+            advice = f"whoever starts the process allows it: --plugin-directory={path.parent}"
+            raise UnusablePluginError(f"{path} may not be loaded because a configuration says so; {advice}")
         return str(path)
 
     def _load_file(self, path: str, sha256: str) -> None:

@@ -87,14 +87,20 @@ def profile_with(name: str, args: str = "") -> str:
     return f"profiles: [{{{arguments}plugins: {{multiPoint: {{enabled: [{{name: {name}}}]}}}}}}]"
 
 
+def allowing(path: str) -> ConfigurationReader:
+    """Under `--plugin-directory`, that of the configuration."""
+    return ConfigurationReader(directories=[str(Path(path).parent)])
+
+
 def problems(path: str, **flags: Any) -> list[str]:
     with pytest.raises(ConfigError) as refused:
-        ConfigurationReader(**flags).read_file(path)
+        (ConfigurationReader(**flags) if flags else allowing(path)).read_file(path)
     return [str(problem) for problem in refused.value.problems]
 
 
 def test_a_file_is_found_beside_the_configuration_and_each_plugin_has_its_origin(folder: Path) -> None:
-    found = ConfigurationReader().read_file(config(folder, "[{file: cheap.py}]", profile_with("PreferCheap")))
+    path = config(folder, "[{file: cheap.py}]", profile_with("PreferCheap"))
+    found = allowing(path).read_file(path)
     assert "PreferCheap" in found.registry
     assert [(each.name, each.origin) for each in found.origins] == [
         ("PreferCheap", f"file {folder / 'cheap.py'}"),
@@ -132,7 +138,7 @@ def test_what_a_struct_itself_refuses_is_told_at_its_arguments(folder: Path) -> 
 
 def test_typed_arguments_reach_the_plugin_and_plain_ones_are_refused_by_one_that_takes_none(folder: Path) -> None:
     path = config(folder, "[{file: classes.py}]", profile_with("Priced", "{maxPrice: 2}"))
-    found = ConfigurationReader().read_file(path)
+    found = allowing(path).read_file(path)
     (entry,) = [each for each in found.config.configuration.profiles[0].plugin_config if each.name == "Priced"]
     handle: Handle = None  # type: ignore[assignment]  # these plugins ask for none
     built: Any = found.registry.build("Priced", entry.args, handle)
@@ -169,10 +175,8 @@ def test_a_file_that_fails_is_refused_with_its_line(tmp_path: Path, text: str, e
 
 
 def test_a_changed_file_is_run_again_and_an_unchanged_one_is_not(folder: Path) -> None:
-    reader, path = (
-        ConfigurationReader(),
-        config(folder, "[{file: classes.py}]", profile_with("Priced", "{maxPrice: 2}")),
-    )
+    path = config(folder, "[{file: classes.py}]", profile_with("Priced", "{maxPrice: 2}"))
+    reader = allowing(path)
     first, again = reader.read_file(path), reader.read_file(path)
     assert first == again
     (folder / "classes.py").write_text(CLASSES + "\n# another\n")
@@ -180,7 +184,8 @@ def test_a_changed_file_is_run_again_and_an_unchanged_one_is_not(folder: Path) -
 
 
 def test_a_file_that_fails_leaves_the_one_before_in_its_place(folder: Path) -> None:
-    reader, path = ConfigurationReader(), config(folder, "[{file: cheap.py}]")
+    path = config(folder, "[{file: cheap.py}]")
+    reader = allowing(path)
     reader.read_file(path)
     module = sys.modules["kscheduler_plugin_cheap"]
     (folder / "cheap.py").write_text("raise OSError('disk')")
@@ -193,16 +198,21 @@ def test_a_file_that_fails_leaves_the_one_before_in_its_place(folder: Path) -> N
 # --- where files may lie ---------------------------------------------------------------------------------------------
 
 
-def test_a_configuration_reaches_no_file_outside_of_its_directory(folder: Path, tmp_path_factory: Any) -> None:
+def test_a_configuration_reaches_files_only_where_the_command_line_allows_it(
+    folder: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     elsewhere = tmp_path_factory.mktemp("elsewhere")
     (elsewhere / "far.py").write_text(CHEAP)
     (folder / "link.py").symlink_to(elsewhere / "far.py")
     for named in (str(elsewhere / "far.py"), f"../{elsewhere.name}/far.py", "link.py"):
-        (text,) = problems(config(folder, f"[{{file: {named}}}]"))
+        path = config(folder, f"[{{file: {named}}}]")
+        (text,) = problems(path, directories=[str(folder)])
         assert text.startswith("pluginSources[0].file: ")
-        assert text.endswith(f"lies outside of {folder}: allow its directory with --plugin-directory")
-    allowed = ConfigurationReader(directories=[str(elsewhere)])
-    assert "PreferCheap" in allowed.read_file(config(folder, f"[{{file: {elsewhere / 'far.py'}}}]")).registry
+        assert "--plugin-directory=" in text
+        allowed = ConfigurationReader(directories=[str(folder), str(elsewhere)])
+        assert "PreferCheap" in allowed.read_file(path).registry
+    (text,) = problems(config(folder, "[{file: cheap.py}]"), directories=[])
+    assert text.endswith(f"whoever starts the process allows it: --plugin-directory={folder}")
 
 
 def test_a_mount_of_a_config_map_is_one_directory(tmp_path: Path) -> None:
@@ -212,13 +222,14 @@ def test_a_mount_of_a_config_map_is_one_directory(tmp_path: Path) -> None:
     (data / "cheap.py").write_text(CHEAP)
     (tmp_path / "..data").symlink_to(data.name)
     (tmp_path / "cheap.py").symlink_to("..data/cheap.py")
-    assert "PreferCheap" in ConfigurationReader().read_file(config(tmp_path, "[{file: cheap.py}]")).registry
+    path = config(tmp_path, "[{file: cheap.py}]")
+    assert "PreferCheap" in allowing(path).read_file(path).registry
 
 
 def test_a_digest_pins_the_content(folder: Path) -> None:
     digest = digest_of(CHEAP.encode())
     path = config(folder, f"[{{file: cheap.py, sha256: {digest.upper()}}}]")
-    assert "PreferCheap" in ConfigurationReader().read_file(path).registry
+    assert "PreferCheap" in allowing(path).read_file(path).registry
     (folder / "cheap.py").write_text(CHEAP + "#")
     (text,) = problems(path)
     assert f"where {digest.upper()} is expected" in text

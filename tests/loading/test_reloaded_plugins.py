@@ -69,13 +69,13 @@ class World:
 
 @asynccontextmanager
 async def following(folder: Path, config: str, **policies: str) -> AsyncIterator[World]:
-    """A service under `config.yaml`; without a text for it, under `--plugin only.py`."""
+    """A service under a configuration file; without a text for it, under a plugin of the command line."""
     for name, text in policies.items():
         (folder / f"{name}.py").write_text(text)
     file = folder / "config.yaml"
     if config:
         file.write_text(config)
-        reader = ConfigurationReader()
+        reader = ConfigurationReader(directories=[str(folder)])
         configured = reader.read_file(str(file))
         source = ConfigSource(
             str(file), lambda data: reader.read_bytes(data, str(file)), plugin_files=lambda: reader.paths
