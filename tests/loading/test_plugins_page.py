@@ -2,7 +2,7 @@
 
 import re
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -21,7 +21,11 @@ def names_of(text: str) -> list[str]:
     return re.findall(r'@plugin\("(\w+)"|^    name = "(\w+)"', text, re.MULTILINE)
 
 
-@pytest.mark.parametrize("text", blocks("python"), ids=range(len(blocks("python"))))
+PLUGINS: Final = [text for text in blocks("python") if "def test_" not in text]
+TESTS: Final = [text for text in blocks("python") if "def test_" in text]
+
+
+@pytest.mark.parametrize("text", PLUGINS, ids=range(len(PLUGINS)))
 def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> None:
     file = tmp_path / "mine.py"
     file.write_text(text)
@@ -30,6 +34,18 @@ def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> Non
     if "Affordable" not in plugins:  # it wants arguments
         configured = ConfigurationReader(plugins=[str(file)]).default()
         assert profile_problems(configured.config, configured.registry) == ()
+
+
+@pytest.mark.parametrize("text", TESTS, ids=range(len(TESTS)))
+def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cheap.py").write_text(PLUGINS[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    space: dict[str, Any] = {}
+    exec(text, space)
+    tests = [value for name, value in space.items() if name.startswith("test_")]
+    for test in tests:
+        test()
+    assert tests
 
 
 @pytest.mark.parametrize("text", blocks("yaml"), ids=range(len(blocks("yaml"))))
