@@ -102,7 +102,8 @@ def _sign_problem(sign: Any) -> str:
     if not callable(sign) or inspect.iscoroutinefunction(sign):
         return "`sign` is a function from a pod to what is read of it, as in sign=lambda pod: pod.labels.get('tier')"
     try:
-        inspect.signature(sign).bind(object())
+        signature = inspect.signature(sign)
+        signature.bind(object())
     except TypeError as mistake:
         return f"`sign` is called with (pod): {mistake}"
     except ValueError:  # no signature is known, of a builtin for example

@@ -166,6 +166,7 @@ def is_broad(caught: ast.expr | None) -> bool:
 
 ASKED_AGAIN = {
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
+    "loading/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/attempt/workers.py": "whoever waits for the pod meets the failure again, and counts it",
