@@ -255,9 +255,14 @@ def test_a_step_of_a_coroutine_ends_at_its_budget_and_a_wait_has_none(
     stand_in: Any = SupervisedPlugin(plugin, BUDGET, Noted())
 
     async def bind() -> None:
+        signalled = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, signalled.set)  # the loop looks at signals, too
         with pytest.raises(TimeBudgetError):
             await Steps(stand_in.bind(), lambda _seconds: None, time.perf_counter)
         await asyncio.sleep(2 * BUDGET)  # the loop lives, and late signals wake nobody
+        assert not signalled.is_set()
+        signal.raise_signal(signal.SIGUSR1)
+        await asyncio.wait_for(signalled.wait(), FOREVER)
 
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(bind())
