@@ -17,7 +17,7 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stabl
 from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.ties import mix
-from kscheduler.framework.status import SUCCESS, Code, Status, error
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback
@@ -98,7 +98,8 @@ def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecor
         record.status = NO_NODES
         return record
     if profile.failing is not None:
-        record.status = error(profile.failing.message, plugin=profile.failing.plugin)
+        message, plugin = profile.failing.message, profile.failing.plugin
+        record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
         return record
     record.status = held_status(pod, profile.enabled, profile.extenders)
     if not record.status.is_success:
