@@ -69,6 +69,10 @@ async def test_after_the_third_strike_the_policy_decides_and_a_reload_lifts_it(m
                 assert 'plugin "Hostile" of profile "kscheduler" is quarantined since ' in condition.message
                 assert "ValueError: boom" in condition.message or "failed 3 times" in condition.message
                 assert "SIGHUP" in condition.message
+                found = cluster.queue.find("default/late")
+                assert found is not None
+                waits = found[1].backoff_expiration - cluster.clock.time()
+                assert 9.0 <= waits <= 10.0, "retries of a profile that schedules nothing must not disturb the others"
             else:
                 assert cluster.place_of("late") == "bound"
             plugin.is_sound = True
