@@ -126,7 +126,7 @@ class ConfigReloader:
         problems = restart_problems(assembly.config, configured.config)
         if problems:
             self._refuse(source, found.refused_for(problems))
-        elif not changed:
+        elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
             try:

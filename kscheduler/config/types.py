@@ -113,6 +113,13 @@ class PluginConfig(Settings, frozen=True):
     """The plugin's name."""
     args: Any = None
     """Of the plugin's type in `plugin_args.ARGS_KINDS`; for any other plugin, the dict that was given."""
+    time_budget: Duration | None = None
+    """How long one call of the plugin may hold the scheduler, 1ms to 2s; missing means 200ms. kscheduler's own field,
+    for plugins that are not in-tree."""
+    on_failure: str | None = None
+    """What becomes of the profile when the plugin has failed three times: `Fail` (its pods wait), `Ignore` (it goes on
+    without the plugin) or `Fallback` (it goes on with in-tree plugins only); missing means `Fail`. kscheduler's own
+    field, for plugins that are not in-tree."""
 
 
 class KubeSchedulerProfile(Settings, frozen=True):

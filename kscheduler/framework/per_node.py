@@ -195,6 +195,10 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
 
 
+CALLS_THE_USERS_FUNCTION: Final = (_called.__code__,)
+"""Where this module calls a user's function: what runs below it is the plugin's own code."""
+
+
 class PerNodeFactory:
     """Builds a per-node plugin for each profile that enables it: what `@plugin` leaves in the module."""
 

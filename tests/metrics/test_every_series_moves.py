@@ -28,6 +28,7 @@ CONSTANT = {
     "kubernetes_build_info": "another version of kscheduler",
     "kubernetes_feature_enabled": "--feature-gates",
     "process_start_time_seconds": "another process",
+    "kscheduler_memory_limit_bytes": "another limit: tests/app/supervision/test_memory_watch.py",
 }
 """What is the same as long as a process lives, and what makes it another; each has a test below."""
 

@@ -1,1 +1,0 @@
-"""Policies of somebody's own, to be measured: `kscheduler bench --plugin benchmarks/policies/columns.py`."""
