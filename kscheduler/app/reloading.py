@@ -9,6 +9,7 @@ cluster. What the file says is overlaid by the flags of the command line, as at 
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
@@ -18,9 +19,11 @@ from kscheduler.aio.clock import finishes_within
 from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, SettledFiles, bytes_of, digest_of
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import Ruleset
-from kscheduler.config.changes import changed_fields, restart_problems
+from kscheduler.config.changes import EXCHANGEABLE, changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import with_lines
+from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
 from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
@@ -42,6 +45,8 @@ class _FileRead:
     data: bytes = b""
     found: Configured | None = None
     problems: tuple[Problem, ...] = ()
+    unexchangeable: LoadedConfig | None = None
+    """Of a file with mistakes: the fields that only a start reads, if the mistakes are in others."""
 
     def refused_for(self, problems: tuple[Problem, ...]) -> "_FileRead":
         """The same file, with what a check of its meaning has found."""
@@ -120,12 +125,17 @@ class ConfigReloader:
     def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> None:
         assembly, configured = self._parts.assembly, found.found
         if configured is None:
-            self._refuse(source, found)
+            rest = found.unexchangeable
+            restart = restart_problems(assembly.config, rest) if rest is not None else ()
+            self._refuse(source, found.refused_for((*found.problems, *restart)))
             return
         changed = (*changed_fields(assembly.config, configured.config), *self._changed_plugins(configured))
         problems = restart_problems(assembly.config, configured.config)
         if problems:
-            self._refuse(source, found.refused_for(problems))
+            from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
+
+            unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
+            self._refuse(source, found.refused_for((*problems, *unbuilt)))
         elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
@@ -219,7 +229,25 @@ def _read(source: ConfigSource) -> _FileRead:
     try:
         return _FileRead(digest, data, source.read(data))
     except ConfigError as failure:
-        return _FileRead(digest, data).refused_for(tuple(_told_where(failure, source.path)))
+        read = _FileRead(digest, data, unexchangeable=_unexchangeable(source, data))
+        return read.refused_for(tuple(_told_where(failure, source.path)))
+
+
+def _unexchangeable(source: ConfigSource, data: bytes) -> LoadedConfig | None:
+    """The file without the fields that a running process takes over; `None` if it has mistakes all the same.
+
+    Plugins are loaded again, so that the source goes on knowing their files.
+    """
+    left_out = EXCHANGEABLE - {"pluginSources"}
+    try:
+        tree = parse_yaml(data, source.path)
+        if not isinstance(tree, dict):
+            return None
+        return source.read(
+            json.dumps({key: value for key, value in tree.items() if key not in left_out}).encode()
+        ).config
+    except (ConfigError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:

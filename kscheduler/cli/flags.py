@@ -62,6 +62,8 @@ class SettingFlag:
     path: str
     read: Callable[[str], Any]
     help: str
+    metavar: str = "VALUE"
+    """As the help shows it; the shell completes FILE."""
 
     @property
     def key(self) -> str:
@@ -79,7 +81,7 @@ LEADER_ELECTION = (
     SettingFlag("leader-elect-resource-namespace", "leaderElection.resourceNamespace", text, "default kube-system"),
 )
 DEPRECATED = (
-    SettingFlag("kubeconfig", "clientConnection.kubeconfig", text, "default: in-cluster, else $KUBECONFIG"),
+    SettingFlag("kubeconfig", "clientConnection.kubeconfig", text, "default: in-cluster, else $KUBECONFIG", "FILE"),
     SettingFlag(
         "kube-api-qps", "clientConnection.qps", float, "requests a second; default: adapts, negative: likewise"
     ),
@@ -200,7 +202,7 @@ def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
         group.add_argument(
             f"--{flag.name}",
             type=flag.read,
-            metavar="BOOL" if without_value else "VALUE",
+            metavar="BOOL" if without_value else flag.metavar,
             default=argparse.SUPPRESS,
             help=flag.help,
             **without_value,

@@ -214,6 +214,24 @@ async def test_what_only_a_start_reads_is_refused_by_name_with_all_the_rest(
         assert world.profiles == {"red"}, "half of a file is a configuration that nobody wrote"
 
 
+async def test_mistakes_and_what_needs_a_restart_are_refused_in_one_step(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        await world.write(text_of("red", more="delayCacheUntilActive: true\nparallelism: -1"), ReloadResult.REFUSED)
+        told = {(line["field"], line["line"]) for line in world.said("config_refused")}
+        assert told == {("delayCacheUntilActive", 4), ("parallelism", 5)}
+
+
+async def test_a_plugin_that_cannot_be_built_is_told_with_what_needs_a_restart(tmp_path: Path) -> None:
+    plugins = "\n  plugins: {filter: {enabled: [{name: Nowhere}]}}"
+    unknown = text_of(f"red{plugins}", more="delayCacheUntilActive: true")
+    async with following(tmp_path) as world:
+        await world.write(unknown, ReloadResult.REFUSED)
+        reasons = [line["reason"] for line in world.said("config_refused")]
+        assert len(reasons) == 2
+        assert reasons[0].startswith("needs a restart")
+        assert "Nowhere" in reasons[1]
+
+
 async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) -> None:
     async with following(tmp_path) as world:
         await world.write(text_of("red").replace("false", "false, leaseDuration: 40s"), ReloadResult.REFUSED)

@@ -137,7 +137,8 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
         advice = "; --port=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
-        return refuse(f"{_ports(resolved.serving)}: {failure.strerror or failure}{advice}")
+        ports = _ports(resolved.serving, "port" if "port" in args else "secure-port")
+        return refuse(f"{ports}: {failure.strerror or failure}{advice}")
     return 0
 
 
@@ -152,12 +153,12 @@ def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | Non
     return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths)
 
 
-def _ports(serving: HTTPServing) -> str:
-    """The flags of the ports that are on: one of them was not free."""
+def _ports(serving: HTTPServing, https: str) -> str:
+    """The flags of the ports that are on: one of them was not free. `https`: as the user calls the secure port."""
     flags = (
         []
         if serving.secure_port is None
-        else [f"--bind-address {serving.bind_address} --secure-port {serving.secure_port}"]
+        else [f"--bind-address {serving.bind_address} --{https} {serving.secure_port}"]
     )
     if serving.metrics_address is not None:
         flags.append(f"--metrics-bind-address {':'.join(map(str, serving.metrics_address))}")

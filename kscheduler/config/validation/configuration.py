@@ -5,9 +5,9 @@ a wrong key in a table) finds their mistakes only when it builds the plugin.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from kscheduler.config.durations import seconds
+from kscheduler.config.durations import Duration, seconds
 from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS
@@ -23,7 +23,12 @@ from kscheduler.config.types import (
 )
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.config.validation.arguments import args_problems
-from kscheduler.config.validation.names import is_extended_resource, qualified_name_faults
+from kscheduler.config.validation.names import (
+    is_extended_resource,
+    label_faults,
+    qualified_name_faults,
+    subdomain_faults,
+)
 
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 """Removed since v1beta3; NodeVolumeLimits does their work."""
@@ -34,6 +39,14 @@ JITTER_FACTOR = 1.2
 LEAST_BUDGET, MOST_BUDGET = seconds(0.001), seconds(2)
 """Of one call of a plugin (`timeBudget`)."""
 ON_FAILURE = ("Fail", "Ignore", "Fallback")
+SHORTEST_LEASE_TIMES: Mapping[str, Duration] = {
+    "leaseDuration": seconds(1),
+    "renewDeadline": seconds(0.5),
+    "retryPeriod": seconds(0.1),
+}
+"""Below these an election cannot work: a Lease holds whole seconds, and one renewal is a request to the API server.
+
+kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer."""
 
 _POINTS_CHECKED_FOR_REMOVED = tuple(
     name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
@@ -72,6 +85,9 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
     for name, duration in times.items():
         if duration <= 0:
             yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+        elif duration < SHORTEST_LEASE_TIMES[name]:
+            detail = f"must be at least {SHORTEST_LEASE_TIMES[name]}: nobody can renew a Lease faster"
+            yield invalid(f"leaderElection.{name}", duration, detail)
     if election.lease_duration <= election.renew_deadline:
         # kube-scheduler shows the deadline as the bad value here.
         yield invalid("leaderElection.leaseDuration", election.renew_deadline, "must be greater than `RenewDeadline`")
@@ -80,6 +96,16 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
         yield invalid("leaderElection.renewDeadline", election.renew_deadline, detail)
     if election.resource_lock != "leases":
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
+    yield from _lease_name("leaderElection.resourceName", election.resource_name, subdomain_faults)
+    yield from _lease_name("leaderElection.resourceNamespace", election.resource_namespace, label_faults)
+
+
+def _lease_name(path: str, name: str, faults: Callable[[str], tuple[str, ...]]) -> Iterator[Problem]:
+    """A name that the API server would refuse with each request: nobody would ever lead."""
+    if not name:
+        yield required(path)
+        return
+    yield from (invalid(path, name, fault) for fault in faults(name))
 
 
 def _parallelism(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
