@@ -9,9 +9,8 @@ only: a package that no profile names is never imported.
 import importlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from kscheduler.config.errors import Problem
 from kscheduler.config.loader import ArgsKind
@@ -22,6 +21,9 @@ from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.loading.declared import NoPluginsError, declared_plugins, factory_of
 from kscheduler.loading.plugin_file import PluginFile, UnusablePluginError, content_of, digest_of, run_file
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP: Final = "kscheduler.plugins"
 """Entry points of this group are plugins; the entry point's name is the plugin's."""
@@ -154,6 +156,8 @@ class PluginLoading:
 
     def _load_entry_point(self, name: str) -> Iterator[str]:
         """Load the plugin of a distribution, if one is installed. Yields mistakes."""
+        from importlib.metadata import entry_points  # brings a mail parser: only where a package is asked for
+
         found = tuple(entry_points(group=GROUP, name=name))
         if len(found) > 1:
             yield f"plugin {name} is in several distributions: {', '.join(map(_distribution, found))}"
@@ -184,7 +188,7 @@ def _is_path(given: str) -> bool:
     return given.endswith(".py") or "/" in given
 
 
-def _distribution(entry: EntryPoint) -> str:
+def _distribution(entry: "EntryPoint") -> str:
     return f"{entry.dist.name} {entry.dist.version}" if entry.dist is not None else "an unknown distribution"
 
 

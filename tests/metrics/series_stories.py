@@ -415,6 +415,8 @@ async def an_object_cannot_be_read_and_watches_end(world: World) -> None:
     broken = pod_tree("odd")
     broken["spec"]["nodeSelector"] = 5
     put(world.server, "pods", broken)
+    informer = world.app.parts.informers.informer(PODS)
+    await world.until_true(lambda: bool(informer.statistics().undecodable))
     world.server.faults.drop_watches()
 
 
