@@ -1,7 +1,9 @@
 """A cluster in memory, with a profile of the default plugins and those that a test enables."""
 
+import asyncio
 import json
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Self
 
@@ -10,13 +12,14 @@ import msgspec
 from kscheduler.api.core import Node, Pod
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
 from kscheduler.explain.text.as_text import decision_text
+from kscheduler.framework.cluster.client import ClusterClient
 from kscheduler.framework.plugin import Plugin
 from kscheduler.framework.registry import PluginFactory, Registry
 from kscheduler.loading import ConfigurationReader, Configured
 from kscheduler.loading.declared import factory_of
 from kscheduler.loading.plugin_file import content_of, run_file
 from kscheduler.plugins import in_tree
-from kscheduler.whatif.decide import Decision, decide
+from kscheduler.whatif.decide import Decision, prepare
 from kscheduler.whatif.scenario import ClusterObjects, Scenario
 
 
@@ -27,7 +30,9 @@ class UndecidedError(AssertionError):
 class Cluster:
     """Nodes, pods, and how they are scheduled."""
 
-    def __init__(self, *objects: Node | Pod) -> None:
+    def __init__(self, *objects: Node | Pod, client: ClusterClient | None = None) -> None:
+        """`client`: stands for the API server where plugins ask it themselves, in `refresh`."""
+        self._client = client
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._registry: Registry = in_tree.registry()
@@ -71,11 +76,17 @@ class Cluster:
     def decide(self, pod: Pod) -> Decision:
         """Where the pod would go; nothing changes.
 
-        Raises `ScenarioError` for a plugin or arguments that do not work, `UndecidedError` for a plugin that fails.
+        A plugin with a `refresh` fetches once before it is asked. Raises `ScenarioError` for a plugin or arguments that
+        do not work, `UndecidedError` for a plugin that fails.
         """
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
-        decision = decide(Scenario(objects, pod, configured.config, where="test", plugins=configured.registry))
+        prepared = prepare(
+            Scenario(objects, pod, configured.config, where="test", plugins=configured.registry), self._client
+        )
+        if prepared.has_data_to_fetch:
+            _finish(prepared.fetch())
+        decision = prepared.decide()
         if decision.error:
             raise UndecidedError(f"{pod.key}: {decision.error}")
         return decision
@@ -102,7 +113,8 @@ class Cluster:
 
     def explain(self, pod: Pod) -> str:
         """What `kscheduler explain` says about the pod."""
-        return decision_text(self.decide(pod))
+        decision = self.decide(pod)
+        return "\n".join((decision_text(decision), *decision.notes))
 
     def _configured(self) -> Configured:
         profile = {
@@ -112,6 +124,12 @@ class Cluster:
         }
         tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
         return ConfigurationReader(base=self._registry).read_bytes(json.dumps(tree).encode(), "test")
+
+
+def _finish(work: Coroutine[Any, Any, None]) -> None:
+    """Run it to its end, in a loop of its own: also in a test that runs in one."""
+    with ThreadPoolExecutor(1, "refresh") as thread:
+        thread.submit(asyncio.run, work).result()
 
 
 def _factories(plugin: str | Path | type[Plugin] | PluginFactory) -> Mapping[str, PluginFactory]:
