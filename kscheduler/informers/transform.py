@@ -123,11 +123,11 @@ class NodeTransform:
         _intern_conditions(status.conditions)
 
 
-def default_transform(plural: str) -> Transform:
-    """The transform for a kind."""
-    if plural == "pods":
+def default_transform(resource: str) -> Transform:
+    """The transform for a kind (`Kind.resource`)."""
+    if resource == "pods":
         return PodTransform()
-    return NodeTransform() if plural == "nodes" else trim
+    return NodeTransform() if resource == "nodes" else trim
 
 
 def _interned(labels: dict[str, str]) -> dict[str, str]:

@@ -10,6 +10,8 @@ from typing import Any, Self
 import msgspec
 
 from kscheduler.api.core import Node, Pod
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import KubeObject
 from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
 from kscheduler.explain.text.as_text import decision_text
 from kscheduler.framework.cluster.client import ClusterClient
@@ -33,6 +35,7 @@ class Cluster:
     def __init__(self, *objects: Node | Pod, client: ClusterClient | None = None) -> None:
         """`client`: stands for the API server where plugins ask it themselves, in `refresh`."""
         self._client = client
+        self._own: dict[Kind, list[KubeObject]] = {}
         self._nodes: dict[str, Node] = {}
         self._pods: dict[str, Pod] = {}
         self._registry: Registry = in_tree.registry()
@@ -48,6 +51,11 @@ class Cluster:
                 self._nodes[added.metadata.name] = added
             else:
                 self._pods[added.key] = added
+        return self
+
+    def add_own(self, kind: Kind, *objects: KubeObject) -> Self:
+        """Objects of a kind that only plugins read, with `Handle.lister(kind)`; without any, the kind has none."""
+        self._own.setdefault(kind, []).extend(objects)
         return self
 
     def enable(
@@ -82,7 +90,9 @@ class Cluster:
         configured = self._configured()
         objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
         prepared = prepare(
-            Scenario(objects, pod, configured.config, where="test", plugins=configured.registry), self._client
+            Scenario(objects, pod, configured.config, where="test", plugins=configured.registry),
+            self._client,
+            self._own,
         )
         if prepared.has_data_to_fetch:
             _finish(prepared.fetch())

@@ -29,6 +29,7 @@ from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.refreshing import call_refresh
 from kscheduler.state.cache import Cache
 from kscheduler.whatif.budgets import listed_budgets
+from kscheduler.whatif.listed_kinds import ListedKinds, OwnObjects
 from kscheduler.whatif.scenario import ClusterObjects, Scenario, ScenarioError
 from kscheduler.whatif.unreadable import unreadable_quantity
 from kscheduler.whatif.workloads import listed_workloads
@@ -61,26 +62,32 @@ class Prepared:
     cache: Cache
     pod: PodInfo
     profile: Profile | None
+    listed: ListedKinds
+    client: ClusterClient | None = None
     data: tuple[str, ...] | None = None
     """What came of fetching data, a note for each plugin that failed; `None`: nothing was fetched."""
 
     async def fetch(self, clock: Clock = REAL_CLOCK) -> None:
-        """Let each plugin fetch its own data once, as the service does all the time."""
+        """Read the kinds of plugins' own and let each plugin fetch its data once, as the service does all the time."""
+        notes = await self.listed.read(self.client)
         fetching = _fetching(self.profile)
-        self.data = tuple([note for plugin in fetching if (note := await _fetched(plugin, clock))])
+        self.data = (*notes, *[note for plugin in fetching if (note := await _fetched(plugin, clock))])
 
     @property
     def has_data_to_fetch(self) -> bool:
-        """Whether a plugin of the profile has data of its own."""
-        return bool(_fetching(self.profile))
+        """Whether a plugin has data of its own."""
+        return bool(self.listed.unread or _fetching(self.profile))
 
     def decide(self) -> Decision:
         """Judge the pod."""
         decision = self._decide()
         if self.data is not None:
             return replace(decision, notes=self.data)
+        unread = [f"{kind} were not read, which only plugins read" for kind in self.listed.unread]
         names = (plugin.name for plugin in _fetching(self.profile))
-        return replace(decision, notes=tuple(f"plugin {name}: data of its own were not fetched" for name in names))
+        return replace(
+            decision, notes=(*unread, *(f"plugin {name}: data of its own were not fetched" for name in names))
+        )
 
     def _decide(self) -> Decision:
         scenario, cache, pod, profile = self.scenario, self.cache, self.pod, self.profile
@@ -102,16 +109,18 @@ class Prepared:
         return Decision(scenario, record=record, profile=profile, cache=cache)
 
 
-def prepare(scenario: Scenario, client: ClusterClient | None = None) -> Prepared:
+def prepare(scenario: Scenario, client: ClusterClient | None = None, own: OwnObjects | None = None) -> Prepared:
     """Read the scenario. Raises `ScenarioError` where an object or the configuration cannot be used.
 
-    `client`: the API server, for plugins' own requests.
+    `client`: the API server, for plugins' own requests. `own`: objects of kinds that only plugins read.
     """
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
     known = registry() if scenario.plugins is None else scenario.plugins
-    return Prepared(scenario, cache, pod, _profile(scenario, cache, known, client))
+    listed = ListedKinds(scenario.objects, own)
+    ports = replace(scenario_ports(scenario.objects), client=client, lister=listed.lister)
+    return Prepared(scenario, cache, pod, _profile(scenario, cache, known, ports), listed, client)
 
 
 def decide(scenario: Scenario) -> Decision:
@@ -216,8 +225,7 @@ def scenario_ports(objects: ClusterObjects) -> Ports:
     return Ports(workloads=listed_workloads(objects), budgets=listed_budgets(objects))
 
 
-def _profile(scenario: Scenario, cache: Cache, plugins: Registry, client: ClusterClient | None) -> Profile | None:
-    ports = replace(scenario_ports(scenario.objects), client=client)
+def _profile(scenario: Scenario, cache: Cache, plugins: Registry, ports: Ports) -> Profile | None:
     try:
         profiles = profiles_over(cache, scenario.config, plugins, ports)
     except ConfigError as problem:

@@ -6,7 +6,9 @@ from pathlib import Path
 import pytest
 
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
+from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.kinds.resources import NODES, PODS
+from kscheduler.testing import Cluster, make_node, make_pod
 from tests.explain.scenarios import node_tree, pod_tree
 from tests.explain.test_command import run, run_beside
 
@@ -64,3 +66,52 @@ def test_of_a_file_they_are_not_and_it_says_so(policy: str, tmp_path: Path, caps
     captured = capsys.readouterr()
     assert "plugin OnlyTheLast: data of its own were not fetched" in captured.err
     assert json.loads(captured.out)["notes"] == ["plugin OnlyTheLast: data of its own were not fetched"]
+
+
+BY_JOBS = '''
+import numpy as np
+
+from kscheduler.api.kinds import Kind
+from kscheduler.api.meta import CustomObject
+from kscheduler.framework.plugin import Plugin
+
+JOBS = Kind("batch", "v1", "jobs", "Job", CustomObject, namespaced=True)
+
+
+class ByJobs(Plugin):
+    """Lets pods onto the nodes that jobs are named after."""
+
+    name = "ByJobs"
+    reasons = {1: "node(s) had no job"}
+
+    def __init__(self, handle):
+        self.names = set()
+        handle.lister(JOBS).on_change(self.changed)
+
+    def changed(self, old, new):
+        self.names.add(new.metadata.name)
+
+    def filter(self, cycle, pod, nodes, rows):
+        return np.array([int(nodes.name_of(row) not in self.names) for row in rows.tolist()], dtype=np.int64)
+'''
+
+
+async def test_objects_that_only_a_plugin_reads(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    policy = tmp_path / "by_jobs.py"
+    policy.write_text(BY_JOBS)
+    async with EmbeddedAPIServer(seed=1) as server:
+        for number in range(3):
+            server.registry.create(NODES, "", node_tree(f"node-{number}"))
+        server.registry.create(PODS, "default", pod_tree())
+        job = {"metadata": {"name": "node-1", "namespace": "default", "uid": "u"}, "spec": {}}
+        server.store.put("jobs.batch", {"apiVersion": "batch/v1", "kind": "Job", **job})
+        assert await run_beside("default/web", "--master", server.url, "-o", "json", "--plugin", str(policy)) == 0
+        forbidden = InjectedFault("answer", method="GET", path="*/jobs", code=403)
+        server.faults.add(forbidden)
+        assert await run_beside("default/web", "--master", server.url, "-o", "json", "--plugin", str(policy)) == 0
+    first, second = (json.loads(line) for line in capsys.readouterr().out.splitlines())
+    assert (first["best"], first["notes"]) == (["node-1"], [])
+    assert second["best"] is None
+    assert second["notes"][0].startswith("jobs.batch are left out: 403")
+    cluster = Cluster(make_node("a"), make_node("b")).enable(policy)
+    assert cluster.explain(make_pod("web")).endswith("jobs.batch are left out: there is no API server")
