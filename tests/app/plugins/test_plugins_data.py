@@ -24,8 +24,8 @@ from kscheduler.plugins import in_tree
 from kscheduler.server.serving import HTTPServing
 from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
+from tests.app.plugins.test_users_plugins import message_of, options
 from tests.app.running import answer, node_of, put, running, until
-from tests.app.test_users_plugins import message_of, options
 from tests.builders import node_tree, pod_tree
 from tests.informers.test_audit import HastyClock
 
