@@ -59,6 +59,8 @@ class SchedulingRecord:
     """How many nodes were judged: one if the pod fits on its nominated node, fewer than all in a sampled search."""
     post_filter: Status | None = None
     """How PostFilter ended; `None` if it did not run."""
+    questions: tuple[str, ...] = ()
+    """The nodes that extenders must be asked about: then the status is a success without a node (`cycle.narrowing`)."""
     nominated_node_name: str | None = None
     """PostFilter's nomination: a node that will have room; empty clears an earlier nomination, `None` leaves it."""
     preemption: Preemption | None = None

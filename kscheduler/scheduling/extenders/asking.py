@@ -12,46 +12,20 @@ that the pod fits on *then*, as far as the answers allow them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Sequence
+from dataclasses import dataclass
 
 from msgspec import Raw
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.logs import get_logger
+from kscheduler.scheduling.extenders.answers import ExtenderAnswers, ExtenderPoints
 from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender
 from kscheduler.scheduling.extenders.meaning import PodsOn, Victims
 from kscheduler.scheduling.missing_rules import EXTENDER
 
 _log = get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderPoints:
-    """The points of one extender."""
-
-    extender: str
-    weight: int
-    by_node: Mapping[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class ExtenderAnswers:
-    """What the extenders have said about one pod."""
-
-    asked: frozenset[str]
-    """The nodes that they were asked about."""
-    left: frozenset[str] = frozenset()
-    turned_down: Mapping[str, Status] = field(default_factory=dict)
-    """Each node that was asked about and is not left, with the reason of the extender that turned it down."""
-    points: tuple[ExtenderPoints, ...] = ()
-    status: Status = SUCCESS
-    """An Error if an extender failed without which no decision is right."""
-
-    def points_of(self, name: str) -> int:
-        """The sum of all extenders' points for a node."""
-        return sum(points.by_node.get(name, 0) for points in self.points)
 
 
 @dataclass(frozen=True, slots=True)
