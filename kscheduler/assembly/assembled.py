@@ -138,6 +138,7 @@ class Assembly:
             self.ports.observations,
             self.clock,
             keeps_classes=classes.are_kept,
+            extenders=self.ports.extenders(config.configuration.extenders),
         )
         policy = self._queue_policy(config.configuration, profiles, classes)
         return Ruleset(config, profiles, classes, policy, judges)

@@ -5,18 +5,28 @@ ports that it uses. `observations` and `log` are ports too: the implementation o
 Bindings) counts and logs in the same place as the inner parts.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
 from kscheduler.api.core import Pod
-from kscheduler.assembly.unconnected import NoBinder, NoEvents, NoEviction, NoStatuses, no_pod, nobody_waits
+from kscheduler.assembly.unconnected import (
+    NoBinder,
+    NoEvents,
+    NoEviction,
+    NoStatuses,
+    no_extenders,
+    no_pod,
+    nobody_waits,
+)
+from kscheduler.config.types import Extender
 from kscheduler.framework.cluster.listers import NO_WORKLOADS, WorkloadListers
 from kscheduler.framework.cluster.preemption import DisruptionBudgets
 from kscheduler.framework.cluster.volumes import VolumeWriter
 from kscheduler.framework.handle import Writer
 from kscheduler.scheduling.eviction.evictions import NominationWriter
 from kscheduler.scheduling.eviction.victims import VictimWriter
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import FailureSink
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -52,6 +62,9 @@ class Ports:
     """Services and controllers, for default spreading. By default there are none."""
     budgets: DisruptionBudgets | None = None
     """PodDisruptionBudgets, for preemption. `None`: there are none."""
+
+    extenders: Callable[[Sequence[Extender]], AsksExtenders | None] = no_extenders
+    """The extenders of a configuration. `None`: they are not called, and pods that concern them are held."""
 
     # --- what is notified ---------------------------------------------------------------------------------------------
 

@@ -6,6 +6,7 @@ The later steps talk to the API server.
     decide          cycle -> assume -> Reserve -> Permit
                          '-> no node: begin the preemption that PostFilter chose, then requeue
     prepare         for a pod that must wait, in a task of its own:
+      consult         ask extenders, then decide: only for a pod that concerns them
       announce        write the node to the pod's status, where a cluster autoscaler can see it
       await_permit    wait for the plugins that answered Wait
       pre_bind        let plugins prepare volumes and the like
@@ -24,6 +25,7 @@ from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
+from kscheduler.scheduling.attempt.consulting import Consulting
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
@@ -64,6 +66,7 @@ class Scheduler:
         self._judges = judges
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
+        self._consulting = Consulting(context.cache)
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
@@ -87,6 +90,11 @@ class Scheduler:
             context.queue.done(queued.pod.uid)
             context.log.skipped(queued)
             return None
+        extenders = judges.asked_about(queued.pod)
+        if extenders is not None:  # nothing is decided and nothing assumed yet: all other pods go on
+            if verbose(STEPS):
+                context.log.attempt(queued)
+            return Attempt(queued, profile, SchedulingRecord(queued.pod, profile.name), started, extenders)
         known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())
@@ -97,6 +105,14 @@ class Scheduler:
         if logs_steps:
             context.log.attempt(queued)
         record = self._judge(queued, profile, stopwatch)
+        attempt = Attempt(queued, profile, record, started)
+        return attempt if self._take(attempt) else None
+
+    def _take(self, attempt: Attempt) -> bool:
+        """Act on the record: reserve the node; or begin the preemption and requeue. Returns whether there is a node."""
+        context, record, queued = self._context, attempt.record, attempt.queued
+        profile, started = attempt.profile, attempt.started
+        logs_steps = verbose(STEPS)
         context.observations.algorithm(self._now() - started)
         if logs_steps and verbose(MOVES):
             context.log.judged(record)
@@ -104,27 +120,32 @@ class Scheduler:
             if record.preemption is not None:  # before requeueing: PreEnqueue checks whether the pod must wait
                 context.evictions.begin(record.preemption)
             context.log.nominated(record)
-            self._fail(queued, self._failure_of(record), profile, started)
-            return None
-        attempt = Attempt(queued, profile, record, started)
+            self._fail(queued, self._failure_of(attempt), profile, started)
+            return False
         try:
             status = self._set_aside(attempt)
         except BaseException:
             self._give_back(attempt)  # a bug of kscheduler: what plugins have reserved must be released
+            record.node_name = ""
             raise
         if not status.is_success:
             self._fail(queued, failure_of_status(status), profile, started)
-            return None
+            return False
         self._activate(attempt)
         if logs_steps:
             context.log.assumed(record)
-        return attempt
+        return True
 
-    def _failure_of(self, record: SchedulingRecord) -> Failure:
-        """Why there is no node; it holds for the pod's whole class, unless PostFilter made room for this pod."""
+    def _failure_of(self, attempt: Attempt) -> Failure:
+        """Why there is no node. It holds for the pod's whole class, unless PostFilter made room for this pod, or
+        extenders were asked: what they say is signed by nobody.
+        """
+        record = attempt.record
         failure = failure_of_record(record)
         is_helped = record.post_filter is not None and record.post_filter.is_success
-        return failure if is_helped else self._judges.infeasible.learned(record.pod, failure)
+        if is_helped or attempt.extenders is not None:
+            return failure
+        return self._judges.infeasible.learned(record.pod, failure)
 
     def _judge(self, queued: QueuedPodInfo, profile: Profile, stopwatch: ObservedStopwatch) -> SchedulingRecord:
         """Run the cycle. For a pod that the safety net brought back, classes are not used: they may have missed a
@@ -200,10 +221,15 @@ class Scheduler:
 
     def must_wait(self, attempt: Attempt) -> bool:
         """Whether the pod must wait for Permit or PreBind before it is bound; it does not wait in a worker."""
-        return attempt.held is not None or bool(self._plan(attempt).groups)
+        return not attempt.node_name or attempt.held is not None or bool(self._plan(attempt).groups)
 
     async def prepare(self, attempt: Attempt) -> bool:
         """Do everything that a pod waits for. Returns whether to bind it; if not, the attempt is over."""
+        if not attempt.node_name:
+            if not await self.consult(attempt):
+                return False
+            if not self.must_wait(attempt):
+                return True
         try:
             failure = self._plan(attempt).failure
             if not failure.is_success:
@@ -213,6 +239,15 @@ class Scheduler:
             return await self.await_permit(attempt) and await self.pre_bind(attempt)
         finally:
             self._context.waiting.release(attempt.queued.pod.uid)
+
+    async def consult(self, attempt: Attempt) -> bool:
+        """Ask extenders and decide. Returns whether there is a node; if not, the attempt is over."""
+        queued = attempt.queued
+        if await self._consulting.judge(attempt, lambda: self._judges, lambda: self._must_skip(queued)):
+            return self._take(attempt)
+        self._context.queue.done(queued.pod.uid)
+        self._context.log.skipped(queued)
+        return False
 
     async def _announce(self, attempt: Attempt) -> None:
         """Write the node to the pod's status. The pod is bound even if that fails."""
@@ -350,6 +385,10 @@ class Scheduler:
         The caller must have logged the exception with its traceback.
         """
         if attempt.is_bound:
+            return
+        if not attempt.node_name:  # extenders were being asked: nothing is reserved yet
+            attempt.queued.last_error = failure_of_bug(failure).message
+            self.give_up(attempt.queued, failure)
             return
         bug = error(f"{type(failure).__name__}: {failure}", fault=Fault.BUG)
         attempt.queued.last_error = bug.message

@@ -9,6 +9,7 @@ from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.eviction.evictions import NominationWriter
+from kscheduler.scheduling.extenders.answers import AsksExtenders
 from kscheduler.scheduling.failures.failures import FailureHandler
 from kscheduler.scheduling.observations import Observations
 from kscheduler.scheduling.pod_log import PodLog
@@ -23,13 +24,15 @@ from kscheduler.state.queue.scheduling_queue import SchedulingQueue
 
 @dataclass(slots=True)
 class Attempt:
-    """A pod that has a node, but is not bound yet."""
+    """A pod that has a node, but is not bound yet; or that has none yet, because extenders must be asked first."""
 
     queued: QueuedPodInfo
     profile: Profile
     record: SchedulingRecord
     started: float
     """Monotonic seconds."""
+    extenders: AsksExtenders | None = None
+    """Who must be asked before the pod's node is chosen."""
     held: HeldPod | None = None
     plan: PreBindPlan | None = None
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
@@ -41,7 +44,7 @@ class Attempt:
 
     @property
     def node_name(self) -> str:
-        """The chosen node."""
+        """The chosen node; empty while extenders are asked."""
         return self.record.node_name
 
 

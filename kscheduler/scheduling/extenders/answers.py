@@ -1,9 +1,13 @@
-"""What the extenders have said about one pod, as a value that the cycle reads; how they are asked is above."""
+"""What the extenders have said about one pod, as a value that the cycle reads, and the port to ask them.
 
-from collections.abc import Mapping
+Nothing here knows how they are asked, so whoever has no extenders imports no HTTP for them.
+"""
+
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Protocol
 
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 
 
@@ -36,3 +40,15 @@ class ExtenderAnswers:
 
 UNASKED: Final = ExtenderAnswers(frozenset())
 """Before the first question: a pod that extenders must be asked about."""
+
+
+class AsksExtenders(Protocol):
+    """The extenders of a configuration: `extenders.asking.Asking`."""
+
+    def judges(self, pod: PodInfo) -> bool:
+        """Whether an extender filters the pod's nodes or gives them points."""
+        ...
+
+    async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
+        """Ask about these nodes. Never raises for an extender's sake."""
+        ...

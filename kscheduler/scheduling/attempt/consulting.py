@@ -1,0 +1,72 @@
+"""Deciding about a pod that concerns extenders: ask, and decide on the nodes as they are when the answers have come.
+
+    turn --> cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
+               '--> no: that is the decision                '--> no: that is the decision
+
+The pod has left its worker, and nothing is assumed for it, so a slow extender delays only pods that concern it. The
+last cycle and what follows from it are one synchronous step, as for every other pod. Questions are asked again only if
+none of the nodes that extenders left fits any more.
+
+Limits: pods wait for their turn in the order in which they came, whatever their priority. While they wait, the queue
+keeps the events that may concern them, as for every pod that is being tried.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Final
+
+from kscheduler.framework.status import error
+from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.surroundings import Attempt
+from kscheduler.scheduling.cycle.schedule import schedule
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers
+from kscheduler.scheduling.missing_rules import EXTENDER
+from kscheduler.scheduling.record import SchedulingRecord
+from kscheduler.state.cache import Cache
+
+MOST_CONSULTING: Final = 16
+"""Pods that are between their first question and their decision. The others wait their turn unjudged, so that what is
+asked is about nodes as they are."""
+MOST_ROUNDS: Final = 3
+"""How often extenders are asked about a pod in one attempt."""
+MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
+
+
+class Consulting:
+    """Gives turns to pods that concern extenders, and decides about them."""
+
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
+        self._turns = asyncio.Semaphore(MOST_CONSULTING)
+
+    async def judge(self, attempt: Attempt, judges: Callable[[], Judges], must_skip: Callable[[], bool]) -> bool:
+        """Decide: the attempt's record is the decision, on the cache as it is in this instant; act before any await.
+
+        Returns false if the pod must not be scheduled any more. `judges` are asked for anew: they may be exchanged.
+        """
+        extenders, answers = attempt.extenders, UNASKED
+        if extenders is None:
+            return True
+        async with self._turns:
+            for _ in range(MOST_ROUNDS):
+                if must_skip():
+                    return False
+                attempt.record = self._record(attempt, judges(), answers)
+                if not attempt.record.questions:
+                    return True
+                answers = await extenders.about_nodes(attempt.queued.pod, attempt.record.questions)
+            if must_skip():
+                return False
+            attempt.record = self._record(attempt, judges(), answers)
+            if attempt.record.questions:
+                attempt.record.status = error(MOVED_ON, plugin=EXTENDER)
+            return True
+
+    def _record(self, attempt: Attempt, judges: Judges, answers: ExtenderAnswers) -> SchedulingRecord:
+        """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""
+        pod, profile = attempt.queued.pod, attempt.profile
+        stopwatch, sampler = judges.stopwatches.get(profile.name), judges.samplers.get(profile.name)
+        if stopwatch is None:
+            return schedule(profile, pod, self._cache, sampler=sampler, answers=answers)
+        stopwatch.start(pod)
+        return schedule(profile, pod, self._cache, stopwatch, sampler, answers=answers)
