@@ -337,6 +337,10 @@ class Scheduler:
 
     async def _run_bind(self, attempt: Attempt) -> Status:
         state, pod, profile = attempt.record.state, attempt.queued.pod, attempt.profile
+        if self._judges.extenders is not None:
+            by_extender = await self._judges.extenders.bind(pod.pod, attempt.node_name)
+            if by_extender is not None:
+                return by_extender
         for plugin in profile.bind:
             is_timed = not profile.traits[plugin.name].is_in_tree  # an in-tree plugin only waits
             status = await call_bind(plugin, profile.listener, state, pod, attempt.node_name, is_timed=is_timed)

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status
 
@@ -51,4 +52,8 @@ class AsksExtenders(Protocol):
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Ask about these nodes. Never raises for an extender's sake."""
+        ...
+
+    async def bind(self, pod: Pod, node_name: str) -> Status | None:
+        """Have an extender bind the pod. `None`: the profile's plugins bind it."""
         ...

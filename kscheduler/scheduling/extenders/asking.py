@@ -3,6 +3,7 @@
     filter       one after the other, each about what the one before left; ends when nothing is left
     prioritize   all at once, about what is left: only if that is more than one node
     preempt      one after the other, as filter
+    bind         by the one extender that binds, instead of the Bind plugins
 
 An extender that is not interested in the pod is passed over. A failure ends it all with an Error, as upstream, unless
 the extender is ignorable: then the decision goes on without it. Failures to give points never count.
@@ -12,11 +13,12 @@ that the pod fits on *then*, as far as the answers allow them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 
 from msgspec import Raw
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.logs import get_logger
@@ -36,6 +38,14 @@ class AllowedVictims:
     status: Status = SUCCESS
 
 
+def _always() -> bool:
+    return True
+
+
+async def _nowhere(_pod: Pod) -> str:
+    return ""
+
+
 def in_order(extenders: Sequence[HTTPExtender]) -> tuple[HTTPExtender, ...]:
     """In the order in which they are asked: ignorable ones last, otherwise as configured."""
     return tuple(sorted(extenders, key=lambda each: each.settings.ignorable))
@@ -44,9 +54,21 @@ def in_order(extenders: Sequence[HTTPExtender]) -> tuple[HTTPExtender, ...]:
 class Asking:
     """Asks a fixed set of extenders; a configuration reload makes a new one."""
 
-    def __init__(self, extenders: Sequence[HTTPExtender], documents: Documents) -> None:
+    def __init__(
+        self,
+        extenders: Sequence[HTTPExtender],
+        documents: Documents,
+        *,
+        may_bind: Callable[[], bool] = _always,
+        node_of: Callable[[Pod], Awaitable[str]] = _nowhere,
+    ) -> None:
+        """`may_bind`: asked in the instant before a pod is given to an extender to be bound; a write of somebody else's
+        passes no fence of our client. `node_of`: the node that the API server has the pod on, or empty.
+        """
         self._extenders = in_order(extenders)
         self._documents = documents
+        self._may_bind = may_bind
+        self._node_of = node_of
 
     def judges(self, pod: PodInfo) -> bool:
         """Whether an extender filters the pod's nodes or gives them points."""
@@ -55,10 +77,6 @@ class Asking:
     def preempts(self, pod: PodInfo) -> bool:
         """Whether an extender has a say in the pod's preemption."""
         return any(each.settings.preempt_verb for each in self._interested(pod))
-
-    def binder(self, pod: PodInfo) -> HTTPExtender | None:
-        """The extender that binds the pod."""
-        return next((each for each in self._interested(pod) if each.settings.bind_verb), None)
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
@@ -96,6 +114,36 @@ class Asking:
                     continue
                 return AllowedVictims({}, error(str(failure), plugin=EXTENDER))
         return AllowedVictims(victims)
+
+    async def bind(self, pod: Pod, node_name: str) -> Status | None:
+        """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.
+
+        After a failure (say, a timeout) the pod may be bound all the same; kube-scheduler gives its room to others
+        until the watch says otherwise. Here the API server is asked first.
+        """
+        binder = next((each for each in self._extenders if each.settings.bind_verb and each.is_interested(pod)), None)
+        if binder is None:
+            return None
+        if not self._may_bind():
+            return error("not given to the extender that binds: this process does not lead", plugin=EXTENDER)
+        try:
+            await binder.bind(pod, node_name)
+        except ExtenderFailure as failure:
+            return await self._after_failed_bind(binder, pod, node_name, failure)
+        return SUCCESS
+
+    async def _after_failed_bind(
+        self, binder: HTTPExtender, pod: Pod, node_name: str, failure: ExtenderFailure
+    ) -> Status | None:
+        found = await self._node_of(pod)
+        if found == node_name:
+            return SUCCESS
+        if found:
+            return error(f"pod {pod.key} is on node {found} already: {failure}", plugin=EXTENDER)
+        if binder.settings.ignorable:
+            _log.info("extender_skipped", extender=binder.name, pod=pod.key, err=str(failure))
+            return None
+        return error(str(failure), plugin=EXTENDER)
 
     async def _points(self, pod: PodInfo, document: Raw, names: Sequence[str]) -> tuple[ExtenderPoints, ...]:
         calls: list[Awaitable[ExtenderPoints | None]] = [

@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Sequence
 from typing import Any
 
+from kscheduler.api.core import Pod
 from kscheduler.framework.pods.pod_info import PodInfo
-from kscheduler.framework.status import error, unschedulable
+from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.consulting import MOST_CONSULTING, MOST_ROUNDS, MOVED_ON
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
 from tests.builders import make_node, make_pod
@@ -27,6 +28,7 @@ class SlowExtenders:
         self.failure: BaseException | None = None
         self.is_broken = False
         self.asked: list[tuple[str, tuple[str, ...]]] = []
+        self.bind_status: Status | None = None
 
     def judges(self, pod: PodInfo) -> bool:
         return "asks" in pod.labels
@@ -41,6 +43,9 @@ class SlowExtenders:
             return ExtenderAnswers(asked, status=error("no answer", plugin="Extender"))
         left = asked if self.left is None else asked & frozenset(self.left)
         return ExtenderAnswers(asked, left, dict.fromkeys(asked - left, BUSY))
+
+    async def bind(self, pod: Pod, node_name: str) -> Status | None:
+        return self.bind_status
 
 
 def harness_of(extenders: SlowExtenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
@@ -171,3 +176,33 @@ async def test_a_pod_that_got_a_node_meanwhile_is_left_alone() -> None:
         await turns()
         assert bound.bound == []
         assert harness.reported.notes == []
+
+
+# --- bind -------------------------------------------------------------------------------------------------------------
+
+
+async def test_what_an_extender_has_bound_no_plugin_binds() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    extenders.bind_status = SUCCESS
+    harness = harness_of(extenders, bound)
+    pod = make_pod("pod")
+    harness.add(pod)
+    async with working(harness):
+        await turns()
+        assert bound.bound == []
+        node = harness.cache.node_of(pod.metadata.uid)
+        assert node
+        assert harness.recorded.notes == [f"Normal Scheduled: Successfully assigned default/pod to {node}"]
+
+
+async def test_an_extender_that_cannot_bind_gives_the_node_back() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    extenders.bind_status = error("taken", plugin="Extender")
+    harness = harness_of(extenders, bound)
+    pod = make_pod("pod")
+    harness.add(pod)
+    async with working(harness):
+        await turns()
+        assert bound.bound == []
+        assert harness.cache.node_of(pod.metadata.uid) == ""
+        assert harness.reported.notes == ["taken"]

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import ExtenderError
 from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.config.types import ExtenderManagedResource
@@ -102,20 +103,22 @@ async def test_only_interested_extenders_are_asked() -> None:
     asking = Asking([extender], NamedDocuments())
     assert not asking.judges(POD)
     assert not asking.preempts(POD)
-    assert asking.binder(POD) is None
+    assert await asking.bind(POD.pod, "a") is None
     assert (await asking.about_nodes(POD, ["a"])).left == {"a"}
     assert calls.asked == []
     with_gpu = pod_info("gpu", requests={"example.com/gpu": "1"})
     assert asking.judges(with_gpu)
     assert asking.preempts(with_gpu)
-    assert asking.binder(with_gpu) is extender
+    bound = await asking.bind(with_gpu.pod, "a")
+    assert bound is not None
+    assert bound.is_success
 
 
 async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
     extender, _ = fake_extender("http://1", {"bind": {}})
     asking = Asking([extender], NamedDocuments())
     assert not asking.judges(POD)
-    assert asking.binder(POD) is extender
+    assert not asking.preempts(POD)
 
 
 # --- preempt and bind -------------------------------------------------------------------------------------------------
@@ -159,3 +162,39 @@ async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
     refusing, _ = fake_extender("http://1", {"bind": {"Error": "taken"}})
     with pytest.raises(ExtenderFailure, match=r"^taken$"):
         await refusing.bind(POD.pod, "n")
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_ignorable", "found", "expected"),
+    [
+        ({}, False, "", ""),
+        (DOWN, False, "n", ""),
+        (DOWN, False, "", str(DOWN)),
+        ({"Error": "taken"}, False, "", "taken"),
+        ({"Error": "taken"}, False, "m", "pod default/pod is on node m already: taken"),
+        (DOWN, True, "n", ""),
+        (DOWN, True, "", None),
+        (DOWN, True, "m", f"pod default/pod is on node m already: {DOWN}"),
+    ],
+)
+async def test_a_bind_that_failed_may_have_bound(
+    answer: Any, is_ignorable: bool, found: str, expected: str | None
+) -> None:
+    """`expected`: an error's text, empty for success, `None` where the plugins bind."""
+
+    async def node_of(pod: Pod) -> str:
+        assert pod is POD.pod
+        return found
+
+    extender, _ = fake_extender("http://1", {"bind": answer}, ignorable=is_ignorable)
+    status = await Asking([extender], NamedDocuments(), node_of=node_of).bind(POD.pod, "n")
+    assert (status if status is None else status.message) == expected
+    assert status is None or status.is_success is (expected == "")
+
+
+async def test_an_extender_binds_nothing_for_a_process_that_does_not_lead() -> None:
+    extender, calls = fake_extender("http://1", {"bind": {}}, ignorable=True)
+    status = await Asking([extender], NamedDocuments(), may_bind=lambda: False).bind(POD.pod, "n")
+    assert status is not None
+    assert status.code is Code.ERROR
+    assert calls.asked == []
