@@ -12,6 +12,7 @@ from typing import Final, Protocol
 
 from kscheduler.api.policy import PodDisruptionBudget
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class VictimReview:
 
     reviewed: Mapping[str, ReviewedCandidate]
     """By node; empty before the first review."""
+    failure: Status = SUCCESS
+    """An Error if the reviewer failed: then nobody is preempted."""
     questions: tuple[Candidate, ...] = ()
 
 

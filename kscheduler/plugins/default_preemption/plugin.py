@@ -86,6 +86,8 @@ class DefaultPreemption(Plugin):
         if not tried.found:
             return _no_candidate(nodes, tried)
         review = cycle.find(VictimReview)
+        if review is not None and not review.failure.is_success:
+            return PostFilterResult(review.failure)
         chosen = choose(tried.found, nodes, pod) if review is None else self._reviewed(review, tried, nodes, pod)
         if chosen is None:
             return PostFilterResult(NO_CANDIDATE)  # as upstream, an earlier nomination stays

@@ -90,11 +90,10 @@ class Scheduler:
             context.queue.done(queued.pod.uid)
             context.log.skipped(queued)
             return None
-        extenders = judges.asked_about(queued.pod)
-        if extenders is not None:  # nothing is decided and nothing assumed yet: all other pods go on
+        if judges.concerns_extenders(queued.pod):  # nothing is decided and nothing assumed yet: all other pods go on
             if verbose(STEPS):
                 context.log.attempt(queued)
-            return Attempt(queued, profile, SchedulingRecord(queued.pod, profile.name), started, extenders)
+            return Attempt(queued, profile, SchedulingRecord(queued.pod, profile.name), started, judges.extenders)
         known = judges.infeasible.verdict(queued.pod) if not queued.was_flushed else None  # the safety net asks again
         if known is not None:
             context.failures.handle(queued, known, context.clock.time())

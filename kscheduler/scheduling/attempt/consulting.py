@@ -12,14 +12,17 @@ keeps the events that may concern them, as for every pod that is being tried.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
+from kscheduler.framework.cluster.preemption import Candidate
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
-from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers
+from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
 from kscheduler.scheduling.missing_rules import EXTENDER
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
@@ -27,8 +30,8 @@ from kscheduler.state.cache import Cache
 MOST_CONSULTING: Final = 16
 """Pods that are between their first question and their decision. The others wait their turn unjudged, so that what is
 asked is about nodes as they are."""
-MOST_ROUNDS: Final = 3
-"""How often extenders are asked about a pod in one attempt."""
+MOST_ROUNDS: Final = 4
+"""How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left."""
 MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
 
 
@@ -44,23 +47,31 @@ class Consulting:
 
         Returns false if the pod must not be scheduled any more. `judges` are asked for anew: they may be exchanged.
         """
-        extenders, answers = attempt.extenders, UNASKED
-        if extenders is None:
+        extenders, pod = attempt.extenders, attempt.queued.pod
+        answers = extenders.first_answers(pod) if extenders is not None else None
+        if extenders is None or answers is None:
             return True
         async with self._turns:
-            for _ in range(MOST_ROUNDS):
+            for rounds in range(MOST_ROUNDS + 1):
                 if must_skip():
                     return False
-                attempt.record = self._record(attempt, judges(), answers)
-                if not attempt.record.questions:
-                    return True
-                answers = await extenders.about_nodes(attempt.queued.pod, attempt.record.questions)
-            if must_skip():
-                return False
-            attempt.record = self._record(attempt, judges(), answers)
-            if attempt.record.questions:
-                attempt.record.status = error(MOVED_ON, plugin=EXTENDER)
+                record = attempt.record = self._record(attempt, judges(), answers)
+                if not (record.questions or record.victim_questions):
+                    break
+                if rounds == MOST_ROUNDS:
+                    record.status = error(MOVED_ON, plugin=EXTENDER) if record.questions else record.status
+                elif record.questions:
+                    found = await extenders.about_nodes(pod, record.questions)
+                    answers = replace(found, victims=answers.victims)
+                else:
+                    answers = replace(answers, victims=await self._review(extenders, pod, record.victim_questions))
             return True
+
+    async def _review(self, extenders: AsksExtenders, pod: PodInfo, candidates: Sequence[Candidate]) -> VictimAnswers:
+        nodes = self._cache.nodes
+        rows = {each.node_name: nodes.row_of(each.node_name) for each in candidates}
+        pods_on = {name: dict(nodes.info(row).pods) for name, row in rows.items()}
+        return await extenders.about_victims(pod, candidates, pods_on)
 
     def _record(self, attempt: Attempt, judges: Judges, answers: ExtenderAnswers) -> SchedulingRecord:
         """Run the cycle. A profile that has gone meanwhile still decides about its pod, unmeasured."""

@@ -36,9 +36,9 @@ class Judges:
     extenders: AsksExtenders | None = None
     """`None`: the configuration has none."""
 
-    def asked_about(self, pod: PodInfo) -> AsksExtenders | None:
-        """The extenders, if a decision about the pod needs them."""
-        return self.extenders if self.extenders is not None and self.extenders.judges(pod) else None
+    def concerns_extenders(self, pod: PodInfo) -> bool:
+        """Whether a decision about the pod needs extenders."""
+        return self.extenders is not None and self.extenders.first_answers(pod) is not None
 
 
 def judges_of(

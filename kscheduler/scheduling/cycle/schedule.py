@@ -13,6 +13,7 @@ concerns extenders the cycle runs twice: `narrowing` tells how.
 
 import numpy as np
 
+from kscheduler.framework.cluster.preemption import VictimReview
 from kscheduler.framework.dry_run import DryRun
 from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stable_hash
 from kscheduler.framework.nodes.row_index import compact, values_at
@@ -129,7 +130,7 @@ def _find_feasible(
         record.feasible = NodeSearch(evaluator, inputs, record, answers).run(sampler or NodeSampler())
         if not len(record.feasible):
             record.status = Status(Code.UNSCHEDULABLE)
-        elif answers is not None:
+        elif answers is not None and answers.is_about_nodes:
             narrow(record, answers, inputs.nodes)
         inputs.stopwatch.lap(FILTER.label, SUCCESS)  # counted as a success even if no node passes
     else:
@@ -137,6 +138,8 @@ def _find_feasible(
     if not record.status.is_success and record.status.code is not Code.ERROR:
         record.state.write(evaluator.dry_run(cache.nominated.row_changes))
         record.state.write(ReportTarget(inputs.profile.listener, inputs.pod))
+        if answers is not None and answers.victims is not None:
+            record.state.write(VictimReview(answers.victims.reviewed, answers.victims.failure))
     return evaluator
 
 
@@ -144,6 +147,8 @@ def _handle_no_node(profile: Profile, record: SchedulingRecord, nodes: NodeTable
     """Run PostFilter if the pod was judged. An error clears the pod's nomination; a held pod keeps it."""
     if record.state.find(DryRun) is not None:
         run_post_filter(profile, record, nodes, stopwatch)
+        review = record.state.find(VictimReview)
+        record.victim_questions = review.questions if review is not None else ()
     elif record.status.code is Code.ERROR or not record.num_all_nodes:
         record.nominated_node_name = ""
 

@@ -13,29 +13,35 @@ that the pod fits on *then*, as far as the answers allow them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from msgspec import Raw
 
 from kscheduler.api.core import Pod
+from kscheduler.client.extenders.messages import VictimsOnNode
+from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
+from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.logs import get_logger
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers, ExtenderPoints
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
 from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender
-from kscheduler.scheduling.extenders.meaning import PodsOn, Victims
+from kscheduler.scheduling.extenders.meaning import Victims
 from kscheduler.scheduling.missing_rules import EXTENDER
 
 _log = get_logger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class AllowedVictims:
-    """What the extenders have said about preemption."""
-
-    victims: Victims
-    status: Status = SUCCESS
+def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping[str, PodInfo]]) -> ReviewedCandidate:
+    """What the extenders made of a candidate."""
+    name = candidate.node_name
+    proposed = frozenset(victim.uid for victim in candidate.victims)
+    if name not in left:
+        return ReviewedCandidate(proposed, None)
+    pods = [pods_on[name][uid] for uid in dict.fromkeys(left[name].uids)]
+    pods.sort(key=lambda pod: (-pod.priority, started_at(pod)))
+    return ReviewedCandidate(proposed, Candidate(name, tuple(pods), left[name].pdb_violations))
 
 
 def _always() -> bool:
@@ -70,6 +76,13 @@ class Asking:
         self._may_bind = may_bind
         self._node_of = node_of
 
+    def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
+        """What is known before the first question; `None` if a decision about the pod needs no extender."""
+        judges, preempts = self.judges(pod), self.preempts(pod)
+        if not (judges or preempts):
+            return None
+        return replace(UNASKED, is_about_nodes=judges, victims=VictimAnswers() if preempts else None)
+
     def judges(self, pod: PodInfo) -> bool:
         """Whether an extender filters the pod's nodes or gives them points."""
         return any(each.settings.filter_verb or each.settings.prioritize_verb for each in self._interested(pod))
@@ -99,21 +112,29 @@ class Asking:
         points = await self._points(pod, document, left) if len(left) > 1 else ()
         return ExtenderAnswers(asked, frozenset(left), turned_down, points)
 
-    async def about_victims(self, pod: PodInfo, proposed: Victims, pods_on: PodsOn) -> AllowedVictims:
-        """Which nodes and victims the extenders leave. Never raises for an extender's sake."""
+    async def about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> VictimAnswers:
+        """Which nodes and victims the extenders leave. Never raises for an extender's sake.
+
+        `pods_on`: by node and UID, as they were when the candidates were found.
+        """
         document = self._documents.pod(pod.pod)
-        victims = proposed
+        victims: Victims = {
+            each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
+            for each in candidates
+        }
         for extender in self._interested(pod):
             if not victims:
                 break
             try:
-                victims = await extender.victims(pod, document, victims, pods_on, self._documents)
+                victims = await extender.victims(pod, document, victims, pods_on.__getitem__, self._documents)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
                     _log.info("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
                     continue
-                return AllowedVictims({}, error(str(failure), plugin=EXTENDER))
-        return AllowedVictims(victims)
+                return VictimAnswers(failure=error(str(failure), plugin=EXTENDER))
+        return VictimAnswers({each.node_name: _reviewed(each, victims, pods_on) for each in candidates})
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         """Have the extender bind the pod that is configured for it. `None`: the profile's plugins bind it.

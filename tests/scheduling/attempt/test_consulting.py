@@ -1,14 +1,15 @@
 """Pods that concern extenders: asked about apart from all others, decided on the nodes as they are then."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.core import Pod
+from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.consulting import MOST_CONSULTING, MOST_ROUNDS, MOVED_ON
-from kscheduler.scheduling.extenders.answers import ExtenderAnswers
+from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
@@ -29,9 +30,12 @@ class SlowExtenders:
         self.is_broken = False
         self.asked: list[tuple[str, tuple[str, ...]]] = []
         self.bind_status: Status | None = None
+        self.first = UNASKED
+        self.allowed_node = ""
+        self.victim_nodes: list[list[str]] = []
 
-    def judges(self, pod: PodInfo) -> bool:
-        return "asks" in pod.labels
+    def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
+        return self.first if "asks" in pod.labels else None
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         self.asked.append((pod.name, tuple(names)))
@@ -43,6 +47,22 @@ class SlowExtenders:
             return ExtenderAnswers(asked, status=error("no answer", plugin="Extender"))
         left = asked if self.left is None else asked & frozenset(self.left)
         return ExtenderAnswers(asked, left, dict.fromkeys(asked - left, BUSY))
+
+    async def about_victims(
+        self, pod: PodInfo, candidates: Sequence[Candidate], pods_on: Mapping[str, Mapping[str, PodInfo]]
+    ) -> VictimAnswers:
+        self.victim_nodes.append(sorted(each.node_name for each in candidates))
+        await self.gate.wait()
+        assert all(victim.uid in pods_on[each.node_name] for each in candidates for victim in each.victims)
+        return VictimAnswers(
+            {
+                each.node_name: ReviewedCandidate(
+                    frozenset(victim.uid for victim in each.victims),
+                    each if each.node_name == self.allowed_node else None,
+                )
+                for each in candidates
+            }
+        )
 
     async def bind(self, pod: Pod, node_name: str) -> Status | None:
         return self.bind_status

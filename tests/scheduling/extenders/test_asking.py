@@ -6,8 +6,8 @@ import pytest
 
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.caller import ExtenderError
-from kscheduler.client.extenders.messages import VictimsOnNode
 from kscheduler.config.types import ExtenderManagedResource
+from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.status import Code, unresolvable, unschedulable
 from kscheduler.scheduling.extenders.asking import Asking
 from kscheduler.scheduling.extenders.http_extender import ExtenderFailure
@@ -123,8 +123,9 @@ async def test_an_extender_that_only_binds_is_not_asked_about_nodes() -> None:
 
 # --- preempt and bind -------------------------------------------------------------------------------------------------
 
-PRESENT = {"n": {"v": pod_info("v", priority=1)}, "m": {"w": pod_info("w", priority=1)}}
-PROPOSED = {"n": VictimsOnNode(("v",)), "m": VictimsOnNode(("w",), 1)}
+V, W, X = (pod_info(name, uid=name, priority=priority) for name, priority in (("v", 1), ("w", 1), ("x", 5)))
+PRESENT = {"n": {"v": V}, "m": {"w": W, "x": X}}
+PROPOSED = (Candidate("n", (V,), 0), Candidate("m", (W,), 1))
 
 
 async def test_victims_are_narrowed_by_one_after_the_other() -> None:
@@ -137,9 +138,12 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
     third, third_calls = fake_extender("http://3", {"preempt": {}})
     asking = Asking([first, second, third], NamedDocuments())
     assert asking.preempts(POD)
-    allowed = await asking.about_victims(POD, PROPOSED, PRESENT.__getitem__)
-    assert allowed.status.is_success
-    assert allowed.victims == {}
+    allowed = await asking.about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.failure.is_success
+    assert allowed.reviewed == {
+        "n": ReviewedCandidate(frozenset({"v"}), None),
+        "m": ReviewedCandidate(frozenset({"w"}), None),
+    }
     assert first_calls.asked[0][1]["NodeNameToVictims"]["n"] == {"Pods": ["v"], "NumPDBViolations": 0}
     assert second_calls.asked[0][1]["NodeNameToMetaVictims"] == {"m": {"Pods": [{"UID": "w"}], "NumPDBViolations": 1}}
     assert third_calls.asked == []
@@ -148,9 +152,31 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
 @pytest.mark.parametrize("is_ignorable", [True, False])
 async def test_a_failure_to_preempt_counts_unless_ignorable(is_ignorable: bool) -> None:
     broken, _ = fake_extender("http://1", {"preempt": DOWN}, ignorable=is_ignorable)
-    allowed = await Asking([broken], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT.__getitem__)
-    assert allowed.status.is_success is is_ignorable
-    assert allowed.victims == (PROPOSED if is_ignorable else {})
+    allowed = await Asking([broken], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.failure.is_success is is_ignorable
+    assert [each.allowed for each in allowed.reviewed.values()] == (list(PROPOSED) if is_ignorable else [])
+
+
+async def test_other_victims_are_reviewed_ones_the_most_important_first() -> None:
+    other = {"m": {"Pods": [{"UID": "w"}, {"UID": "x"}, {"UID": "w"}], "NumPDBViolations": 2}}
+    extender, _ = fake_extender("http://1", {"preempt": {"NodeNameToMetaVictims": other}})
+    allowed = await Asking([extender], NamedDocuments()).about_victims(POD, PROPOSED, PRESENT)
+    assert allowed.reviewed == {
+        "n": ReviewedCandidate(frozenset({"v"}), None),
+        "m": ReviewedCandidate(frozenset({"w"}), Candidate("m", (X, W), 2)),
+    }
+
+
+def test_what_is_known_before_the_first_question() -> None:
+    def first(**answers: Any) -> tuple[bool, bool] | None:
+        extender, _ = fake_extender("http://1", answers)
+        found = Asking([extender], NamedDocuments()).first_answers(POD)
+        return None if found is None else (found.is_about_nodes, found.victims is not None)
+
+    assert first(bind={}) is None
+    assert first(filter={}) == (True, False)
+    assert first(preempt={}) == (False, True)
+    assert first(prioritize=[], preempt={}) == (True, True)
 
 
 async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
