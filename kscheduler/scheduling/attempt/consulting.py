@@ -7,11 +7,10 @@ The pod has left its worker, and nothing is assumed for it, so a slow extender d
 last cycle and what follows from it are one synchronous step, as for every other pod. Questions are asked again only if
 none of the nodes that extenders left fits any more.
 
-Limits: pods wait for their turn in the order in which they came, whatever their priority. While they wait, the queue
-keeps the events that may concern them, as for every pod that is being tried.
+Pods wait for their turn by priority. Limit: while they wait, the queue keeps the events that may concern them, as for
+every pod that is being tried.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
@@ -20,6 +19,7 @@ from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error
 from kscheduler.scheduling.attempt.judges import Judges
+from kscheduler.scheduling.attempt.priority_turns import PriorityTurns
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
@@ -40,7 +40,7 @@ class Consulting:
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._turns = asyncio.Semaphore(MOST_CONSULTING)
+        self._turns = PriorityTurns(MOST_CONSULTING)
 
     async def judge(self, attempt: Attempt, judges: Callable[[], Judges], must_skip: Callable[[], bool]) -> bool:
         """Decide: the attempt's record is the decision, on the cache as it is in this instant; act before any await.
@@ -51,7 +51,7 @@ class Consulting:
         answers = extenders.first_answers(pod) if extenders is not None else None
         if extenders is None or answers is None:
             return True
-        async with self._turns:
+        async with self._turns.turn(pod.priority):
             for rounds in range(MOST_ROUNDS + 1):
                 if must_skip():
                     return False

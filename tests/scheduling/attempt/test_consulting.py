@@ -94,6 +94,21 @@ async def test_a_slow_extender_delays_its_own_pods_only() -> None:
         assert not harness.workers.profiles_in_use()
 
 
+async def test_the_most_important_pod_that_waits_is_asked_about_next() -> None:
+    extenders, bound = SlowExtenders(), binder()
+    harness = harness_of(extenders, bound)
+    harness.add(*(make_pod(f"slow-{number}", **SLOW) for number in range(MOST_CONSULTING + 2)))
+    async with working(harness):
+        await turns()
+        harness.add(make_pod("important", priority=100, **SLOW))
+        await turns()
+        assert len(extenders.asked) == MOST_CONSULTING
+        extenders.gate.set()
+        extenders.gate.clear()
+        await turns()
+        assert extenders.asked[MOST_CONSULTING][0] == "important"
+
+
 async def test_nothing_is_assumed_while_extenders_think() -> None:
     extenders, bound = SlowExtenders(left=["b"]), binder()
     harness = harness_of(extenders, bound)
