@@ -12,13 +12,14 @@ row have found the same stamp.
 
 import hashlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from kscheduler.config.loader import LoadedConfig, load_bytes
 from kscheduler.config.reading.yaml_tree import MAX_BYTES
+from kscheduler.framework.registry import Registry
+from kscheduler.loading import ConfigurationReader, Configured
 
 LOOK_SECONDS: Final = 2.0
 """The time between two looks: a change is in force within twice that."""
@@ -32,33 +33,43 @@ class ConfigSource:
     """Where the configuration came from, and how to read it again."""
 
     path: str
-    read: Callable[[bytes], LoadedConfig]
-    """From the file's bytes to the configuration, flags of the command line included. Raises `ConfigError`. It is
-    called in a thread."""
+    """Empty: there is no file, and the plugins of the command line are all that may change."""
+    read: Callable[[bytes], Configured]
+    """From the file's bytes to the configuration, flags of the command line included, and its plugins. Raises
+    `ConfigError`. It is called in a thread."""
     is_watched: bool = True
     """Whether a changed file is read by itself, or only at SIGHUP."""
+    plugin_files: Callable[[], Sequence[str]] = tuple
+    """The plugin files of the last reading: a change of one is a change of the configuration."""
 
 
-def source_of(path: str, *, is_watched: bool = True) -> ConfigSource:
-    """The source for programs that take no flags."""
-    return ConfigSource(path, lambda data: load_bytes(data, path), is_watched)
+def source_of(path: str, *, is_watched: bool = True, registry: Registry | None = None) -> ConfigSource:
+    """The source for programs that take no flags. `registry`: with the plugins that your program has registered."""
+    reader = ConfigurationReader(base=registry)
+    return ConfigSource(path, lambda data: reader.read_bytes(data, path), is_watched, lambda: reader.paths)
 
 
-class SettledFile:
-    """Tells once of each change, when it is complete."""
+class SettledFiles:
+    """Tells once of each change of the files that belong together, when it is complete."""
 
-    def __init__(self, path: str) -> None:
-        self._path = path
-        self._seen = self._told = _stamp_of(path)
+    def __init__(self, source: ConfigSource) -> None:
+        self._source = source
+        self._seen = self._told = self._stamps()
 
     def has_changed(self) -> bool:
-        """Look at the file: whether it differs from what was told before, and has rested since the last look."""
-        stamp = _stamp_of(self._path)
-        has_rested, self._seen = stamp == self._seen, stamp
-        if not has_rested or stamp == self._told:
+        """Look at the files: whether one differs from what was told before, and all have rested since the last look."""
+        stamps = self._stamps()
+        have_rested, self._seen = stamps == self._seen, stamps
+        # a file that nobody looked at before is no change: it was read a moment ago
+        self._told = {path: self._told.get(path, stamp) for path, stamp in stamps.items()}
+        if not have_rested or stamps == self._told:
             return False
-        self._told = stamp
+        self._told = stamps
         return True
+
+    def _stamps(self) -> dict[str, _Stamp]:
+        paths = (self._source.path, *self._source.plugin_files())
+        return {path: _stamp_of(path) for path in paths if path}
 
 
 def _stamp_of(path: str) -> _Stamp:
@@ -71,7 +82,9 @@ def _stamp_of(path: str) -> _Stamp:
 
 
 def bytes_of(path: str) -> bytes:
-    """The file's content, or a byte more than a configuration may have. Raises `OSError`."""
+    """The file's content, or a byte more than a configuration may have; none without a file. Raises `OSError`."""
+    if not path:
+        return b""
     with Path(path).open("rb") as file:
         return file.read(MAX_BYTES + 1)
 

@@ -8,6 +8,7 @@ from kscheduler.app.config_file import ConfigSource
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.election.watchdog import end_process
 from kscheduler.framework.registry import Registry
+from kscheduler.loading import PluginOrigin
 from kscheduler.plugins import in_tree
 from kscheduler.scheduling.truth.truth_keeping import Periods
 from kscheduler.server.serving import HTTPServing
@@ -36,4 +37,6 @@ class Options:
     end_at_once: Callable[[str], object] = field(default=end_process)
     """Ends a process that hangs and has lost its lease; gets the reason. Called in a thread."""
     registry: Registry = field(default_factory=in_tree.registry)
-    """Plugins by name: the in-tree plugins, and those that your program has registered."""
+    """Plugins by name: the in-tree plugins, and those that your program has registered or `loading` has found."""
+    origins: tuple[PluginOrigin, ...] = ()
+    """Where those that were loaded came from."""

@@ -8,7 +8,9 @@
 while this process does not lead. Future parts that talk to a network (extenders) belong here and nowhere else.
 """
 
+import asyncio
 import socket
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -17,6 +19,7 @@ from kscheduler.api.core import Pod
 from kscheduler.api.kinds import NAMESPACES, NODES, POD_DISRUPTION_BUDGETS, PODS, STORAGE_KINDS, WORKLOAD_KINDS
 from kscheduler.app.api_server_monitor import APIServerMonitor
 from kscheduler.app.leadership import Leadership, fence_of
+from kscheduler.app.memory_watch import MemoryWatch, cgroup_limit, resident_bytes
 from kscheduler.app.options import Options
 from kscheduler.app.server_version import ServerVersion
 from kscheduler.assembly import Adoption, Assembly, Ports, Ruleset
@@ -81,6 +84,8 @@ class Parts:
         self.retired = RetiredPlugins(self.assembly.profiles.values, self.workers.profiles_in_use, self.clock)
         self.workers.on_attempt_end = self.retired.look
         self.truth = self._build_truth_keeping(options.periods)
+        self.assembly.on_quarantine = self._quarantine_soon
+        self.memory = MemoryWatch(resident_bytes, cgroup_limit, self._plugins_of_users, self.clock)
 
     def adopt(self, ruleset: Ruleset) -> Adoption:
         """Decide by another configuration from now on; never awaits.
@@ -98,6 +103,20 @@ class Parts:
         self.retired.retire(profiles_before)
         self._wake_worker()
         return adoption
+
+    def _plugins_of_users(self) -> Sequence[str]:
+        """The plugins that are not in-tree, sorted."""
+        return sorted({plugin for plugin, _, _ in self.assembly.supervised()})
+
+    def _quarantine_soon(self) -> None:
+        """A plugin must be called no more. The decision that found it out is under way, so it is exchanged after it."""
+        asyncio.get_running_loop().call_soon(self._quarantine)
+        self.workers.end_slice()
+
+    def _quarantine(self) -> None:
+        ruleset = self.assembly.draft_quarantines()
+        if ruleset is not None:
+            self.adopt(ruleset)
 
     @property
     def _most_workers(self) -> int:

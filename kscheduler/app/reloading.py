@@ -9,21 +9,23 @@ cluster. What the file says is overlaid by the flags of the command line, as at 
 """
 
 import asyncio
+import json
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from typing import Final
 
 from kscheduler.aio.clock import finishes_within
-from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, SettledFile, bytes_of, digest_of
+from kscheduler.app.config_file import LOOK_SECONDS, ConfigSource, SettledFiles, bytes_of, digest_of
 from kscheduler.app.parts import Parts
 from kscheduler.assembly import Ruleset
-from kscheduler.config.changes import changed_fields, restart_problems
+from kscheduler.config.changes import EXCHANGEABLE, changed_fields, restart_problems
 from kscheduler.config.errors import ConfigError, Problem
 from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.reading.lines import with_lines
+from kscheduler.config.reading.yaml_tree import parse_yaml
 from kscheduler.config.unhonoured import SettingWarning, unhonoured
-from kscheduler.framework.registry import Registry
+from kscheduler.loading import Configured, PluginOrigin
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.metrics import ReloadResult, ReloadStatistics
@@ -41,8 +43,10 @@ class _FileRead:
 
     digest: str = ""
     data: bytes = b""
-    config: LoadedConfig | None = None
+    found: Configured | None = None
     problems: tuple[Problem, ...] = ()
+    unexchangeable: LoadedConfig | None = None
+    """Of a file with mistakes: the fields that only a start reads, if the mistakes are in others."""
 
     def refused_for(self, problems: tuple[Problem, ...]) -> "_FileRead":
         """The same file, with what a check of its meaning has found."""
@@ -52,11 +56,11 @@ class _FileRead:
 class ConfigReloader:
     """Keeps the configuration in force equal to the file, as far as a running process can."""
 
-    def __init__(self, source: ConfigSource | None, parts: Parts, registry: Registry) -> None:
-        """`source` `None`: there is no file, or it must not be read again."""
+    def __init__(self, source: ConfigSource | None, parts: Parts, origins: Iterable[PluginOrigin] = ()) -> None:
+        """`source` `None`: there is no file, or it must not be read again. `origins`: of the plugins in force."""
         self._source = source
         self._parts = parts
-        self._registry = registry
+        self._origins = tuple(origins)
         self._asked = asyncio.Event()
         self._results: Counter[ReloadResult] = Counter()
         self._refusal = ""
@@ -86,21 +90,21 @@ class ConfigReloader:
         if self._source is None:
             await asyncio.get_running_loop().create_future()
             return
-        file = await asyncio.to_thread(SettledFile, self._source.path)
+        files = await asyncio.to_thread(SettledFiles, self._source)
         await self._reload(self._source, is_first=True)
         while True:
-            await self._until_due(self._source, file)
+            await self._until_due(self._source, files)
             is_asked = self._asked.is_set()
             self._asked.clear()
             await self._reload(self._source, is_asked=is_asked)
 
-    async def _until_due(self, source: ConfigSource, file: SettledFile) -> None:
-        """Wait until somebody asks, or until the file has changed if it is watched."""
+    async def _until_due(self, source: ConfigSource, files: SettledFiles) -> None:
+        """Wait until somebody asks, or until a file has changed if they are watched."""
         if not source.is_watched:
             await self._asked.wait()
             return
         while not await finishes_within(self._wait_until_asked(), LOOK_SECONDS, self._parts.clock):
-            if await asyncio.to_thread(file.has_changed):
+            if await asyncio.to_thread(files.has_changed):
                 return
 
     async def _wait_until_asked(self) -> None:
@@ -119,31 +123,44 @@ class ConfigReloader:
     # --- between two decisions: from here on nothing awaits -----------------------------------------------------------
 
     def _judge(self, source: ConfigSource, found: _FileRead, *, is_asked: bool, is_first: bool) -> None:
-        assembly = self._parts.assembly
-        if found.config is None:
-            self._refuse(source, found)
+        assembly, configured = self._parts.assembly, found.found
+        if configured is None:
+            rest = found.unexchangeable
+            restart = restart_problems(assembly.config, rest) if rest is not None else ()
+            self._refuse(source, found.refused_for((*found.problems, *restart)))
             return
-        changed = changed_fields(assembly.config, found.config)
-        problems = restart_problems(assembly.config, found.config)
+        changed = (*changed_fields(assembly.config, configured.config), *self._changed_plugins(configured))
+        problems = restart_problems(assembly.config, configured.config)
         if problems:
-            self._refuse(source, found.refused_for(problems))
-        elif not changed:
+            from kscheduler.whatif.profile_check import profile_problems  # rarely needed, and the start is measured
+
+            unbuilt = profile_problems(configured.config, configured.registry)  # all at once: one edit can correct them
+            self._refuse(source, found.refused_for((*problems, *unbuilt)))
+        elif not changed and not (is_asked and assembly.quarantines()):  # asking lifts a quarantine
             self._note_unchanged(source, found.digest, is_asked=is_asked, is_first=is_first)
         else:
             try:
-                ruleset = assembly.draft(found.config)
+                ruleset = assembly.draft(configured.config, configured.registry)
             except ConfigError as failure:
-                self._refuse(source, found.refused_for(self._all_problems(found.config, failure)))
+                self._refuse(source, found.refused_for(self._all_problems(configured, failure)))
             else:
                 self._adopt(source, ruleset, changed, found.digest)
+                self._origins = configured.origins
+                log_plugins(configured)
 
-    def _all_problems(self, config: LoadedConfig, failure: ConfigError) -> tuple[Problem, ...]:
+    def _changed_plugins(self, configured: Configured) -> Iterable[str]:
+        """Plugins that came, went or have another content, as `changed` names them."""
+        changed = frozenset(configured.origins) ^ frozenset(self._origins)
+        return sorted({f"plugin {origin.name}" for origin in changed})
+
+    def _all_problems(self, configured: Configured, failure: ConfigError) -> tuple[Problem, ...]:
         """What is wrong with each profile: a draft ends at the first that cannot be built."""
         from kscheduler.whatif.profile_check import placed, profile_problems  # rarely needed, and the start is measured
 
         where = f"{failure.where}: " if failure.where else ""
+        config = configured.config
         first = (placed(Problem("", f"{where}{problem}"), config) for problem in failure.problems)
-        return profile_problems(config, self._registry) or tuple(first)
+        return profile_problems(config, configured.registry) or tuple(first)
 
     def _adopt(self, source: ConfigSource, ruleset: Ruleset, changed: tuple[str, ...], digest: str) -> None:
         began = self._parts.clock.monotonic()
@@ -193,6 +210,15 @@ class ConfigReloader:
         self._refusal = f"configuration: {source.path} was refused, the one before goes on: {problems[0]}{more}"
 
 
+def log_plugins(configured: Configured) -> None:
+    """Say which plugins of one's own are loaded, from where, and which of them no profile enables."""
+    for origin in configured.origins:
+        _log.info("plugin_loaded", plugin=origin.name, origin=origin.origin, hash=origin.digest)
+    for origin in configured.unused:
+        advice = "name it in a profile: plugins.multiPoint.enabled"
+        _log.warning("plugin_not_enabled", plugin=origin.name, origin=origin.origin, advice=advice)
+
+
 def _read(source: ConfigSource) -> _FileRead:
     """Everything that takes time: reading, parsing, checking; in a thread, because the disk may not answer."""
     try:
@@ -203,7 +229,25 @@ def _read(source: ConfigSource) -> _FileRead:
     try:
         return _FileRead(digest, data, source.read(data))
     except ConfigError as failure:
-        return _FileRead(digest, data).refused_for(tuple(_told_where(failure, source.path)))
+        read = _FileRead(digest, data, unexchangeable=_unexchangeable(source, data))
+        return read.refused_for(tuple(_told_where(failure, source.path)))
+
+
+def _unexchangeable(source: ConfigSource, data: bytes) -> LoadedConfig | None:
+    """The file without the fields that a running process takes over; `None` if it has mistakes all the same.
+
+    Plugins are loaded again, so that the source goes on knowing their files.
+    """
+    left_out = EXCHANGEABLE - {"pluginSources"}
+    try:
+        tree = parse_yaml(data, source.path)
+        if not isinstance(tree, dict):
+            return None
+        return source.read(
+            json.dumps({key: value for key, value in tree.items() if key not in left_out}).encode()
+        ).config
+    except (ConfigError, TypeError, ValueError, RecursionError):
+        return None
 
 
 def _told_where(failure: ConfigError, path: str) -> Iterator[Problem]:

@@ -27,12 +27,13 @@ from kscheduler.app.diary import Diary
 from kscheduler.app.login import LoginConnections, login_connections
 from kscheduler.app.options import Options
 from kscheduler.app.parts import Parts
-from kscheduler.app.reloading import ConfigReloader
+from kscheduler.app.reloading import ConfigReloader, log_plugins
 from kscheduler.app.surface import Surface, token_of
 from kscheduler.client.access.connection import Connection, load_connection
 from kscheduler.client.failure_text import failure_text
 from kscheduler.config.unhonoured import unhonoured
 from kscheduler.election import LeaseLostError
+from kscheduler.loading import Configured
 from kscheduler.logs import configure as configure_logs
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
@@ -60,7 +61,7 @@ class App:
         """`asked`: whom the login of the HTTP server asks; by default the same API server."""
         self._options = options
         self.parts = Parts(options, connection)
-        self.reloader = ConfigReloader(options.source, self.parts, options.registry)
+        self.reloader = ConfigReloader(options.source, self.parts, options.origins)
         self.surface = Surface(options, connection, self.parts, self.reloader, asked)
         self.diary = Diary(self.parts)
 
@@ -105,6 +106,7 @@ class App:
             services = (
                 BackgroundService("long-lived objects", LongLived(self.parts.clock).run),
                 BackgroundService("loop-lag", self.surface.loop_lag.run),
+                BackgroundService("memory", self.parts.memory.run),
                 BackgroundService(
                     "events", self.parts.recorder.run, lambda: self.parts.recorder.flush(FLUSH_EVENTS_SECONDS)
                 ),
@@ -225,6 +227,7 @@ class App:
         _log.info("starting", version=__version__, pid=os.getpid())
         for warning in unhonoured(self._options.config):
             _log.warning("setting_not_honoured", setting=warning.path, reason=warning.reason)
+        log_plugins(Configured(self._options.config, self._options.registry, self._options.origins))
         self._log_open_paths()
         for profile in self.parts.assembly.profiles.values():
             missing = rules_not_built(profile)

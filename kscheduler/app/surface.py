@@ -149,6 +149,7 @@ class Surface:
             unschedulable_pods=self._parts.assembly.queue.rejections,
             inflight_events=self._inflight_events,
             goroutines=lambda: {"binding": self._parts.workers.binding},
+            quarantined_plugins=self._parts.assembly.supervised,
             pending_api_calls=lambda: {"pod_status_patch": self._parts.status_writer.statistics().pending},
         )
         election = self._parts.election
@@ -165,6 +166,7 @@ class Surface:
                 config_reload_source(self._reloader.statistics),
                 truth_source(self._parts.truth.check.statistics, self._parts.truth.audits.statistics),
                 self.loop_lag.samples,
+                self._parts.memory.samples,
                 build_info_source(__version__),
                 feature_source(lambda: features_of(self._options.config.gates)),
                 program_samples,
@@ -280,6 +282,8 @@ class Surface:
             yield self._parts.election.note()
         yield from self._parts.server_version.notes()
         yield from self._reloader.notes()
+        yield from (quarantine.message for quarantine in self._parts.assembly.quarantines())
+        yield from self._parts.memory.notes()
         if self.login is not None:
             yield from self.login.contexts.notes()
         for informer in self._parts.informers.statistics():

@@ -10,7 +10,7 @@ the queue what a parked pod waits for.
 What follows from the configuration is a `Ruleset`. Another one can be drafted at any time, and adopted in one step.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Final, Protocol
@@ -26,6 +26,7 @@ from kscheduler.config.loader import LoadedConfig
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.framework.handle import Handle
 from kscheduler.framework.plugin_listener import PluginListener
+from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.registry import Registry
 from kscheduler.informers.informer import Handler, Informer
 from kscheduler.logs import get_logger, verbose
@@ -44,8 +45,10 @@ from kscheduler.scheduling.plugin_reports import PluginReports
 from kscheduler.scheduling.pod_log.lines import WAKING
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.profiles import Profiles, queue_policy
+from kscheduler.scheduling.quarantined_profiles import quarantined
 from kscheduler.scheduling.reports import Reporter
 from kscheduler.scheduling.stopwatch import timed_pre_enqueue
+from kscheduler.scheduling.supervision.supervisor import STRIKES, Quarantine, Supervisor
 from kscheduler.state.cache import Cache
 from kscheduler.state.holding.pods_in_pre_bind import PodsInPreBind
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
@@ -55,6 +58,11 @@ _log = get_logger(__name__)
 
 EXPECTATION: Final = "NominatedNodeNameForExpectation"
 """The gate: a pod that waits for Permit or PreBind names its node, and PreBind can be called back (Q27)."""
+
+
+def _wait_for_nobody() -> None:
+    """Nobody exchanges profiles: in what-if and in benchmarks, plugins are never quarantined."""
+
 
 BuildProfiles = Callable[[LoadedConfig, Registry, Handle, PluginListener], Profiles]
 
@@ -96,11 +104,18 @@ class Assembly:
         self.reporter = Reporter(ports.events)
         self.plugin_reports = self._build_plugin_reports()
         self.evictions = self._build_evictions()
+        self.on_quarantine: Callable[[], None] = _wait_for_nobody
+        """Called when `draft_quarantines` has something to draft; to be adopted after the decision."""
+        self._quarantines: list[tuple[Supervisor, Quarantine]] = []
         handle = handle_over(
             self.cache, ports, gates=config.gates, clock=clock, waiting=self.waiting, evictions=self.evictions
         )
         reports = self.plugin_reports
-        self._build_profiles: Callable[[LoadedConfig], Profiles] = lambda of: build(of, registry, handle, reports)
+        self._build_profiles: Callable[[LoadedConfig, Registry], Profiles] = lambda of, known: build(
+            of, known, handle, reports
+        )
+        self.registry = registry
+        """The plugins in force, by name."""
         self._has_classes = classes_are_on() if has_classes is None else has_classes
         first = self.draft(config)
         self.config = config
@@ -127,9 +142,18 @@ class Assembly:
 
     # --- another configuration ----------------------------------------------------------------------------------------
 
-    def draft(self, config: LoadedConfig) -> Ruleset:
-        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`."""
-        profiles = self._build_profiles(config)
+    def draft(self, config: LoadedConfig, registry: Registry | None = None) -> Ruleset:
+        """What follows from a configuration; nothing is changed. Plugins are built anew. Raises `ConfigError`.
+
+        `registry`: by default the one in force.
+        """
+        known = self.registry if registry is None else registry
+        return self._ruleset_of(config, known, self._build_profiles(config, known))
+
+    def _ruleset_of(self, config: LoadedConfig, registry: Registry, profiles: Profiles) -> Ruleset:
+        for profile in profiles.values():
+            if profile.supervisor is not None:
+                profile.supervisor.on_quarantine = partial(self._note_quarantine, profile.supervisor)
         classes = pod_classes(profiles, self.cache.nominator) if self._has_classes else PodClasses()
         judges = judges_of(
             profiles,
@@ -141,7 +165,53 @@ class Assembly:
             extenders=self.ports.extenders(config.configuration.extenders),
         )
         policy = self._queue_policy(config.configuration, profiles, classes)
-        return Ruleset(config, profiles, classes, policy, judges)
+        return Ruleset(config, registry, profiles, classes, policy, judges)
+
+    def _note_quarantine(self, supervisor: Supervisor, quarantine: Quarantine, pod: PodInfo | None) -> None:
+        """A plugin has failed for the third time, perhaps in the middle of a decision: the exchange comes after it."""
+        profile = self.profiles.get(quarantine.profile)
+        if profile is None or profile.supervisor is not supervisor:
+            return  # an attempt that began under a configuration before this one
+        self._quarantines.append((supervisor, quarantine))
+        _log.error(
+            "plugin_quarantined",
+            plugin=quarantine.plugin,
+            profile=quarantine.profile,
+            pod="" if pod is None else pod.key,
+            on_failure=quarantine.on_failure.value,
+            strikes=STRIKES,
+            extension_point=quarantine.extension_point,
+            err=quarantine.cause,
+            then=quarantine.consequence,
+        )
+        if pod is not None:
+            self.reporter.plugin_quarantined(pod.pod, quarantine.message)
+        self.on_quarantine()
+
+    def draft_quarantines(self) -> Ruleset | None:
+        """The ruleset in force without the plugins that have been quarantined since; `None` if there are none."""
+        due, self._quarantines = self._quarantines, []
+        changed: dict[str, Profile] = {}
+        for supervisor, quarantine in due:
+            profile = changed.get(quarantine.profile) or self.profiles.get(quarantine.profile)
+            if profile is not None and profile.supervisor is supervisor:  # else a reload has come between
+                changed[profile.name] = quarantined(profile, quarantine)
+        return self._ruleset_of(self.config, self.registry, {**self.profiles, **changed}) if changed else None
+
+    def quarantines(self) -> Sequence[Quarantine]:
+        """The plugins that are quarantined, by profile."""
+        return [quarantine for profile in self.profiles.values() for quarantine in profile.quarantines]
+
+    def supervised(self) -> Mapping[tuple[str, str, str], float]:
+        """By plugin that is not in-tree, its profile and policy: 1 where it is quarantined, otherwise 0."""
+        return {
+            (plugin, profile.name, limits.on_failure.value): float(
+                any(quarantine.plugin == plugin for quarantine in profile.quarantines)
+            )
+            for profile in self.profiles.values()
+            if profile.supervisor is not None
+            for plugin, limits in profile.supervisor.limits.items()
+        }
 
     def adopt(self, ruleset: Ruleset, pods: Iterable[Pod]) -> Adoption:
         """Decide by another ruleset from now on. `pods`: all that the watch has shown; nobody of them is lost.
@@ -152,7 +222,7 @@ class Assembly:
         before = frozenset(self.profiles)
         self.profiles.clear()
         self.profiles.update(ruleset.profiles)
-        self.config, self.classes = ruleset.config, ruleset.classes
+        self.config, self.registry, self.classes = ruleset.config, ruleset.registry, ruleset.classes
         self.scheduler.adopt(ruleset.judges)
         placed = self.queue.adopt(ruleset.policy, self._is_served, self.clock.time())
         called_back = self._call_back()

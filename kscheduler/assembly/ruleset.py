@@ -4,6 +4,7 @@ A configuration is read again while pods wait, hold nodes and are being bound. W
 not take its arguments, sort orders that differ) goes wrong while a `Ruleset` is built, and the one in force never
 notices. `Assembly.adopt` then only exchanges values: between two decisions, without an await.
 
+    registry   which plugins there are, and how each is built
     profiles   plugins by extension point                        new instances; attempts under way keep theirs
     classes    which pods are alike, by what plugins sign        a class of the ruleset before counts as none
     policy     the queue's order, gates, hints, back-off         each waiting pod is placed anew
@@ -15,6 +16,7 @@ from dataclasses import dataclass
 
 from kscheduler.assembly.pod_classes import PodClasses
 from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.registry import Registry
 from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.profiles import Profiles
 from kscheduler.state.queue.scheduling_queue import QueuePolicy
@@ -25,6 +27,7 @@ class Ruleset:
     """What follows from a configuration."""
 
     config: LoadedConfig
+    registry: Registry
     profiles: Profiles
     classes: PodClasses
     policy: QueuePolicy

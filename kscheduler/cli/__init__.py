@@ -17,6 +17,7 @@ VERBS: Final[Mapping[str, str]] = {
     "config": "check a configuration file, print the default one",
     "cluster": "serve an embedded cluster with hollow nodes",
     "demo": "watch a thousand pods being scheduled",
+    "plugin": "write, list and check policies of your own",
     "bench": "measure decisions per second, in process",
     "completion": "print a completion script for your shell",
     "version": "print the version, and the Kubernetes whose rules are followed",

@@ -12,17 +12,20 @@ flag here is `--scheduler-name`; flags about HTTP are in `serving_flags`, about 
 
 import argparse
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
 
 from kscheduler.cli.parser import COMMAND_LINE, StoreText, boolean, duration, text
 from kscheduler.cli.serving_flags import add_serving_flags, flag_values, serving_of, serving_warnings
 from kscheduler.config.feature_gates import FeatureGates, parse_feature_gates
-from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file, to_tree
+from kscheduler.config.loader import LoadedConfig, to_tree
 from kscheduler.config.overrides import with_settings
 from kscheduler.config.types import OWN_SCHEDULER_NAME, ClientConnectionConfiguration
 from kscheduler.config.upstream.release import VERSION
 from kscheduler.server.serving import HTTPServing
+
+if TYPE_CHECKING:
+    from kscheduler.loading import ConfigurationReader, Configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +40,18 @@ class FlagWarning:
 class Resolved:
     """The settings of a command line."""
 
-    config: LoadedConfig
+    configured: "Configured"
     serving: HTTPServing
     flags: Mapping[str, str]
     """All flags with the values in force, for `/flagz`."""
     warnings: tuple[FlagWarning, ...]
+    reader: "ConfigurationReader" = field(compare=False)
+    """Reads the file again, when it has changed."""
+
+    @property
+    def config(self) -> LoadedConfig:
+        """The configuration."""
+        return self.configured.config
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +62,8 @@ class SettingFlag:
     path: str
     read: Callable[[str], Any]
     help: str
+    metavar: str = "VALUE"
+    """As the help shows it; the shell completes FILE."""
 
     @property
     def key(self) -> str:
@@ -69,7 +81,7 @@ LEADER_ELECTION = (
     SettingFlag("leader-elect-resource-namespace", "leaderElection.resourceNamespace", text, "default kube-system"),
 )
 DEPRECATED = (
-    SettingFlag("kubeconfig", "clientConnection.kubeconfig", text, "default: in-cluster, else $KUBECONFIG"),
+    SettingFlag("kubeconfig", "clientConnection.kubeconfig", text, "default: in-cluster, else $KUBECONFIG", "FILE"),
     SettingFlag(
         "kube-api-qps", "clientConnection.qps", float, "requests a second; default: adapts, negative: likewise"
     ),
@@ -136,6 +148,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
         help="of the kubeconfig; default: its current-context",
     )
     add_feature_gates(parser)
+    add_plugin_flags(parser)
     add_serving_flags(parser)
     _add_settings(parser.add_argument_group("leader election", "these win over --config"), LEADER_ELECTION)
     _add_settings(parser.add_argument_group("deprecated", _DEPRECATED_HELP), DEPRECATED)
@@ -149,6 +162,35 @@ def add_feature_gates(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_plugin_flags(parser: Any) -> None:
+    """Declare `--plugin` and `--plugin-directory`; both may be given more than once."""
+    parser.add_argument(
+        "--plugin",
+        action="append",
+        type=text,
+        metavar="FILE",
+        default=[],
+        help="a Python file with plugins, or a module (acme.policies). Without --config each is enabled "
+        "behind the default plugins, with weight 1; with it, a profile of the file enables it by name. May be repeated",
+    )
+    parser.add_argument(
+        "--plugin-directory",
+        action="append",
+        type=text,
+        metavar="DIRECTORY",
+        default=[],
+        help="the configuration may name plugin files (pluginSources) below it; default: none, because who may edit a "
+        "ConfigMap may not thereby run code. May be repeated",
+    )
+
+
+def configuration_reader(args: argparse.Namespace, gates: FeatureGates) -> "ConfigurationReader":
+    """The reader for a command line with `--plugin` and `--plugin-directory`."""
+    from kscheduler.loading import ConfigurationReader  # brings numpy: `--help` and completion go without
+
+    return ConfigurationReader(gates, args.plugin, args.plugin_directory)
+
+
 def feature_gates(given: Iterable[str]) -> FeatureGates:
     """The gates of all `--feature-gates`. Raises `ConfigError`."""
     return parse_feature_gates(",".join(given))
@@ -160,7 +202,7 @@ def _add_settings(group: Any, flags: Iterable[SettingFlag]) -> None:
         group.add_argument(
             f"--{flag.name}",
             type=flag.read,
-            metavar="BOOL" if without_value else "VALUE",
+            metavar="BOOL" if without_value else flag.metavar,
             default=argparse.SUPPRESS,
             help=flag.help,
             **without_value,
@@ -181,33 +223,41 @@ def resolve(args: argparse.Namespace) -> Resolved:
     """Combine flags and file. Raises `ConfigError` with all mistakes."""
     given = vars(args)
     gates = feature_gates(args.feature_gates)
-    if args.config:
-        resolved = _under_flags(given, load_file(args.config, gates))
-    else:
-        loaded = default_configuration(given.get("scheduler_name", OWN_SCHEDULER_NAME), gates)
-        settings = _settings(given, LEADER_ELECTION + DEPRECATED)
-        resolved = with_settings(loaded, settings, COMMAND_LINE)
+    reader = configuration_reader(args, gates)
+    configured = _under_flags(given, reader.read_file(args.config)) if args.config else _by_flags(given, reader)
+    resolved = configured.config
     serving = serving_of(given)
     kubeconfig = resolved.configuration.client_connection.kubeconfig
     served = (FlagWarning(flag, reason) for flag, reason in serving_warnings(given, serving))
     flag_warnings = (*_warnings(given, kubeconfig, has_file=bool(args.config)), *served)
     warnings = (*flag_warnings, *(FlagWarning("--feature-gates", text) for text in gates.warnings))
-    return Resolved(resolved, serving, {**_values(given, resolved), **flag_values(given)}, warnings)
+    flags = {**_values(given, resolved), **flag_values(given)}
+    return Resolved(configured, serving, flags, warnings, reader)
 
 
-def read_again(args: argparse.Namespace) -> Callable[[bytes], LoadedConfig]:
+def read_again(args: argparse.Namespace, reader: "ConfigurationReader") -> "Callable[[bytes], Configured]":
     """From the bytes of the file of `--config`, as it is later, to the configuration that `resolve` would return then.
 
-    The function raises `ConfigError`.
+    Without `--config` only the plugins of the command line are read again. The function raises `ConfigError`.
     """
-    given, gates = vars(args), feature_gates(args.feature_gates)
-    return lambda data: _under_flags(given, load_bytes(data, args.config, gates))
+    given = vars(args)
+    if not args.config:
+        return lambda _: _by_flags(given, reader)
+    return lambda data: _under_flags(given, reader.read_bytes(data, args.config))
 
 
-def _under_flags(given: Mapping[str, Any], loaded: LoadedConfig) -> LoadedConfig:
+def _by_flags(given: Mapping[str, Any], reader: "ConfigurationReader") -> "Configured":
+    """The configuration without a file."""
+    configured = reader.default(given.get("scheduler_name", OWN_SCHEDULER_NAME))
+    settings = _settings(given, LEADER_ELECTION + DEPRECATED)
+    return replace(configured, config=with_settings(configured.config, settings, COMMAND_LINE))
+
+
+def _under_flags(given: Mapping[str, Any], configured: "Configured") -> "Configured":
     """A file's configuration with the flags that win over it."""
+    loaded = configured.config
     settings = _settings(given, LEADER_ELECTION) | _own_kubeconfig(given, loaded)
-    return with_settings(loaded, settings, COMMAND_LINE)
+    return replace(configured, config=with_settings(loaded, settings, COMMAND_LINE))
 
 
 def _own_kubeconfig(given: Mapping[str, Any], loaded: LoadedConfig) -> dict[str, Any]:

@@ -16,11 +16,12 @@ from typing import Any, Final
 
 from kscheduler.api.well_known import SCHEDULER_PORT
 from kscheduler.cli.parser import COMMAND_LINE, boolean, duration, port, text
+from kscheduler.config.durations import Duration
 from kscheduler.config.errors import config_error
 from kscheduler.server.login.authorities import AuthenticationSettings, RequestHeaderSettings
 from kscheduler.server.login.permissions import AuthorizationSettings, OpenPaths
 from kscheduler.server.serving import LOOPBACK, HTTPServing
-from kscheduler.server.tls.cipher_suites import INSECURE, KNOWN, RAISED, VERSIONS, unavailable
+from kscheduler.server.tls.cipher_suites import INSECURE, KNOWN, OF_TLS13, RAISED, VERSIONS, unavailable
 from kscheduler.server.tls.settings import NamedPair, TLSSettings
 
 _ALWAYS_OPEN: Final = ("/healthz", "/readyz", "/livez")
@@ -71,6 +72,8 @@ class ServingFlag:
     """May be given more than once; a list grows with each."""
     tls_only: bool = True
     """Whether it means nothing while the secure port is off."""
+    metavar: str = "VALUE"
+    """As the help shows it; the shell completes FILE and DIR."""
 
     @property
     def key(self) -> str:
@@ -110,21 +113,33 @@ PORTS: Final = (
     ServingFlag("permit-address-sharing", boolean, "false", "SO_REUSEADDR, which is always set"),
 )
 TLS: Final = (
-    ServingFlag("tls-cert-file", text, "", "certificate and its chain, PEM; without it one is made at the start"),
-    ServingFlag("tls-private-key-file", text, "", "its key; both are read again when they change"),
-    ServingFlag("cert-dir", text, "", "where a certificate that is made is kept (default: in memory)"),
+    ServingFlag(
+        "tls-cert-file", text, "", "certificate and its chain, PEM; without it one is made at the start", metavar="FILE"
+    ),
+    ServingFlag("tls-private-key-file", text, "", "its key; both are read again when they change", metavar="FILE"),
+    ServingFlag("cert-dir", text, "", "where a certificate that is made is kept (default: in memory)", metavar="DIR"),
     ServingFlag("tls-sni-cert-key", named_pair, "[]", "CERT,KEY[:NAME,...] for who asks for NAME", repeats=True),
     ServingFlag("tls-min-version", text, "", "VersionTLS12 (default) or VersionTLS13"),
     _list("tls-cipher-suites", "", "of TLS 1.2, by Go's names"),
     ServingFlag("disable-http2-serving", boolean, "false", "HTTP/2 is never served"),
 )
 AUTHENTICATION: Final = (
-    ServingFlag("authentication-kubeconfig", text, "", "for TokenReviews (default: as the scheduler connects)"),
+    ServingFlag(
+        "authentication-kubeconfig", text, "", "for TokenReviews (default: as the scheduler connects)", metavar="FILE"
+    ),
     ServingFlag("authentication-skip-lookup", boolean, "false", "leave the cluster's authorities out (default false)"),
     ServingFlag("authentication-tolerate-lookup-failure", boolean, "true", "start without them too (default true)"),
     ServingFlag("authentication-token-webhook-cache-ttl", duration, "10s", "to remember a token (default 10s)"),
-    ServingFlag("client-ca-file", text, "", "authorities of clients' certificates (default: the cluster's)"),
-    ServingFlag("requestheader-client-ca-file", text, "", "authorities of front proxies (default: the cluster's)"),
+    ServingFlag(
+        "client-ca-file", text, "", "authorities of clients' certificates (default: the cluster's)", metavar="FILE"
+    ),
+    ServingFlag(
+        "requestheader-client-ca-file",
+        text,
+        "",
+        "authorities of front proxies (default: the cluster's)",
+        metavar="FILE",
+    ),
     _list("requestheader-allowed-names", "", "common names of front proxies; none means any"),
     _list("requestheader-username-headers", "x-remote-user", "headers with the user"),
     _list("requestheader-uid-headers", "", "headers with the user's UID"),
@@ -132,7 +147,13 @@ AUTHENTICATION: Final = (
     _list("requestheader-extra-headers-prefix", "x-remote-extra-", "prefixes of headers with more about the user"),
 )
 AUTHORIZATION: Final = (
-    ServingFlag("authorization-kubeconfig", text, "", "for SubjectAccessReviews (default: as the scheduler connects)"),
+    ServingFlag(
+        "authorization-kubeconfig",
+        text,
+        "",
+        "for SubjectAccessReviews (default: as the scheduler connects)",
+        metavar="FILE",
+    ),
     _list("authorization-always-allow-paths", ",".join(_ALWAYS_OPEN), "open to everybody; * at the end is a prefix"),
     ServingFlag("authorization-webhook-cache-authorized-ttl", duration, "10s", "to remember a yes (default 10s)"),
     ServingFlag("authorization-webhook-cache-unauthorized-ttl", duration, "10s", "to remember a no (default 10s)"),
@@ -152,7 +173,7 @@ def add_serving_flags(parser: argparse.ArgumentParser) -> None:
 
 def _add(group: Any, flags: Iterable[ServingFlag]) -> None:
     for flag in flags:
-        settings: dict[str, Any] = {"metavar": "VALUE"}
+        settings: dict[str, Any] = {"metavar": flag.metavar}
         if flag.read is boolean:
             settings = {"nargs": "?", "const": True, "metavar": "BOOL"}
         if flag.repeats:
@@ -197,6 +218,12 @@ def _tls(given: Mapping[str, Any], address: str) -> TLSSettings:
     if version not in VERSIONS:
         known = ", ".join(VERSIONS)
         raise config_error("", f'--tls-min-version: unknown tls version "{version}"; there are {known}', COMMAND_LINE)
+    if suites and OF_TLS13.issuperset(suites) and version != "VersionTLS13":
+        message = (
+            "--tls-cipher-suites: it names suites of TLS 1.3 only, which leaves none to TLS 1.2: add one of TLS 1.2, "
+            "or give --tls-min-version=VersionTLS13"
+        )
+        raise config_error("", message, COMMAND_LINE)
     return TLSSettings(
         certificate_file=certificate,
         key_file=key,
@@ -253,8 +280,14 @@ def _words_of(given: Mapping[str, Any], key: str, default: tuple[str, ...]) -> t
 
 
 def _seconds_of(given: Mapping[str, Any], key: str) -> float:
-    value = given.get(key)
-    return 10.0 if value is None else max(0.0, value.seconds)
+    """How long answers are remembered; 0: not at all. Raises `ConfigError` for a time before now."""
+    value: Duration | None = given.get(key)
+    if value is None:
+        return 10.0
+    if value < 0:
+        flag = key.replace("_", "-")
+        raise config_error("", f"--{flag} {value}: must not be negative; 0 remembers nothing", COMMAND_LINE)
+    return value.seconds
 
 
 def serving_warnings(given: Mapping[str, Any], serving: HTTPServing) -> Iterator[tuple[str, str]]:
@@ -269,6 +302,9 @@ def serving_warnings(given: Mapping[str, Any], serving: HTTPServing) -> Iterator
         yield "--cert-dir", "is passed over: --tls-cert-file is given"
     if tls.min_version in RAISED:
         yield "--tls-min-version", f"{tls.min_version}: TLS 1.2 is the least that is served"
+    unnamed = OF_TLS13.difference(tls.cipher_suites)
+    if unnamed and len(unnamed) < len(OF_TLS13):  # who names some of TLS 1.3 believes that the others are off
+        yield "--tls-cipher-suites", f"has no say over TLS 1.3, as in Go: {', '.join(sorted(unnamed))} are on, too"
     missing = unavailable(tls.cipher_suites)
     if missing:
         yield "--tls-cipher-suites", f"this OpenSSL does not have {', '.join(missing)}"

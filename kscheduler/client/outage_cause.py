@@ -16,6 +16,7 @@ import aiohttp
 
 from kscheduler.client.errors import APIError, CredentialsError
 from kscheduler.client.http.http1 import CutResponseError, MalformedResponseError
+from kscheduler.logs.clean import short_line
 
 
 class Cause(StrEnum):
@@ -81,7 +82,7 @@ _PROXY_CODES = frozenset((502, 503, 504))
 def cause_of_failure(failure: BaseException, text: str = "") -> Diagnosed:
     """The cause of what a transport raised; `text` is the caller's text for the error, if it says more."""
     chain = tuple(_chain(failure))
-    message = _one_line(text or str(failure) or type(failure).__name__)
+    message = _message(text or str(failure) or type(failure).__name__)
     for link in chain:
         if isinstance(link, CredentialsError):
             return Diagnosed(Cause.CREDENTIALS, message, ADVICE[Cause.CREDENTIALS])
@@ -104,7 +105,7 @@ def cause_of_refusal(error: APIError) -> Diagnosed | None:
     else:
         is_foreign = not error.is_status and error.code in _PROXY_CODES
         cause = Cause.PROXY if is_foreign else Cause.SERVER_ERROR
-    return Diagnosed(cause, _one_line(str(error)), ADVICE[cause])
+    return Diagnosed(cause, _message(str(error)), ADVICE[cause])
 
 
 def _chain(failure: BaseException) -> Iterator[BaseException]:
@@ -141,5 +142,5 @@ def _tls_advice(text: str) -> str:
     return next((advice for words, advice in _TLS_ADVICE if words in lowered), _OTHER_TLS_ADVICE)
 
 
-def _one_line(text: str) -> str:
-    return " ".join(text.split())[:_LONGEST_TEXT]
+def _message(text: str) -> str:
+    return short_line(" ".join(text.split()), _LONGEST_TEXT)

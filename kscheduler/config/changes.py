@@ -17,6 +17,7 @@ EXCHANGEABLE: Final = frozenset(
     {
         "profiles",
         "extenders",
+        "pluginSources",
         "parallelism",
         "percentageOfNodesToScore",
         "podInitialBackoffSeconds",

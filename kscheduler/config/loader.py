@@ -2,6 +2,7 @@
 
 import dataclasses
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from kscheduler.config.errors import MOST_PROBLEMS_SHOWN, ConfigError, Problem, 
 from kscheduler.config.extenders import with_ignored_resources
 from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS, PodTopologySpreadArgs
+from kscheduler.config.reading.convert import converted
 from kscheduler.config.reading.decode import TYPE_FIELDS, Walk, child, decode_struct, excess
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.reading.yaml_tree import MAX_BYTES, Tree, parse_yaml
@@ -35,6 +37,22 @@ from kscheduler.config.validation.configuration import validate
 STANDARD_INPUT = "standard input"
 """How messages name the file `-`."""
 GROUP = API_VERSION.partition("/")[0]
+
+ArgsKind = Callable[[str], type[msgspec.Struct] | None]
+"""From the name of a plugin of one's own to the struct of its arguments, if it declares one."""
+LoadPlugins = Callable[[KubeSchedulerConfiguration, Walk, str], ArgsKind]
+"""Loads the plugins that a configuration names, before its arguments are read; notes mistakes in the walk. The text is
+the file's name."""
+
+
+def _no_struct(plugin: str) -> None:
+    del plugin
+
+
+def no_plugins(configuration: KubeSchedulerConfiguration, walk: Walk, where: str) -> ArgsKind:
+    """Load nothing: for readers of a configuration that build no plugin of one's own."""
+    del configuration, walk, where
+    return _no_struct
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +86,9 @@ def default_configuration(
     return _completed(bare, Walk(), gates, where="")
 
 
-def load_file(path: str | Path, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+def load_file(
+    path: str | Path, gates: FeatureGates = DEFAULT_GATES, load_plugins: LoadPlugins = no_plugins
+) -> LoadedConfig:
     """Read a configuration file; `-` is standard input. Raises `ConfigError`, also where the file cannot be read."""
     where = STANDARD_INPUT if str(path) == "-" else str(path)
     try:
@@ -76,7 +96,7 @@ def load_file(path: str | Path, gates: FeatureGates = DEFAULT_GATES) -> LoadedCo
     except (OSError, ValueError) as error:
         reason = error.strerror if isinstance(error, OSError) else str(error)
         raise config_error("", f"cannot be read: {reason}", where) from None
-    return load_bytes(data, where, gates)
+    return load_bytes(data, where, gates, load_plugins)
 
 
 def _bytes_of(path: Path) -> bytes:
@@ -84,17 +104,21 @@ def _bytes_of(path: Path) -> bytes:
         return file.read(MAX_BYTES + 1)
 
 
-def load_bytes(data: bytes, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+def load_bytes(
+    data: bytes, where: str, gates: FeatureGates = DEFAULT_GATES, load_plugins: LoadPlugins = no_plugins
+) -> LoadedConfig:
     """Read YAML or JSON. `where` names it in messages. Raises `ConfigError`."""
     tree = parse_yaml(data, where)
     try:
-        loaded = from_tree(tree, where, gates)
+        loaded = from_tree(tree, where, gates, load_plugins)
     except ConfigError as error:
         raise ConfigError(with_lines(error.problems, data), error.where) from None
     return dataclasses.replace(loaded, data=data)
 
 
-def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> LoadedConfig:
+def from_tree(
+    tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES, load_plugins: LoadPlugins = no_plugins
+) -> LoadedConfig:
     """Read a decoded JSON object. Raises `ConfigError` with every problem that was found."""
     if not isinstance(tree, dict):
         raise config_error("", f"not a {KIND} but {'empty' if tree is None else shown(tree)}", where)
@@ -104,8 +128,10 @@ def from_tree(tree: Tree, where: str, gates: FeatureGates = DEFAULT_GATES) -> Lo
     _check_kind(tree, where)
     walk = Walk()
     configuration = decode_struct(tree, KubeSchedulerConfiguration, "", walk, allowed=TYPE_FIELDS)
+    args_kind = load_plugins(configuration, walk, where)
     profiles = tuple(
-        _with_typed_args(profile, f"profiles[{index}]", walk) for index, profile in enumerate(configuration.profiles)
+        _with_typed_args(profile, f"profiles[{index}]", walk, args_kind)
+        for index, profile in enumerate(configuration.profiles)
     )
     configuration = replace(configuration, profiles=profiles)
     if walk.problems:
@@ -155,18 +181,19 @@ def _short(value: Any) -> str:
     return value[:80] if isinstance(value, str) else shown(value)
 
 
-def _with_typed_args(profile: KubeSchedulerProfile, path: str, walk: Walk) -> KubeSchedulerProfile:
+def _with_typed_args(profile: KubeSchedulerProfile, path: str, walk: Walk, args_kind: ArgsKind) -> KubeSchedulerProfile:
     entries = tuple(
-        _typed_entry(entry, f"{path}.pluginConfig[{index}].args", walk)
+        _typed_entry(entry, f"{path}.pluginConfig[{index}].args", walk, args_kind)
         for index, entry in enumerate(profile.plugin_config)
     )
     return replace(profile, plugin_config=entries)
 
 
-def _typed_entry(entry: PluginConfig, path: str, walk: Walk) -> PluginConfig:
+def _typed_entry(entry: PluginConfig, path: str, walk: Walk, args_kind: ArgsKind) -> PluginConfig:
     kind = ARGS_KINDS.get(entry.name)
     if kind is None:
-        return entry
+        own = args_kind(entry.name)
+        return entry if own is None else replace(entry, args=converted(entry.args, own, path, walk))
     tree = {} if entry.args is None else entry.args
     if isinstance(tree, dict):
         _check_args_kind(entry.name, tree, path, walk)
@@ -244,4 +271,6 @@ def _spelled(value: Any) -> Any:
             return [_spelled(item) for item in value]
         case Duration():
             return str(value)
-    return value
+        case None | str() | bool() | int() | float() | dict():
+            return value
+    return msgspec.to_builtins(value, enc_hook=str)  # in arguments that a plugin of one's own declares

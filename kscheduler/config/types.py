@@ -113,6 +113,13 @@ class PluginConfig(Settings, frozen=True):
     """The plugin's name."""
     args: Any = None
     """Of the plugin's type in `plugin_args.ARGS_KINDS`; for any other plugin, the dict that was given."""
+    time_budget: Duration | None = None
+    """How long one call of the plugin may hold the scheduler, 1ms to 2s; missing means 200ms. kscheduler's own field,
+    for plugins that are not in-tree."""
+    on_failure: str | None = None
+    """What becomes of the profile when the plugin has failed three times: `Fail` (its pods wait), `Ignore` (it goes on
+    without the plugin) or `Fallback` (it goes on with in-tree plugins only); missing means `Fail`. kscheduler's own
+    field, for plugins that are not in-tree."""
 
 
 class KubeSchedulerProfile(Settings, frozen=True):
@@ -192,6 +199,18 @@ class Extender(Settings, frozen=True):
     """Whether scheduling continues without the extender when it fails."""
 
 
+class PluginSource(Settings, frozen=True):
+    """A place that plugins of one's own are loaded from (kscheduler only): a `file` or a `module`."""
+
+    file: str = ""
+    """Path of a Python file, relative to the configuration's own directory; below a `--plugin-directory` of the
+    command line."""
+    sha256: str = ""
+    """The file's digest, as `sha256sum` prints it: any other content is refused."""
+    module: str = ""
+    """Name of a module that the interpreter can import: `acme.policies`."""
+
+
 class KubeSchedulerConfiguration(Settings, frozen=True):
     """The whole file."""
 
@@ -217,5 +236,7 @@ class KubeSchedulerConfiguration(Settings, frozen=True):
     """At least one; missing means a single profile with all defaults."""
     extenders: tuple[Extender, ...] = ()
     """Webhooks, called in this order."""
+    plugin_sources: tuple[PluginSource, ...] = ()
+    """Where plugins of one's own come from (kscheduler only)."""
     delay_cache_until_active: bool = False
     """Fill the caches only when elected: saves memory on standbys and makes fail-over slower."""

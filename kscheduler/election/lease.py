@@ -1,12 +1,13 @@
 """The Lease object (coordination.k8s.io/v1) as a leader election uses it: which fields, and how they are read.
 
-What other fields of the object hold (labels, owners, annotations) is nobody's business here, but an update replaces the
-whole object: so the metadata is kept as the API server sent it, and sent back.
+What other fields of the object hold (labels, owners, `strategy`, `preferredHolder`) is nobody's business here, but an
+update replaces the whole object: so metadata and spec are kept as the API server sent them, and sent back.
 """
 
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -58,6 +59,8 @@ class StoredLease:
     version: str
     """The resourceVersion: the precondition of the next update."""
     metadata: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    spec: Mapping[str, Any] = field(default_factory=dict, compare=False)
+    """With the fields that are not ours."""
 
     def is_older_than(self, other: "StoredLease") -> bool:
         """Whether the API server had this state before the other; unknown, so false, where versions are no numbers."""
@@ -79,10 +82,11 @@ class StoredLease:
         )
 
 
-def body_of(record: LeaseRecord, metadata: Mapping[str, Any]) -> bytes:
-    """The Lease with this record, for a POST or PUT."""
+def body_of(record: LeaseRecord, metadata: Mapping[str, Any], spec: Mapping[str, Any] = MappingProxyType({})) -> bytes:
+    """The Lease with this record, for a POST or PUT; `spec` is the one before, whose other fields stay."""
     kept = {name: part for name, part in metadata.items() if name not in _UNSENT_METADATA}
-    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "metadata": kept, "spec": record.spec()})
+    whole = {**spec, **record.spec()}
+    return msgspec.json.encode({"apiVersion": API_VERSION, "kind": KIND, "metadata": kept, "spec": whole})
 
 
 def decode_lease(body: bytes) -> StoredLease:
@@ -111,7 +115,7 @@ def lease_of(tree: Any) -> StoredLease:
         _text(spec, "renewTime"),
         _number(spec, "leaseTransitions"),
     )
-    return StoredLease(record, version, metadata)
+    return StoredLease(record, version, metadata, spec)
 
 
 def _mapping(tree: Any, key: str) -> dict[str, Any]:

@@ -50,7 +50,7 @@ class LeaseClient:
         if write.over is None:
             body = body_of(write.record, {"namespace": self.namespace, "name": self.name})
             return _decoded(await self._client.post(self._collection, body, retries=0, timeout_seconds=timeout))
-        body = body_of(write.record, {**write.over.metadata, "resourceVersion": write.over.version})
+        body = body_of(write.record, {**write.over.metadata, "resourceVersion": write.over.version}, write.over.spec)
         return _decoded(await self._client.put(self._path, body, retries=0, timeout_seconds=timeout))
 
     async def watch(self) -> AsyncGenerator[StoredLease | None]:

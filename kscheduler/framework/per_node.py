@@ -5,22 +5,30 @@
         return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
 
 The function's name says what it is: `filter` returns a reason to turn the node down, or `None` where the pod may run
-there; `score` returns whole points from 0 to 100. A third parameter `args` gets the plugin's `pluginConfig` arguments,
-a mapping that is empty without any; a function without it refuses arguments.
+there; `score` returns whole points from 0 to 100. A third parameter `args` gets the plugin's `pluginConfig` arguments:
+a mapping that is empty without any or, if the parameter is annotated with a `msgspec.Struct`, such a struct, checked
+when the configuration is read. A function without it refuses arguments.
 
 The function's shape is checked when it is declared (`PluginDeclarationError`), its return value at each call: a wrong
 type or points out of range fail the pod's attempt with a message that names plugin, node and value. Nothing is rounded,
 clamped or converted.
 
-The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes; for more, write
-a columnar plugin. Pods and nodes are objects of the scheduler's own cache: read them, never write to them.
+The function is called once per row, which costs about a microsecond a node: fine for hundreds of nodes. With `sign` its
+answers are kept, and it is called again only for nodes that have changed:
+
+    @plugin("PreferTier", sign=lambda pod: pod.labels.get("tier"))
+
+promises that the answer depends on the node, on the pods there, and of the pod on what `sign` returns. For tens of
+thousands of nodes, write a columnar plugin. Pods and nodes are objects of the scheduler's own cache: read them, never
+write to them.
 """
 
 from collections.abc import Callable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from kscheduler.framework.cycle_state import CycleState
@@ -28,19 +36,46 @@ from kscheduler.framework.handle import Handle
 from kscheduler.framework.nodes.node_info import NodeInfo
 from kscheduler.framework.nodes.node_table import Codes, NodeTable, Rows, Scores
 from kscheduler.framework.per_node_declaration import PluginDeclarationError, declared, place_of
-from kscheduler.framework.plugin import MAX_NODE_SCORE, MIN_NODE_SCORE, Plugin, status_of_code
+from kscheduler.framework.plugin import (
+    MAX_NODE_SCORE,
+    MIN_NODE_SCORE,
+    Plugin,
+    Signature,
+    Source,
+    status_of_code,
+)
 from kscheduler.framework.plugin_answers import WrongAnswerError, shown
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status
 
-__all__ = ["PerNodeFactory", "PerNodeFilter", "PerNodeScore", "PluginDeclarationError", "plugin"]
+__all__ = [
+    "KeptPerNodeFilter",
+    "KeptPerNodeScore",
+    "PerNodeFactory",
+    "PerNodeFilter",
+    "PerNodeScore",
+    "PluginDeclarationError",
+    "plugin",
+]
+
+DECLARED: Final = "__kscheduler_plugins__"
+"""Where a module keeps what `@plugin` has declared in it. A module may declare two functions called `score`, and its
+namespace keeps the second only."""
 
 FilterFunction = Callable[[PodInfo, NodeInfo], str | None]
 ScoreFunction = Callable[[PodInfo, NodeInfo], int]
+Sign = Callable[[PodInfo], Signature]
+"""From a pod to the part of it that the function reads."""
+
+
+MOST_REASONS: Final = 10_000
+"""Different texts that a kept filter may answer with: a text that names each node, in clusters that come and go."""
+ONE_OF_MANY: Final = "node(s) didn't pass, for one of too many reasons to keep"
+"""The text in place of any further one."""
 
 
 class _Reasons:
-    """The texts of one cycle, numbered from 1."""
+    """The texts of one cycle, or of a plugin whose answers are kept, numbered from 1."""
 
     def __init__(self) -> None:
         self.texts: list[str] = []
@@ -50,6 +85,10 @@ class _Reasons:
         if text is None:
             return 0
         if text not in self._number_of:
+            if len(self.texts) >= MOST_REASONS:
+                text = ONE_OF_MANY
+                if text in self._number_of:
+                    return self._number_of[text]
             self.texts.append(text)
             self._number_of[text] = len(self.texts)
         return self._number_of[text]
@@ -81,6 +120,32 @@ class PerNodeFilter(Plugin):
         return status_of_code(code, (cycle.read(_Reasons).texts[code - 1],), self.name)
 
 
+class KeptPerNodeFilter(PerNodeFilter):
+    """A filter whose codes are kept for all pods that are signed alike: a code means the same text in every cycle."""
+
+    depends_on: ClassVar[tuple[Source, ...]] = (Source.ROW,)
+
+    def __init__(self, name: str, function: FilterFunction, sign: Sign) -> None:
+        super().__init__(name, function)
+        self._sign = sign
+        self._reasons = _Reasons()
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """What the author says that the function reads of the pod."""
+        return self._sign(pod)
+
+    def filter(self, cycle: CycleState, pod: PodInfo, nodes: NodeTable, rows: Rows) -> Codes:
+        """Call the function for each row; int64 codes in the shape of `rows`. Raises `WrongAnswerError`."""
+        del cycle
+        codes = (self._reasons.number(self._reason(pod, nodes.info(row))) for row in rows.tolist())
+        return np.fromiter(codes, dtype=np.int64, count=len(rows))
+
+    def status(self, cycle: CycleState, code: int) -> Status:
+        """The text that the function gave."""
+        del cycle
+        return status_of_code(code, (self._reasons.texts[code - 1],), self.name)
+
+
 class PerNodeScore(Plugin):
     """A score made of a function for a single node."""
 
@@ -104,6 +169,20 @@ class PerNodeScore(Plugin):
         return int(points)
 
 
+class KeptPerNodeScore(PerNodeScore):
+    """A score whose points are kept for all pods that are signed alike."""
+
+    depends_on: ClassVar[tuple[Source, ...]] = (Source.ROW,)
+
+    def __init__(self, name: str, function: ScoreFunction, sign: Sign) -> None:
+        super().__init__(name, function)
+        self._sign = sign
+
+    def sign(self, pod: PodInfo) -> Signature:
+        """What the author says that the function reads of the pod."""
+        return self._sign(pod)
+
+
 _POINTS: Final = f"an int from {MIN_NODE_SCORE} to {MAX_NODE_SCORE}"
 
 
@@ -116,16 +195,23 @@ def _called(function: Callable[[PodInfo, NodeInfo], object], pod: PodInfo, node:
         raise WrongAnswerError(f"for node {node.name} it raised {type(failure).__name__}: {failure}") from failure
 
 
+CALLS_THE_USERS_FUNCTION: Final = (_called.__code__,)
+"""Where this module calls a user's function: what runs below it is the plugin's own code."""
+
+
 class PerNodeFactory:
     """Builds a per-node plugin for each profile that enables it: what `@plugin` leaves in the module."""
 
-    def __init__(self, name: str, function: Callable[..., Any]) -> None:
+    def __init__(self, name: str, function: Callable[..., Any], sign: Sign | None = None) -> None:
         """Raises `PluginDeclarationError` for a function that cannot be a per-node plugin."""
-        declaration = declared(name, function)
+        declaration = declared(name, function, sign)
         self.name = name
+        self.args_kind: type[msgspec.Struct] | None = declaration.args_kind
+        """The struct that the function's `args` is annotated with; `None`: it gets a plain mapping."""
         self._takes_args = declaration.takes_args
-        self._shape = _SHAPES[declaration.kind]
+        self._kind = declaration.kind
         self._function = function
+        self._sign = sign
 
     def __repr__(self) -> str:
         return f"@plugin({self.name!r}) {self._function.__name__} ({place_of(self._function)})"
@@ -137,16 +223,39 @@ class PerNodeFactory:
             if args:
                 where = f"`{self._function.__name__}` ({place_of(self._function)})"
                 raise ValueError(f"it takes no arguments: give {where} a third parameter `args` to get {shown(args)}")
-            return self._shape(self.name, self._function)
+            return self._built(self._function)
+        if self.args_kind is not None:
+            # raises msgspec's ValidationError, a ValueError, where an argument without default is missing
+            given = msgspec.convert({}, self.args_kind) if args is None else args
+            return self._built(partial(self._function, args=given))
         arguments: Mapping[str, object] = MappingProxyType(dict(args or {}))
-        return self._shape(self.name, partial(self._function, args=arguments))
+        return self._built(partial(self._function, args=arguments))
+
+    def _built(self, function: Callable[..., Any]) -> Plugin:
+        if self._sign is None:
+            return _SHAPES[self._kind](self.name, function)
+        return _KEPT_SHAPES[self._kind](self.name, function, self._sign)
 
 
 _SHAPES: Final[dict[str, type[PerNodeFilter] | type[PerNodeScore]]] = {"filter": PerNodeFilter, "score": PerNodeScore}
+_KEPT_SHAPES: Final[dict[str, type[KeptPerNodeFilter] | type[KeptPerNodeScore]]] = {
+    "filter": KeptPerNodeFilter,
+    "score": KeptPerNodeScore,
+}
 
 
-def plugin(name: str) -> Callable[[Callable[..., Any]], PerNodeFactory]:
-    """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for anything else."""
+def plugin(name: str, *, sign: Sign | None = None) -> Callable[[Callable[..., Any]], PerNodeFactory]:
+    """Make a plugin of a function called `filter` or `score`. Raises `PluginDeclarationError` for anything else.
+
+    `sign`: from a pod to what the function reads of it (a label, say); the answers are then kept for all pods with
+    equal signatures, and the function is called again only for nodes that have changed.
+    """
     if not isinstance(name, str):
         declared(None, name)  # type: ignore[unreachable]  # a bare `@plugin`, without a name
-    return lambda function: PerNodeFactory(name, function)
+
+    def decorated(function: Callable[..., Any]) -> PerNodeFactory:
+        factory = PerNodeFactory(name, function, sign)
+        getattr(function, "__globals__", {}).setdefault(DECLARED, []).append(factory)
+        return factory
+
+    return decorated

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
+
 EXAMPLE: Final = '''\
     @plugin("PreferCheap")
     def score(pod: PodInfo, node: NodeInfo) -> int:          # points from 0 to 100
@@ -30,7 +32,12 @@ _WRONG_RETURNS: Final[dict[str, frozenset[object]]] = {
 
 
 class PluginDeclarationError(TypeError):
-    """`@plugin` decorates something that cannot be a per-node plugin."""
+    """`@plugin` decorates something that cannot be a per-node plugin. The text shows two that work."""
+
+    def __init__(self, problem: str) -> None:
+        super().__init__(f"{problem}. Two that work:\n\n{EXAMPLE}\n")
+        self.problem = problem
+        """In one line, without the examples."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +48,17 @@ class Declaration:
     """`filter` or `score`."""
     takes_args: bool
     """Whether it takes the arguments of its `pluginConfig`."""
+    args_kind: type[msgspec.Struct] | None = None
+    """The struct that its `args` is annotated with."""
 
 
-def declared(name: Any, function: Any) -> Declaration:
+def declared(name: Any, function: Any, sign: Any = None) -> Declaration:
     """The declaration of a function. Raises `PluginDeclarationError`."""
-    problem = _problem(name, function)
+    problem = _problem(name, function) or _sign_problem(sign)
     if problem:
-        text = f"@plugin({name!r}), {place_of(function)}: {problem}. Two that work:\n\n{EXAMPLE}\n"
-        raise PluginDeclarationError(text)
-    return Declaration(function.__name__, _takes_args(inspect.signature(function)))
+        raise PluginDeclarationError(f"@plugin({name!r}), {place_of(function)}: {problem}")
+    takes_args = _takes_args(inspect.signature(function))
+    return Declaration(function.__name__, takes_args, _args_kind(function) if takes_args else None)
 
 
 def place_of(function: Any) -> str:
@@ -77,6 +86,29 @@ def _problem(name: Any, function: Any) -> str:
 def _takes_args(signature: inspect.Signature) -> bool:
     parameter = signature.parameters.get("args")
     return parameter is not None and parameter.kind is not inspect.Parameter.VAR_POSITIONAL
+
+
+def _args_kind(function: Callable[..., Any]) -> type[msgspec.Struct] | None:
+    """The struct that `args` is annotated with; an annotation that cannot be evaluated is none of ours."""
+    annotation = inspect.get_annotations(function).get("args")
+    if isinstance(annotation, str):  # the module has `from __future__ import annotations`
+        annotation = getattr(function, "__globals__", {}).get(annotation)
+    return annotation if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct) else None
+
+
+def _sign_problem(sign: Any) -> str:
+    if sign is None:
+        return ""
+    if not callable(sign) or inspect.iscoroutinefunction(sign):
+        return "`sign` is a function from a pod to what is read of it, as in sign=lambda pod: pod.labels.get('tier')"
+    try:
+        signature = inspect.signature(sign)
+        signature.bind(object())
+    except TypeError as mistake:
+        return f"`sign` is called with (pod): {mistake}"
+    except ValueError:  # no signature is known, of a builtin for example
+        return ""
+    return ""
 
 
 def _signature_problem(function: Callable[..., Any]) -> str:

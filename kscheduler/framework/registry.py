@@ -36,6 +36,14 @@ class Registry:
             raise TypeError(f"plugin {name}: {factory!r} is no factory; register a callable that takes (args, handle)")
         self._factories[name] = factory
 
+    def args_kind(self, name: str) -> Any:
+        """The struct type of a plugin's arguments, if its factory declares one (`args_kind`); else `None`."""
+        return getattr(self._factories.get(name), "args_kind", None)
+
+    def copy(self) -> "Registry":
+        """Another registry of the same plugins."""
+        return Registry(self._factories)
+
     def build(self, name: str, args: Any, handle: Handle) -> Plugin:
         """Build a plugin. Raises `KeyError` for an unknown name, `ValueError` for bad arguments."""
         return self._factories[name](args, handle)

@@ -55,6 +55,8 @@ class Fault(Enum):
     """The API server has refused the request: an admission webhook, a quota, a validation."""
     BUG = "bug"
     """An exception instead of an answer."""
+    QUARANTINED = "quarantined"
+    """A plugin is called no more, and its profile schedules no pod: only another configuration, or a reload, helps."""
     GONE = "gone"
     """No fault: the object to be written is gone; the API server says so before the watch does."""
 

@@ -120,3 +120,8 @@ def _cut(text: str, longest: int) -> str:
 
 def _escaped(match: re.Match[str]) -> str:
     return f"\\u{ord(match[0]):04x}"
+
+
+def short_line(text: str, longest: int) -> str:
+    """The beginning of a text from outside, in one line and without control characters: it forges no further line."""
+    return "".join(char if char.isprintable() else " " for char in text[:longest])

@@ -30,7 +30,18 @@ PENDING_API_CALLS = MetricSeries(
 )
 
 
+QUARANTINED_PLUGINS = MetricSeries(
+    "kscheduler_plugin_quarantined",
+    "By plugin that is not in-tree: 1 while it is called no more because it has failed three times, otherwise 0.",
+    ("plugin", "profile", "on_failure"),
+)
+
+
 def _no_values() -> Mapping[str, float]:
+    return {}
+
+
+def _no_triples() -> Mapping[tuple[str, str, str], float]:
     return {}
 
 
@@ -57,6 +68,8 @@ class Gauges:
     """By operation, such as `binding`."""
     pending_api_calls: Callable[[], Mapping[str, float]] = _no_values
     """By type: `pod_status_patch`. Bindings are sent at once."""
+    quarantined_plugins: Callable[[], Mapping[tuple[str, str, str], float]] = _no_triples
+    """By (plugin, profile, policy)."""
 
 
 def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
@@ -76,6 +89,9 @@ def scheduler_source(observations: Observations, gauges: Gauges) -> Source:
             gauge_by(INFLIGHT_EVENTS, gauges.inflight_events()),
             gauge_by(GOROUTINES, gauges.goroutines()),
             gauge_by(PENDING_API_CALLS, gauges.pending_api_calls()),
+            gauge(
+                QUARANTINED_PLUGINS, {tuple(labels): is_on for labels, is_on in gauges.quarantined_plugins().items()}
+            ),
         ]
 
     return copy

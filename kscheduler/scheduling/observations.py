@@ -247,6 +247,10 @@ class Observations:
         """A plugin has raised, or answered with a wrong type."""
         self.plugin_failures[plugin, point] += 1
 
+    def plugin_overran(self, plugin: str, point: str) -> None:
+        """A call has exceeded its time budget; it counts as a failure as well."""
+        self.plugin_overruns[plugin, point] += 1
+
     def plugin_was_slow(self, plugin: str, point: str) -> None:
         """A call has held the event loop for more than 100 ms."""
         self.slow_plugin_calls[plugin, point] += 1
@@ -383,6 +387,12 @@ class Observations:
         self.plugin_failures = self._counter(
             "kscheduler_plugin_failures_total",
             "Calls of plugins that raised, or answered with a wrong type.",
+            "plugin",
+            "extension_point",
+        )
+        self.plugin_overruns = self._counter(
+            "kscheduler_plugin_overruns_total",
+            "Calls of plugins that exceeded their time budget.",
             "plugin",
             "extension_point",
         )

@@ -21,6 +21,7 @@ from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
 from kscheduler.logs.throttle import Throttle
 from kscheduler.scheduling.observations import Observations
+from kscheduler.scheduling.supervision.alarm import TimeBudgetError
 
 _log = get_logger(__name__)
 
@@ -72,6 +73,8 @@ class PluginReports:
         """Count and log a failure, with its traceback; with `then`, report it to the pod as well."""
         count_caught(Boundary.PLUGIN)
         self._observations.plugin_failed(plugin, point)
+        if _is_overrun(failure):
+            self._observations.plugin_overran(plugin, point)
         place = _place_of(failure)
         kind = self._due("failed", plugin, point, type(failure), *place)
         if kind is not None:
@@ -134,6 +137,11 @@ def _key(pod: PodInfo | None) -> str:
 def _text(failure: BaseException) -> str:
     text = str(failure)
     return f"{type(failure).__name__}: {text}" if text else type(failure).__name__
+
+
+def _is_overrun(failure: BaseException) -> bool:
+    """Whether the time budget ended the call; a per-node function's failure is wrapped."""
+    return isinstance(failure, TimeBudgetError) or isinstance(failure.__cause__, TimeBudgetError)
 
 
 def _place_of(failure: BaseException) -> tuple[str, int]:

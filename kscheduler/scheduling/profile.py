@@ -28,6 +28,8 @@ from kscheduler.framework.status import SUCCESS, Status
 from kscheduler.framework.traits import PluginTraits, traits_of
 from kscheduler.scheduling.runtime.building import call_events_to_register
 from kscheduler.scheduling.runtime.queue_calls import call_pre_enqueue
+from kscheduler.scheduling.supervision.supervised import unsupervised
+from kscheduler.scheduling.supervision.supervisor import Quarantine, Supervisor
 from kscheduler.state.queue.hints import Registrations
 
 
@@ -67,11 +69,22 @@ class Profile:
     """The extenders that may change a decision. They are not called yet: `missing_rules` holds their pods."""
     listener: PluginListener = NOBODY
     """Receives reports about plugins that fail or are slow."""
+    supervisor: Supervisor | None = None
+    """Counts the strikes of the plugins that are not in-tree; `None`: there are no such plugins."""
+    default_sort: QueueSortPlugin | None = None
+    """Orders the queue where the profile's own QueueSort plugin is quarantined."""
+    default_bind: BindPlugin | None = None
+    """Binds where the profile's only Bind plugin is quarantined."""
+    quarantines: tuple[Quarantine, ...] = ()
+    """The plugins that are called no more; they are at no extension point of this profile."""
+    failing: Quarantine | None = None
+    """The quarantine because of which no pod of the profile is scheduled."""
     traits: Mapping[str, PluginTraits] = field(init=False, repr=False, compare=False)
     """The traits of each plugin, by name. They are derived from the plugins, also in a copy with other plugins."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "traits", {name: traits_of(plugin) for name, plugin in self._by_name().items()})
+        traits = {name: traits_of(unsupervised(plugin)) for name, plugin in self._by_name().items()}
+        object.__setattr__(self, "traits", traits)
 
     def _by_name(self) -> dict[str, Any]:
         """All plugins; in a profile made by hand, some may be at an extension point but not among the instances."""

@@ -26,6 +26,8 @@ from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure
 from kscheduler.scheduling.runtime.queue_calls import HintCalls, ObserveHint, call_may_let_in, unobserved
 from kscheduler.scheduling.runtime.sort_order import sort_keys_of
+from kscheduler.scheduling.supervision.supervised import SupervisedPlugin, unsupervised
+from kscheduler.scheduling.supervision.supervisor import DEFAULT_BUDGET_SECONDS, OnFailure, PluginLimits, Supervisor
 from kscheduler.state.queue.backoff import BackoffPolicy
 from kscheduler.state.queue.gated import Gate, HintsAlike, MayLetIn, no_hints_alike
 from kscheduler.state.queue.hints import HintTable, Registrations
@@ -33,6 +35,8 @@ from kscheduler.state.queue.places import SortKey
 from kscheduler.state.queue.scheduling_queue import ClassOf, QueuePolicy, no_class
 
 _POINT_OF = {point.key: point for point in Point}
+
+DEFAULT_SORT, DEFAULT_BIND = "PrioritySort", "DefaultBinder"
 
 Profiles = Mapping[str, Profile]
 """By scheduler name."""
@@ -52,11 +56,9 @@ def build_profiles(
     profiles: dict[str, Profile] = {}
     expanded: dict[str, Expanded] = {}
     for settings in configuration.profiles:
-        profile, expanded[settings.scheduler_name] = _build(settings, registry, handle)
+        profile, expanded[settings.scheduler_name] = _build(settings, registry, handle, listener)
         percentage = _percentage_of_nodes(settings, configuration)
-        profiles[profile.name] = replace(
-            profile, percentage_of_nodes_to_score=percentage, extenders=extenders, listener=listener
-        )
+        profiles[profile.name] = replace(profile, percentage_of_nodes_to_score=percentage, extenders=extenders)
     problems = queue_sort_problems(expanded)
     if problems:
         raise ConfigError(problems)
@@ -73,10 +75,10 @@ def queue_policy(
 ) -> QueuePolicy:
     """What the one queue needs of all profiles; without `class_of` each pod is judged by itself."""
     backoff = BackoffPolicy(configuration.pod_initial_backoff_seconds, configuration.pod_max_backoff_seconds)
-    first = next(iter(profiles.values()))
     of_extenders: Registrations = {EXTENDER: EVERY_EVENT} if configuration.extenders else {}
     registrations = {name: {**_registrations(profile), **of_extenders} for name, profile in profiles.items()}
-    hints = HintTable(registrations, HintCalls(observe_hint, first.listener))
+    listener = _ListenerByPod(profiles)
+    hints = HintTable(registrations, HintCalls(observe_hint, listener))
 
     def pre_enqueue(pod: PodInfo, first: str) -> Status:
         profile = profiles.get(pod.pod.spec.scheduler_name)
@@ -84,7 +86,7 @@ def queue_policy(
             return error(f"no profile is named {pod.pod.spec.scheduler_name}")
         return profile.run_pre_enqueue(pod, first)
 
-    policy = QueuePolicy(_order_of(first), pre_enqueue, hints, backoff, on_incoming, class_of)
+    policy = QueuePolicy(_order_of(profiles, listener), pre_enqueue, hints, backoff, on_incoming, class_of)
     return replace(policy, standing_gates=_standing_gates(profiles), hints_alike=hints_alike)
 
 
@@ -97,9 +99,29 @@ def _standing_gates(profiles: Profiles) -> Mapping[Gate, MayLetIn]:
     }
 
 
-def _order_of(profile: Profile) -> SortKey:
+def _order_of(profiles: Profiles, listener: PluginListener) -> SortKey:
+    """The order of the queue: all profiles name the same plugin, except where one has quarantined it."""
+    in_tree = (profile for profile in profiles.values() if profile.traits[profile.queue_sort.name].is_in_tree)
+    profile = next(in_tree, None) or next(iter(profiles.values()))
     plugin = profile.queue_sort
-    return sort_keys_of(plugin, profile.traits[plugin.name], profile.listener)
+    return sort_keys_of(plugin, profile.traits[plugin.name], listener)
+
+
+class _ListenerByPod:
+    """Passes a report to the listener of the pod's profile: the queue is one, strikes are counted per profile."""
+
+    def __init__(self, profiles: Profiles) -> None:
+        self._listeners = {name: profile.listener for name, profile in profiles.items()}
+        self._first = next(iter(self._listeners.values()))
+
+    def failed(self, plugin: str, point: str, pod: PodInfo | None, failure: BaseException, then: str = "") -> None:
+        self._of(pod).failed(plugin, point, pod, failure, then)
+
+    def slow(self, plugin: str, point: str, pod: PodInfo | None, seconds: float, nodes: int = 0) -> None:
+        self._of(pod).slow(plugin, point, pod, seconds, nodes)
+
+    def _of(self, pod: PodInfo | None) -> PluginListener:
+        return self._first if pod is None else self._listeners.get(pod.pod.spec.scheduler_name, self._first)
 
 
 def _registrations(profile: Profile) -> Registrations:
@@ -115,9 +137,18 @@ def rules_not_built(profile: Profile) -> tuple[str, ...]:
     return tuple(sorted(profile.enabled & UNBUILT_PLUGINS))
 
 
-def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -> tuple[Profile, Expanded]:
+def _build(
+    settings: KubeSchedulerProfile, registry: Registry, handle: Handle, listener: PluginListener
+) -> tuple[Profile, Expanded]:
     built = _build_plugins(settings, registry, handle)
     points = {name: points_of(plugin) for name, plugin in built.items()}
+    supervisor = _supervisor_of(settings, built, listener, handle)
+    if supervisor is not None:
+        stand_ins: dict[str, Any] = {
+            name: SupervisedPlugin(built[name], limits.budget_seconds, supervisor)
+            for name, limits in supervisor.limits.items()
+        }
+        built = {name: stand_ins.get(name, plugin) for name, plugin in built.items()}
 
     def is_implemented(name: str, point: Point) -> bool:
         return name in built and point in points[name]
@@ -150,8 +181,40 @@ def _build(settings: KubeSchedulerProfile, registry: Registry, handle: Handle) -
         bind=at(Point.BIND),
         post_bind=at(Point.POST_BIND),
         instances=tuple(built.values()),
+        listener=listener if supervisor is None else supervisor,
+        supervisor=supervisor,
     )
-    return profile, expanded
+    return (profile if supervisor is None else _with_substitutes(profile, registry, handle)), expanded
+
+
+def _supervisor_of(
+    settings: KubeSchedulerProfile, built: Mapping[str, Plugin], listener: PluginListener, handle: Handle
+) -> Supervisor | None:
+    """The supervisor of the plugins that are not in-tree; `None` if there are none. Raises `ConfigError`."""
+    limits: dict[str, PluginLimits] = {}
+    entries = {entry.name: entry for entry in settings.plugin_config}
+    for name, plugin in built.items():
+        entry = entries.get(name)
+        budget, on_failure = (None, None) if entry is None else (entry.time_budget, entry.on_failure)
+        if not is_in_tree(plugin):
+            seconds = DEFAULT_BUDGET_SECONDS if budget is None else budget.seconds
+            limits[name] = PluginLimits(seconds, OnFailure(on_failure or OnFailure.FAIL))
+        elif budget is not None or on_failure is not None:
+            text = f'plugin "{name}" is in-tree: timeBudget and onFailure are for other plugins'
+            raise config_error("pluginConfig", text, f"profile {settings.scheduler_name}")
+    return Supervisor(settings.scheduler_name, limits, listener, handle.clock.time) if limits else None
+
+
+def _with_substitutes(profile: Profile, registry: Registry, handle: Handle) -> Profile:
+    """The profile with the plugins that take over where its QueueSort or its only Bind plugin is quarantined.
+
+    They are built now, when a failure is still a refused configuration.
+    """
+    if not is_in_tree(unsupervised(profile.queue_sort)) and DEFAULT_SORT in registry:
+        profile = replace(profile, default_sort=cast("Any", call_factory(registry, DEFAULT_SORT, None, handle)))
+    if not any(is_in_tree(unsupervised(plugin)) for plugin in profile.bind) and DEFAULT_BIND in registry:
+        profile = replace(profile, default_bind=cast("Any", call_factory(registry, DEFAULT_BIND, None, handle)))
+    return profile
 
 
 def _percentage_of_nodes(settings: KubeSchedulerProfile, configuration: KubeSchedulerConfiguration) -> int:

@@ -42,6 +42,10 @@ class Reporter:
         """A plugin failed without ending an attempt: this Event is the only report to the pod's owner."""
         self._record(pod, "Warning", "PluginFailed", "Scheduling", note)
 
+    def plugin_quarantined(self, pod: Pod, note: str) -> None:
+        """The third failure of a plugin concerned this pod."""
+        self._record(pod, "Warning", "PluginQuarantined", "Scheduling", note)
+
     def preempted(self, victim: Pod, preemptor: Pod, node_name: str, *, in_memory: bool = False) -> None:
         """The pod was preempted; `in_memory`: it was not on its node yet, and keeps its object (quirk Q25)."""
         where = " (in kube-scheduler memory)." if in_memory else ""

@@ -29,11 +29,11 @@ from kscheduler.server.login.authentication import Authenticator, Unauthenticate
 from kscheduler.server.login.client_certificates import ClientCertificate, certificate_of
 from kscheduler.server.login.permissions import OpenPaths, Permissions
 from kscheduler.server.login.reviews import ReviewError
+from kscheduler.server.waiting_pods import WAITING_PODS
 
 _log = get_logger("server")
 
 HEALTH: Final = ("/healthz", "/livez", "/readyz")
-WAITING_PODS: Final = "/waiting-pods"
 CONFIGZ: Final = "/configz"
 """Whoever may read the configuration may also read names of objects in `/readyz?verbose`."""
 

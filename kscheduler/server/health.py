@@ -14,6 +14,8 @@ from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
+from kscheduler.logs.clean import short_line
+
 Check = Callable[[], str | None]
 """`None` if the check passes, otherwise the reason in one line."""
 
@@ -56,7 +58,7 @@ class Health:
             lines.append(_line(name, reason, excluded=name in excluded, verbose=verbose))
         unknown = sorted(excluded - checks.keys())
         if unknown:
-            quoted = ",".join(f'"{_one_line(name)}"' for name in unknown)
+            quoted = ",".join(f'"{short_line(name, _LONGEST_LINE)}"' for name in unknown)
             lines.append(f"warn: some health checks cannot be excluded: no matches for {quoted}")
         if verbose:
             lines.extend(self._information_lines() if informs else self._withheld())
@@ -71,7 +73,9 @@ class Health:
         if check is None:
             return None
         reason = check()
-        return (True, "ok") if reason is None else (False, f"internal server error: {_one_line(reason)}\n")
+        return (
+            (True, "ok") if reason is None else (False, f"internal server error: {short_line(reason, _LONGEST_LINE)}\n")
+        )
 
     def _withheld(self) -> Iterable[str]:
         count = sum(1 for _ in self.information())
@@ -80,7 +84,7 @@ class Health:
 
     def _information_lines(self) -> Iterable[str]:
         lines = list(self.information())
-        yield from (f"[i]{_one_line(line)}" for line in lines[:_MOST_INFORMATION_LINES])
+        yield from (f"[i]{short_line(line, _LONGEST_LINE)}" for line in lines[:_MOST_INFORMATION_LINES])
         if len(lines) > _MOST_INFORMATION_LINES:
             yield f"[i]... and {len(lines) - _MOST_INFORMATION_LINES} more"
 
@@ -90,12 +94,7 @@ def _line(name: str, reason: str | None, *, excluded: bool, verbose: bool) -> st
         return f"[+]{name} excluded: ok"
     if reason is None:
         return f"[+]{name} ok"
-    return f"[-]{name} failed: {_one_line(reason) if verbose else 'reason withheld'}"
-
-
-def _one_line(text: str) -> str:
-    """The text without control characters: a name or error must not forge lines or move a terminal's cursor."""
-    return "".join(char if char.isprintable() else " " for char in text[:_LONGEST_LINE])
+    return f"[-]{name} failed: {short_line(reason, _LONGEST_LINE) if verbose else 'reason withheld'}"
 
 
 class ProgressCheck:

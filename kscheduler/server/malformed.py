@@ -13,6 +13,7 @@ from aiohttp.http_exceptions import HttpProcessingError
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.logs import get_logger
 from kscheduler.logs.caught import Boundary, count_caught
+from kscheduler.logs.clean import short_line
 from kscheduler.logs.throttle import Throttle
 
 _log = get_logger("server")
@@ -42,7 +43,12 @@ class MalformedRequests:
         if not self._lines.admits(self._clock.monotonic()):
             return
         count = 1 + self._lines.take_left_out()
-        _log.warning("malformed_http_requests", count=count, last_peer=peer or "", last_reason=_one_line(reason))
+        _log.warning(
+            "malformed_http_requests",
+            count=count,
+            last_peer=peer or "",
+            last_reason=short_line(reason, _LONGEST_REASON),
+        )
 
 
 class FailedHandshakes:
@@ -57,7 +63,12 @@ class FailedHandshakes:
         if self._lines.admits(self._clock.monotonic()):
             count = 1 + self._lines.take_left_out()
             reason = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-            _log.warning("tls_handshakes_failed", count=count, last_peer=peer, last_reason=_one_line(str(reason)))
+            _log.warning(
+                "tls_handshakes_failed",
+                count=count,
+                last_peer=peer,
+                last_reason=short_line(str(reason), _LONGEST_REASON),
+            )
 
 
 class RequestHandler(web.RequestHandler):
@@ -90,8 +101,3 @@ class RequestHandler(web.RequestHandler):
         response = web.Response(text=f"{status}: {HTTPStatus(status).phrase}\n", status=status, headers=SERVED_BY)
         response.force_close()
         return response
-
-
-def _one_line(text: str) -> str:
-    """The text without control characters, since it may come from a client."""
-    return "".join(char if char.isprintable() else " " for char in text)[:_LONGEST_REASON]

@@ -22,8 +22,7 @@ from kscheduler.server.health import Health
 from kscheduler.server.login.refusals import status_answer
 from kscheduler.server.malformed import SERVED_BY
 from kscheduler.server.turnstile import Turnstile
-from kscheduler.server.waiting_pods import PATH as WAITING_PODS
-from kscheduler.server.waiting_pods import WaitingPodsEndpoint
+from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 
 _log = get_logger("server")
 _JSON = "application/json"

@@ -26,7 +26,7 @@ from kscheduler.state.holding.waiting_pods import HeldPod, WaitingPodTable
 
 _log = get_logger("server")
 
-PATH: Final = "/waiting-pods"
+WAITING_PODS: Final = "/waiting-pods"
 SHORTEST_TOKEN: Final = 16
 """Characters; a shorter token can be guessed."""
 LONGEST_MESSAGE: Final = 1024
@@ -86,10 +86,10 @@ class WaitingPodsEndpoint:
 
     def add_to(self, router: web.UrlDispatcher, *, has_login: bool) -> None:
         """Add the paths. `has_login`: whoever gets here has been let in already."""
-        router.add_get(PATH, self._guarded(self._list, has_login))
+        router.add_get(WAITING_PODS, self._guarded(self._list, has_login))
         for pod in ("{uid}", "{namespace}/{name}"):
-            router.add_post(f"{PATH}/{pod}/allow", self._guarded(self._allow, has_login))
-            router.add_post(f"{PATH}/{pod}/reject", self._guarded(self._reject, has_login))
+            router.add_post(f"{WAITING_PODS}/{pod}/allow", self._guarded(self._allow, has_login))
+            router.add_post(f"{WAITING_PODS}/{pod}/reject", self._guarded(self._reject, has_login))
 
     def _guarded(self, handler: Handler, has_login: bool) -> Handler:
         async def handle(request: web.Request) -> web.StreamResponse:

@@ -44,13 +44,13 @@ class Decision:
     """The state cache of the scenario's cluster, unchanged since the decision, for questions about the record."""
 
 
-def decide(scenario: Scenario, plugins: Registry | None = None) -> Decision:
+def decide(scenario: Scenario) -> Decision:
     """Judge the scenario's pod. Raises `ScenarioError` where an object or the configuration cannot be used."""
     cache = cluster_cache(scenario.objects, scenario.pod, scenario.where)
     _nominate(cache, scenario)
     pod = _judged(scenario)
     name = scenario.pod.spec.scheduler_name
-    profile = _profile(scenario, cache, registry() if plugins is None else plugins)
+    profile = _profile(scenario, cache, registry() if scenario.plugins is None else scenario.plugins)
     if profile is None:
         return Decision(scenario, error=f'profile not found for scheduler name "{name}"')
     gate = profile.run_pre_enqueue(pod)

@@ -44,6 +44,7 @@ from kscheduler.api.workloads import ReplicaSet, ReplicationController, Service,
 from kscheduler.config.errors import ConfigError
 from kscheduler.config.loader import LoadedConfig, default_configuration, from_tree
 from kscheduler.config.reading.yaml_tree import LOADER
+from kscheduler.framework.registry import Registry
 from kscheduler.whatif.unknown_fields import misspelt, nearest
 
 _GZIP_MAGIC = b"\x1f\x8b"
@@ -108,6 +109,8 @@ class Scenario:
     """`FILE:LINE`, for messages."""
     notes: tuple[str, ...] = ()
     """Notes on fields that look misspelt."""
+    plugins: Registry | None = None
+    """The plugins by name; `None`: the in-tree ones."""
 
 
 @dataclass(frozen=True, slots=True)

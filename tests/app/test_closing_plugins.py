@@ -68,7 +68,7 @@ async def test_after_the_pods_that_a_plugin_has_decided_about_and_at_an_orderly_
     registry.register("Slow", make)
     file = tmp_path / "config.yaml"
     file.write_text(TEXT.format(percentage=0, elects=elects))
-    source = source_of(str(file), is_watched=False)
+    source = source_of(str(file), is_watched=False, registry=registry)
     options = Options(
         load_file(file), source, serving=HTTPServing.plain_on_loopback(), clock=HastyClock(), registry=registry
     )

@@ -16,7 +16,7 @@ import structlog
 
 from kscheduler.aio.clock import Clock
 from kscheduler.app import App, ConfigSource, Options, source_of
-from kscheduler.app.config_file import SettledFile, digest_of
+from kscheduler.app.config_file import SettledFiles, digest_of
 from kscheduler.app.parts import CONNECTIONS_BESIDE_BINDS
 from kscheduler.config.loader import load_file
 from kscheduler.metrics import ReloadResult
@@ -90,7 +90,7 @@ async def following(
     file.write_text(text)
     options = Options(
         load_file(file),
-        source_of(str(file), is_watched=is_watched),
+        source_of(str(file), is_watched=is_watched, registry=registry()),
         serving=HTTPServing.plain_on_loopback(),
         clock=clock or HastyClock(),
         registry=registry(),
@@ -214,6 +214,24 @@ async def test_what_only_a_start_reads_is_refused_by_name_with_all_the_rest(
         assert world.profiles == {"red"}, "half of a file is a configuration that nobody wrote"
 
 
+async def test_mistakes_and_what_needs_a_restart_are_refused_in_one_step(tmp_path: Path) -> None:
+    async with following(tmp_path) as world:
+        await world.write(text_of("red", more="delayCacheUntilActive: true\nparallelism: -1"), ReloadResult.REFUSED)
+        told = {(line["field"], line["line"]) for line in world.said("config_refused")}
+        assert told == {("delayCacheUntilActive", 4), ("parallelism", 5)}
+
+
+async def test_a_plugin_that_cannot_be_built_is_told_with_what_needs_a_restart(tmp_path: Path) -> None:
+    plugins = "\n  plugins: {filter: {enabled: [{name: Nowhere}]}}"
+    unknown = text_of(f"red{plugins}", more="delayCacheUntilActive: true")
+    async with following(tmp_path) as world:
+        await world.write(unknown, ReloadResult.REFUSED)
+        reasons = [line["reason"] for line in world.said("config_refused")]
+        assert len(reasons) == 2
+        assert reasons[0].startswith("needs a restart")
+        assert "Nowhere" in reasons[1]
+
+
 async def test_the_election_is_no_matter_of_a_running_process(tmp_path: Path) -> None:
     async with following(tmp_path) as world:
         await world.write(text_of("red").replace("false", "false, leaseDuration: 40s"), ReloadResult.REFUSED)
@@ -277,7 +295,7 @@ async def test_a_config_maps_mount_is_followed_through_its_links(tmp_path: Path)
 def test_a_file_that_is_still_being_written_is_left_alone(tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(text_of("red", "green"))
-    watched = SettledFile(str(file))
+    watched = SettledFiles(source_of(str(file)))
     assert not watched.has_changed()
     file.write_text(text_of("red"))
     assert not watched.has_changed(), "half of it may be missing"

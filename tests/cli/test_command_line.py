@@ -155,6 +155,47 @@ def test_bash_completes_a_flag() -> None:
     assert ended.stdout.strip() == "--feature-gates"
 
 
+@pytest.mark.parametrize(
+    ("flag", "offered"),
+    [
+        ("--tls-cert-file", {"a.pem", "sub/"}),
+        ("--client-ca-file", {"a.pem", "sub/"}),
+        ("--kubeconfig", {"a.pem", "sub/"}),
+        ("--cert-dir", {"sub/"}),
+        ("--leader-elect-resource-name", set()),
+    ],
+)
+def test_bash_completes_names_of_files_where_a_flag_takes_one(flag: str, offered: set[str], tmp_path: Path) -> None:
+    (tmp_path / "a.pem").touch()
+    (tmp_path / "sub").mkdir()
+    script = f"""
+    source <({sys.executable} -m kscheduler completion bash)
+    cd {tmp_path}
+    COMP_WORDS=(kscheduler run {flag} "") COMP_CWORD=3
+    _shtab_kscheduler kscheduler
+    echo "${{COMPREPLY[@]}}"
+    """
+    ended = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True, timeout=60)
+    assert {name.rstrip("/") for name in ended.stdout.split()} == {name.rstrip("/") for name in offered}
+
+
+@pytest.mark.parametrize("flag", ["--port", "--secure-port"])
+def test_a_port_in_use_is_told_by_the_flag_that_was_typed(flag: str, tmp_path: Path) -> None:
+    config = tmp_path / "config"
+    config.write_text(
+        "apiVersion: v1\nkind: Config\ncurrent-context: a\n"
+        "contexts: [{name: a, context: {cluster: a, user: a}}]\n"
+        "clusters: [{name: a, cluster: {server: 'http://127.0.0.1:1'}}]\nusers: [{name: a, user: {}}]\n"
+    )
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        command = [sys.executable, "-m", "kscheduler", "run", f"--kubeconfig={config}", "--bind-address=127.0.0.1"]
+        ended = subprocess.run([*command, f"{flag}={port}"], capture_output=True, text=True, check=False, timeout=60)
+    assert ended.returncode == 2
+    last = ended.stderr.strip().splitlines()[-1]
+    assert last.startswith(f"kscheduler: --bind-address 127.0.0.1 {flag} {port}: ")
+
+
 def test_control_characters_of_others_are_shown_and_forge_no_line(capsys: Captured) -> None:
     refuse(config_error("plugins", "boom\nfake line \x1b[31m \x9b0m", "profile p"))
     assert capsys.readouterr().err == "kscheduler: profile p: plugins: boom\\nfake line \\x1b[31m \\x9b0m\n"

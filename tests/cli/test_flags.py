@@ -141,6 +141,20 @@ def test_what_flags_make_of_a_file_is_checked(file: str) -> None:
     assert problem.startswith("command line: clientConnection.burst: Invalid value: -1")
 
 
+@pytest.mark.parametrize(
+    ("flag", "told"),
+    [
+        ("--leader-elect-retry-period=1ms", 'leaderElection.retryPeriod: Invalid value: "1ms": must be at least 100ms'),
+        ("--leader-elect-resource-name=My_Lease", 'leaderElection.resourceName: Invalid value: "My_Lease"'),
+        ("--leader-elect-resource-namespace=a.b", 'leaderElection.resourceNamespace: Invalid value: "a.b"'),
+    ],
+)
+def test_a_lease_that_cannot_work_is_refused_as_in_a_file(flag: str, told: str) -> None:
+    with pytest.raises(ConfigError) as refused:
+        resolved(flag)
+    assert str(refused.value).startswith(f"command line: {told}")
+
+
 def test_a_flag_that_sets_a_field_warns_as_the_field_does() -> None:
     warned = unhonoured(resolved("--kube-api-content-type=application/cbor").config)
     assert [one.path for one in warned] == ["clientConnection.contentType"]

@@ -10,7 +10,7 @@ from kscheduler.cli.serving_flags import ALL
 from kscheduler.config.errors import ConfigError
 from kscheduler.server.login.permissions import OpenPaths
 from kscheduler.server.serving import HTTPServing
-from kscheduler.server.tls.cipher_suites import INSECURE, PREFERRED, cipher_list, unavailable
+from kscheduler.server.tls.cipher_suites import INSECURE, OF_TLS13, PREFERRED, cipher_list, unavailable
 from kscheduler.server.tls.settings import NamedPair
 
 
@@ -58,8 +58,11 @@ SETTINGS: dict[str, Any] = {
         s.tls.named_pairs == (NamedPair("a", "b"), NamedPair("c", "d", ("x.org", "*.y.org")))
     ),
     "--tls-min-version=VersionTLS13": lambda s: s.tls.min_version == "VersionTLS13",
-    "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": lambda s: (
+    "--tls-cipher-suites=TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256,TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": lambda s: (
         len(s.tls.cipher_suites) == 2
+    ),
+    f"--tls-cipher-suites={','.join(sorted(OF_TLS13))} --tls-min-version=VersionTLS13": lambda s: (
+        set(s.tls.cipher_suites) == OF_TLS13
     ),
     "--permit-port-sharing": lambda s: s.shares_port,
     "--authentication-kubeconfig=k": lambda s: s.authentication.kubeconfig == "k",
@@ -83,6 +86,8 @@ SETTINGS: dict[str, Any] = {
         s.authentication.request_header.extra_prefixes == ("E-",)
     ),
     "--authorization-kubeconfig=k": lambda s: s.authorization.kubeconfig == "k",
+    "--authorization-always-allow-paths=a": lambda s: OpenPaths(s.authorization.always_allow_paths).has("/a"),
+    "--authorization-webhook-cache-authorized-ttl=0s": lambda s: s.authorization.authorized_seconds == 0,
     "--authorization-always-allow-paths=/a,/b/*": lambda s: s.authorization.always_allow_paths == ("/a", "/b/*"),
     "--authorization-always-allow-paths=": lambda s: s.authorization.always_allow_paths == (),
     "--authorization-webhook-cache-authorized-ttl=0": lambda s: s.authorization.authorized_seconds == 0,
@@ -108,6 +113,10 @@ MISTAKES = {
     "--tls-cert-file=c": "belong together",
     "--tls-private-key-file=c": "belong together",
     "--tls-min-version=TLS1.2": 'unknown tls version "TLS1.2"',
+    "--tls-cipher-suites=TLS_AES_128_GCM_SHA256": "--tls-cipher-suites: it names suites of TLS 1.3 only",
+    "--authentication-token-webhook-cache-ttl=-1s": "--authentication-token-webhook-cache-ttl -1s: must not be neg",
+    "--authorization-webhook-cache-authorized-ttl=-1ms": "--authorization-webhook-cache-authorized-ttl -1ms: must not",
+    "--authorization-webhook-cache-unauthorized-ttl=-1h": "--authorization-webhook-cache-unauthorized-ttl -1h0m0s: mu",
     "--tls-cipher-suites=RC5": "Cipher suite RC5 not supported or doesn't exist",
     "--requestheader-username-headers=a,": 'empty value in "requestheader-username-headers"',
     "--authorization-always-allow-paths=/a*b": 'only trailing \\* allowed in "a\\*b"',
@@ -132,6 +141,10 @@ WARNINGS = {
     "--tls-cert-file=c --tls-private-key-file=k --cert-dir=d": ("--cert-dir", "passed over"),
     "--tls-min-version=VersionTLS10": ("--tls-min-version", "TLS 1.2 is the least"),
     "--tls-cipher-suites=TLS_RSA_WITH_AES_128_GCM_SHA256": ("--tls-cipher-suites", "insecure"),
+    "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256": (
+        "--tls-cipher-suites",
+        "TLS_AES_256_GCM_SHA384, TLS_CHACHA20_POLY1305_SHA256 are on, too",
+    ),
     "--requestheader-allowed-names=a": ("--requestheader-allowed-names", "counts only with"),
     "--secure-port=0 --client-ca-file=c": ("--client-ca-file", "switches HTTPS off"),
     "--http2-max-streams-per-connection=9": ("--http2-max-streams-per-connection", "no HTTP/2"),

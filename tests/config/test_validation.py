@@ -68,6 +68,42 @@ def args_problems(plugin: str, args: str, gates: str = "") -> list[str]:
             "leaderElection: {resourceLock: endpoints}",
             ['leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"'],
         ),
+        (
+            "leaderElection: {leaseDuration: 3ms, renewDeadline: 2ms, retryPeriod: 1ms}",
+            [
+                f'leaderElection.{name}: Invalid value: "{value}": must be at least {least}: '
+                "nobody can renew a Lease faster"
+                for name, value, least in (
+                    ("leaseDuration", "3ms", "1s"),
+                    ("renewDeadline", "2ms", "500ms"),
+                    ("retryPeriod", "1ms", "100ms"),
+                )
+            ],
+        ),
+        ("leaderElection: {leaseDuration: 1s, renewDeadline: 500ms, retryPeriod: 100ms}", []),
+        ("leaderElection: {resourceName: my.lease-1, resourceNamespace: kube-system}", []),
+        (
+            "leaderElection: {resourceName: My_Lease, resourceNamespace: a.b}",
+            [
+                (
+                    'leaderElection.resourceName: Invalid value: "My_Lease": a lowercase RFC 1123 subdomain must '
+                    "consist of lower case alphanumeric characters, '-' or '.', and must start and end with an "
+                    "alphanumeric character (e.g. 'example.com', regex used for validation is "
+                    r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
+                ),
+                (
+                    'leaderElection.resourceNamespace: Invalid value: "a.b": a lowercase RFC 1123 label must consist '
+                    "of lower case alphanumeric characters or '-', and must start and end with an alphanumeric "
+                    "character (e.g. 'my-name',  or '123-abc', regex used for validation is "
+                    "'[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
+                ),
+            ],
+        ),
+        (
+            f"leaderElection: {{resourceNamespace: {'n' * 64}}}",
+            [f'leaderElection.resourceNamespace: Invalid value: "{"n" * 64}": must be no more than 63 bytes'],
+        ),
+        ("leaderElection: {leaderElect: false, resourceName: A_B}", []),
         ("leaderElection: {leaderElect: false, retryPeriod: -1s, leaseDuration: 1s, resourceLock: x}", []),
         ("profiles: []", []),
         ('profiles: [{schedulerName: ""}]', ["profiles[0].schedulerName: Required value"]),

@@ -32,7 +32,7 @@ NOT_OURS: Final = frozenset(
         *("flatnonzero", "bincount", "add.at"),  # numpy
         "Less",  # Go
         *("nohup", "TERM=dumb", "FORCE_COLOR=1", "increase()", ".venv/bin"),  # the user's shell
-        *("config.yaml", "policy.py", ".venv/bin/python policy.py", "schedulerName: thrifty"),  # files of an example
+        *("config.yaml", "cheap.py", "schedulerName: thrifty"),  # files of an example
         *(
             "/debug/pprof/*",
             "/metrics/slis",

@@ -14,7 +14,8 @@ from kscheduler.client.reachability import QUIET_SECONDS, STORM, UNREADY_SECONDS
 from kscheduler.config.changes import EXCHANGEABLE
 from kscheduler.config.types import KubeSchedulerConfiguration
 from kscheduler.server import Limits
-from kscheduler.server.access import HEALTH, WAITING_PODS
+from kscheduler.server.access import HEALTH
+from kscheduler.server.waiting_pods import WAITING_PODS
 from tests.metrics.series_stories import everything
 
 ROOT = Path(__file__).parents[2]

@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from collections.abc import Iterable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -177,7 +178,7 @@ def test_a_plugin_of_somebodys_own_may_give_details() -> None:
     }
     line = scenario_line(nodes=[node_tree("a"), node_tree("b")], config=config)
     plugins = Registry({**{plugin.name: plugin for plugin in IN_TREE}, "Licences": Licences})
-    decision = decide(parse_scenario(line, "test"), plugins)
+    decision = decide(replace(parse_scenario(line, "test"), plugins=plugins))
     tree = json.loads(json.dumps(decision_tree(decision)))
     assert_valid(tree)
     (rejection,) = tree["rejections"]

@@ -16,11 +16,11 @@ from kscheduler.explain.text.layout import Style
 from kscheduler.explain.text.printable import printable, some
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
 from kscheduler.logs import configure, get_logger
+from kscheduler.logs.clean import short_line
 from kscheduler.logs.storms import storms
 from kscheduler.scheduling.failures.failures import SCHEDULER_ERROR, UNSCHEDULABLE, Failure
 from kscheduler.scheduling.pod_log import PodLog
 from kscheduler.server.health import Health
-from kscheduler.server.malformed import _one_line as malformed_reason
 from kscheduler.state.holding.waiting_pods import HeldPod
 from kscheduler.whatif.decide import decide
 from kscheduler.whatif.scenario import parse_scenario
@@ -155,7 +155,7 @@ def test_an_answer_about_pods_that_wait() -> None:
 
 def test_the_reason_of_a_request_that_is_no_http() -> None:
     for text in TEXTS:
-        assert obeyed(malformed_reason(text)) == []
+        assert obeyed(short_line(text, 120)) == []
 
 
 def test_an_explanation_on_a_terminal_and_as_json() -> None:

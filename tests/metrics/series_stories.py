@@ -311,6 +311,27 @@ async def a_plugin_has_a_bug(world: World) -> None:
     put(world.server, "pods", pod_tree("bug"))
 
 
+def with_a_short_budget() -> Options:
+    DOOR["is_open"] = False
+    registry = in_tree.registry()
+    registry.register(filter.name, filter)
+    profile = {
+        "schedulerName": "kscheduler",
+        "plugins": {"filter": {"enabled": [{"name": filter.name}]}},
+        "pluginConfig": [{"name": filter.name, "timeBudget": "10ms"}],
+    }
+    config = from_tree({**KIND, "profiles": [profile]}, "test")
+    return Options(config, serving=HTTPServing.plain_on_loopback(), registry=registry)
+
+
+@story("kscheduler_plugin_overruns_total", "kscheduler_plugin_quarantined", options=with_a_short_budget)
+async def a_plugin_exceeds_its_time_budget_three_times(world: World) -> None:
+    put(world.server, "nodes", node_tree("node"))
+    for namespace in ("a", "b", "c"):
+        put(world.server, "pods", pod_tree("slow", namespace=namespace, uid=namespace))
+    await world.until_true(lambda: bool(world.app.parts.assembly.quarantines()))
+
+
 @story("scheduler_volume_scheduling_duration_seconds", "scheduler_volume_scheduling_stage_error_total")
 async def a_volume_cannot_be_bound(world: World) -> None:
     world.server.faults.add(InjectedFault("answer", method="PATCH", path="/api/v1/persistentvolumeclaims/*", code=403))
@@ -394,6 +415,8 @@ async def an_object_cannot_be_read_and_watches_end(world: World) -> None:
     broken = pod_tree("odd")
     broken["spec"]["nodeSelector"] = 5
     put(world.server, "pods", broken)
+    informer = world.app.parts.informers.informer(PODS)
+    await world.until_true(lambda: bool(informer.statistics().undecodable))
     world.server.faults.drop_watches()
 
 

@@ -28,6 +28,7 @@ CONSTANT = {
     "kubernetes_build_info": "another version of kscheduler",
     "kubernetes_feature_enabled": "--feature-gates",
     "process_start_time_seconds": "another process",
+    "kscheduler_memory_limit_bytes": "another limit: tests/app/supervision/test_memory_watch.py",
 }
 """What is the same as long as a process lives, and what makes it another; each has a test below."""
 
@@ -166,6 +167,7 @@ def is_broad(caught: ast.expr | None) -> bool:
 
 ASKED_AGAIN = {
     "framework/plugin_answers.py": "how a wrong answer looks; the answer itself is told",
+    "loading/reader.py": "a package that cannot be imported is a mistake of the configuration, and told as one",
     "logs/pipeline.py": "a line that cannot be written is written otherwise",
     "scheduling/runtime/steps.py": "it is thrown into the plugin's coroutine, and told when it comes out",
     "scheduling/attempt/workers.py": "whoever waits for the pod meets the failure again, and counts it",

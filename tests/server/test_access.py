@@ -15,8 +15,8 @@ from kscheduler.client.access.connection import plain_connection
 from kscheduler.config.loader import default_configuration
 from kscheduler.metrics import Exposition
 from kscheduler.server import Endpoints, Health, HTTPServing, LoopbackAccess, PermitTokenFile, Server
-from kscheduler.server.access import HEALTH, WAITING_PODS
-from kscheduler.server.waiting_pods import WaitingPodsEndpoint
+from kscheduler.server.access import HEALTH
+from kscheduler.server.waiting_pods import WAITING_PODS, WaitingPodsEndpoint
 from kscheduler.state.holding.waiting_pods import WaitingPodTable
 from tests.server.site import PLAIN
 

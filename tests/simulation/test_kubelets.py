@@ -17,7 +17,14 @@ from kscheduler.simulation.apiserver import EmbeddedAPIServer
 from kscheduler.simulation.apiserver.faults import InjectedFault
 from kscheduler.simulation.hollow.heartbeats import HeartbeatRates
 from kscheduler.simulation.hollow.kubelet_state import Deed, KubeletState
-from kscheduler.simulation.hollow.kubelets import EXIT_CODE, RUN_SECONDS, HollowKubelets, hollow_kubelets, run_seconds
+from kscheduler.simulation.hollow.kubelets import (
+    EXIT_CODE,
+    HELM_HOOK,
+    RUN_SECONDS,
+    HollowKubelets,
+    hollow_kubelets,
+    run_seconds,
+)
 from kscheduler.simulation.hollow.node_fit import fits, refusal
 from kscheduler.simulation.hollow.node_room import NodeRoom, needs_of
 from kscheduler.simulation.kinds.resources import BY_KEY, NODES, PODS
@@ -264,6 +271,13 @@ def test_a_jobs_pod_ends_after_a_time_drawn_from_the_seed() -> None:
     assert seconds == run_seconds(owned, 1) != run_seconds(owned, 2)
     owned.metadata.annotations[RUN_SECONDS] = "2.5"
     assert run_seconds(owned, 1) == 2.5
+
+
+def test_a_hook_of_helm_ends_since_helm_waits_for_it() -> None:
+    hook = convert({**pod_tree(), "metadata": {"uid": "u", "annotations": {HELM_HOOK: "test"}}}, Pod)
+    assert run_seconds(hook, 1) == 1.0
+    hook.metadata.annotations[RUN_SECONDS] = "2.5"
+    assert run_seconds(hook, 1) == 2.5
 
 
 # --- over HTTP --------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.parser import text
 from kscheduler.cli.refusal import refuse
+from kscheduler.config.errors import ConfigError
 
 if TYPE_CHECKING:
     from kscheduler.simulation.scenarios.figures import Figures
@@ -40,6 +41,14 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     parser.add_argument(
         "--pods", type=int, metavar="N", help="the number of measured pods, as far as there is room for them"
     )
+    parser.add_argument(
+        "--plugin",
+        metavar="FILE",
+        type=text,
+        action="append",
+        default=[],
+        help="a Python file with plugins, enabled behind the default ones, to see what they cost; may be repeated",
+    )
     parser.add_argument("--json", action="store_true", help="print a JSON array instead of the table")
     parser.add_argument("--list", action="store_true", help="print the scenarios, their sizes and goals, and end")
     return parser
@@ -47,6 +56,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
 
 def run(args: argparse.Namespace) -> int:
     """Play the scenarios. 0: all measured pods were bound; 1: not all; 2: bad flags; 130: interrupted."""
+    from kscheduler.loading import ConfigurationReader
     from kscheduler.simulation.scenarios.catalogue import SCENARIOS
     from kscheduler.simulation.scenarios.template import TemplateError
 
@@ -56,9 +66,13 @@ def run(args: argparse.Namespace) -> int:
         return refuse(error)
     if args.list:
         return _print_list(chosen)
+    try:
+        ConfigurationReader(plugins=args.plugin).default()
+    except ConfigError as error:
+        return refuse(error)
     signals_as_usual()  # imports are done: from here on there are processes to end
     try:
-        return _play(chosen, as_json=args.json)
+        return _play(chosen, args.plugin, as_json=args.json)
     except TemplateError as error:
         print(f"kscheduler bench: {error}", file=sys.stderr)
         return _FAILED
@@ -85,14 +99,14 @@ def _print_list(chosen: "Sequence[BenchmarkScenario]") -> int:
     return 0
 
 
-def _play(chosen: "Sequence[BenchmarkScenario]", *, as_json: bool) -> int:
+def _play(chosen: "Sequence[BenchmarkScenario]", plugins: Sequence[str], *, as_json: bool) -> int:
     from kscheduler.simulation.scenarios import figures
     from kscheduler.simulation.scenarios.apart import play_apart
 
     if not as_json:
         print(figures.HEADER, flush=True)
     results: list[Figures] = []
-    for result in play_apart(chosen):
+    for result in play_apart(chosen, plugins):
         results.append(result)
         if not as_json:
             print(figures.row(result), flush=True)

@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from kscheduler.cli.embedded_flags import taken_port, wrong_count, wrong_place
+from kscheduler.cli.flags import add_plugin_flags, configuration_reader
 from kscheduler.cli.interruption import signals_as_usual
 from kscheduler.cli.log_flags import add_log_flags, configure_logs
 from kscheduler.cli.missing_extra import missing_extra
 from kscheduler.cli.parser import port, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError
+from kscheduler.config.feature_gates import parse_feature_gates
 
 _FAILED, _INTERRUPTED = 1, 130
 _DESCRIPTION = """\
@@ -67,6 +69,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
     scheduling.add_argument(
         "--config", type=text, metavar="FILE", help="with --schedule: its KubeSchedulerConfiguration"
     )
+    add_plugin_flags(scheduling)
     add_log_flags(parser)
     return parser
 
@@ -76,7 +79,8 @@ def run(args: argparse.Namespace) -> int:
 
     0: ended by a signal; 1: its scheduler failed; 2: it cannot be served; 130: a signal came before it was ready.
     """
-    wrong = list(_wrong(args))
+    scheduling = _Scheduling()
+    wrong = [*_wrong(args), *scheduling.wrong(args)]
     if wrong:
         return refuse("\n".join(wrong))
     try:
@@ -108,6 +112,8 @@ def run(args: argparse.Namespace) -> int:
         schedule=args.schedule,
         scheduler_names=tuple(dict.fromkeys(args.scheduler_name)) or BOTH_NAMES,
         scheduler_config=args.config or "",
+        scheduler_flags=_plugin_flags(args),
+        plugins=scheduling.plugins,
     )
     try:
         asyncio.run(serve_cluster(options, sys.stdout))
@@ -127,23 +133,36 @@ def _wrong(args: argparse.Namespace) -> Iterator[str]:
     yield from wrong_count("--nodes", args.nodes, 0)
     yield from taken_port(args.host, args.port)
     yield from wrong_place("--kubeconfig", args.kubeconfig)
-    yield from _wrong_scheduling(args)
 
 
-def _wrong_scheduling(args: argparse.Namespace) -> Iterator[str]:
-    if not args.schedule:
-        for flag, value in (("--scheduler-name", args.scheduler_name), ("--config", args.config)):
-            if value:
-                yield f"{flag}: needs --schedule"
-        return
-    if args.config is None:
-        return
-    if args.scheduler_name:
-        yield "--scheduler-name: the file of --config names the profiles; give one of the two"
-    from kscheduler.config.feature_gates import parse_feature_gates
-    from kscheduler.config.loader import load_file
+def _plugin_flags(args: argparse.Namespace) -> tuple[str, ...]:
+    """The flags of plugins, as the scheduler gets them; it runs in this directory, too."""
+    plugins = (f"--plugin={given}" for given in args.plugin)
+    return (*plugins, *(f"--plugin-directory={given}" for given in args.plugin_directory))
 
-    try:
-        load_file(args.config, parse_feature_gates(""))
-    except ConfigError as error:
-        yield f"--config {args.config}: {error}"
+
+class _Scheduling:
+    """What is known of the scheduler before it is started."""
+
+    def __init__(self) -> None:
+        self.plugins: tuple[str, ...] = ()
+        """The plugins of `--plugin`."""
+
+    def wrong(self, args: argparse.Namespace) -> Iterator[str]:
+        """All that is wrong with its flags and files, a line each."""
+        flags = {"--scheduler-name": args.scheduler_name, "--config": args.config}
+        flags |= {"--plugin": args.plugin, "--plugin-directory": args.plugin_directory}
+        if not args.schedule:
+            yield from (f"{flag}: needs --schedule" for flag, value in flags.items() if value)
+            return
+        if args.config and args.scheduler_name:
+            yield "--scheduler-name: the file of --config names the profiles; give one of the two"
+        if not (args.config or args.plugin):
+            return
+        reader = configuration_reader(args, parse_feature_gates(""))
+        try:
+            configured = reader.read_file(args.config) if args.config else reader.default()
+        except ConfigError as error:
+            yield f"--config {args.config}: {error}" if args.config else str(error)
+        else:
+            self.plugins = tuple(origin.name for origin in configured.origins)

@@ -1,6 +1,7 @@
 """`kscheduler completion`: completion scripts for bash, zsh, fish and tcsh, written by shtab from the parsers."""
 
 import argparse
+from collections.abc import Mapping
 from typing import Any
 
 _DESCRIPTION = """\
@@ -32,16 +33,16 @@ def run(args: argparse.Namespace) -> int:
     from kscheduler.cli import VERBS, build_parser
 
     parser = build_parser(tuple(VERBS))
-    _complete_files(parser, shtab.FILE)
+    _complete_files(parser, {"FILE": shtab.FILE, "DIR": shtab.DIRECTORY})
     print(shtab.complete(parser, shell=args.shell))
     return 0
 
 
-def _complete_files(parser: argparse.ArgumentParser, files: Any) -> None:
-    """Complete file names where the help says FILE; shtab reads this from the attribute `complete`."""
+def _complete_files(parser: argparse.ArgumentParser, files: Mapping[str, Any]) -> None:
+    """Complete names of files and folders where the help says FILE and DIR; shtab reads the attribute `complete`."""
     for action in parser._actions:
         if isinstance(action, argparse._SubParsersAction):
             for below in action.choices.values():
                 _complete_files(below, files)
-        elif action.metavar == "FILE":
-            action.complete = files  # type: ignore[attr-defined]
+        elif isinstance(action.metavar, str) and action.metavar in files:
+            action.complete = files[action.metavar]  # type: ignore[attr-defined]

@@ -4,11 +4,11 @@ import argparse
 import sys
 from typing import Any
 
-from kscheduler.cli.flags import add_feature_gates, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText
 from kscheduler.cli.refusal import refuse
 from kscheduler.config.errors import ConfigError, shown
-from kscheduler.config.loader import LoadedConfig, dump_default, load_file
+from kscheduler.config.loader import LoadedConfig, dump_default
 from kscheduler.config.reading.lines import with_lines
 from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.config.unhonoured import unhonoured
@@ -31,6 +31,7 @@ def add_parser(subparsers: Any) -> argparse.ArgumentParser:
         "file", action=StoreText, metavar="FILE", help="a KubeSchedulerConfiguration v1 file; - is standard input"
     )
     add_feature_gates(check)
+    add_plugin_flags(check)
     default = verbs.add_parser("default", help="print the defaults", description=_DEFAULT, allow_abbrev=False)
     default.add_argument(
         "--scheduler-name",
@@ -53,11 +54,13 @@ def run(args: argparse.Namespace) -> int:
 
 def _check(args: argparse.Namespace) -> int:
     gates = feature_gates(args.feature_gates)
-    loaded = load_file(args.file, gates)
-    problems = profile_problems(loaded)
+    configured = configuration_reader(args, gates).read_file(args.file)
+    loaded = configured.config
+    problems = profile_problems(loaded, configured.registry)
     if problems:
         raise ConfigError(with_lines(problems, loaded.data), loaded.where)
     warnings = [*gates.warnings, *(f"{loaded.where}: {warning}" for warning in unhonoured(loaded))]
+    warnings += [f"plugin {each.name} ({each.origin}) is enabled in no profile" for each in configured.unused]
     for warning in warnings:
         print(f"kscheduler: warning: {warning}", file=sys.stderr)
     print(_verdict(loaded, len(warnings)))

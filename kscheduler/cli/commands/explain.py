@@ -13,18 +13,17 @@ import argparse
 import asyncio
 import sys
 from collections.abc import Iterable
-from pathlib import Path
 from typing import Any
 
 from kscheduler.api.codec import UndecodableError
-from kscheduler.cli.flags import add_feature_gates, feature_gates
+from kscheduler.cli.flags import add_feature_gates, add_plugin_flags, configuration_reader, feature_gates
 from kscheduler.cli.parser import StoreText, text
 from kscheduler.cli.refusal import refuse
 from kscheduler.client.access.connection import current_namespace, load_connection
 from kscheduler.client.errors import ClientError, ConfigurationError
 from kscheduler.client.rest import APIClient
 from kscheduler.config.errors import ConfigError
-from kscheduler.config.loader import load_file
+from kscheduler.config.types import OWN_SCHEDULER_NAME
 from kscheduler.explain.as_json import decision_tree, json_line, schema_text
 from kscheduler.explain.questions.from_files import Asked, questions_from, read_new_pods
 from kscheduler.explain.questions.live import live_question, new_pod_questions
@@ -110,6 +109,7 @@ def _add_scheduler(scheduler: "argparse._ArgumentGroup") -> None:
         metavar="NAME",
         help="without --config: the name it serves (default kscheduler)",
     )
+    add_plugin_flags(scheduler)
 
 
 def _add_cluster(cluster: "argparse._ArgumentGroup") -> None:
@@ -156,7 +156,7 @@ def _run(args: argparse.Namespace) -> int:
         name,
         args.filename,
         is_about_a_cluster=bool(args.pod or args.filename or args.config or args.scheduler_name or args.namespace)
-        or bool(args.feature_gates),
+        or bool(args.feature_gates or args.plugin),
     )
     return _print(questions_from(args.source, selection, served, _default_pod), args.output)
 
@@ -181,8 +181,12 @@ def _serving(args: argparse.Namespace) -> Serving:
     gates = feature_gates(args.feature_gates)
     for warning in gates.warnings:
         print(f"kscheduler: --feature-gates: {warning}", file=sys.stderr)
-    config = load_file(Path(args.config), gates) if args.config else None
-    return serving(config, args.scheduler_name or "", gates)
+    reader = configuration_reader(args, gates)
+    name = args.scheduler_name or ""
+    configured = reader.read_file(args.config) if args.config else reader.default(name or OWN_SCHEDULER_NAME)
+    for origin in configured.unused:
+        print(f"kscheduler: plugin {origin.name} ({origin.origin}) is enabled in no profile", file=sys.stderr)
+    return serving(configured, name)
 
 
 def _pod_of(args: argparse.Namespace, default_namespace: str) -> tuple[str, str]:

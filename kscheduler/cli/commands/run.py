@@ -125,7 +125,9 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         context=args.context,
         serving=resolved.serving,
         flags=resolved.flags,
-        source=_source(args),
+        source=_source(args, resolved),
+        registry=resolved.configured.registry,
+        origins=resolved.configured.origins,
         permit_token_file=args.permit_token_file,
         periods=Periods(args.cache_check_period.seconds, args.store_audit_period.seconds),
     )
@@ -135,25 +137,28 @@ def _serve(resolved: Resolved, args: argparse.Namespace) -> int:
         return 1  # the log says why; a fresh process becomes a follower
     except OSError as failure:
         advice = "; --port=0 takes any that is free" if failure.errno == errno.EADDRINUSE else ""
-        return refuse(f"{_ports(resolved.serving)}: {failure.strerror or failure}{advice}")
+        ports = _ports(resolved.serving, "port" if "port" in args else "secure-port")
+        return refuse(f"{ports}: {failure.strerror or failure}{advice}")
     return 0
 
 
-def _source(args: argparse.Namespace) -> "ConfigSource | None":
-    """The file to be read again. Standard input has ended, and without `--config` there is none."""
+def _source(args: argparse.Namespace, resolved: Resolved) -> "ConfigSource | None":
+    """The files to be read again. Standard input has ended; without `--config` and `--plugin` there are none."""
     from kscheduler.app import ConfigSource
 
-    if args.config in ("", "-") or args.config_reload == "off":
+    if args.config == "-" or not (args.config or args.plugin) or args.config_reload == "off":
         return None
-    return ConfigSource(args.config, read_again(args), is_watched=args.config_reload == "auto")
+    reader = resolved.reader
+    is_watched = args.config_reload == "auto"
+    return ConfigSource(args.config, read_again(args, reader), is_watched, lambda: reader.paths)
 
 
-def _ports(serving: HTTPServing) -> str:
-    """The flags of the ports that are on: one of them was not free."""
+def _ports(serving: HTTPServing, https: str) -> str:
+    """The flags of the ports that are on: one of them was not free. `https`: as the user calls the secure port."""
     flags = (
         []
         if serving.secure_port is None
-        else [f"--bind-address {serving.bind_address} --secure-port {serving.secure_port}"]
+        else [f"--bind-address {serving.bind_address} --{https} {serving.secure_port}"]
     )
     if serving.metrics_address is not None:
         flags.append(f"--metrics-bind-address {':'.join(map(str, serving.metrics_address))}")

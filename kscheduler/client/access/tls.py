@@ -7,9 +7,9 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from kscheduler.aio import REAL_CLOCK, Clock
+from kscheduler.client.access.file_stamps import FileStamp, file_stamp
 from kscheduler.client.errors import ConfigurationError
 
 _LOOK_EVERY_SECONDS = 10.0
@@ -22,7 +22,7 @@ _PEM_PROBLEMS = {
 }
 """OpenSSL's reasons in words; a reason that is not here says nothing more to a user."""
 
-_Fingerprint = tuple[tuple[int, int, int] | None, ...]
+_Fingerprint = tuple[FileStamp, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,12 +146,4 @@ def _text(error: Exception) -> str:
 
 
 def _fingerprint(files: TLSFiles) -> _Fingerprint:
-    return tuple(_stamp(path) for path in (files.authority, files.certificate, files.key) if path)
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
+    return tuple(file_stamp(path) for path in (files.authority, files.certificate, files.key) if path)

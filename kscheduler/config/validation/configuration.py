@@ -5,9 +5,10 @@ a wrong key in a table) finds their mistakes only when it builds the plugin.
 """
 
 from base64 import b64decode
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 
-from kscheduler.config.errors import Problem, duplicate, invalid, required
+from kscheduler.config.durations import Duration, seconds
+from kscheduler.config.errors import Problem, duplicate, forbidden, invalid, required, unsupported
 from kscheduler.config.feature_gates import FeatureGates
 from kscheduler.config.plugin_args import ARGS_KINDS
 from kscheduler.config.types import (
@@ -20,14 +21,32 @@ from kscheduler.config.types import (
     PluginConfig,
     Plugins,
 )
+from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
 from kscheduler.config.validation.arguments import args_problems
-from kscheduler.config.validation.names import is_extended_resource, qualified_name_faults
+from kscheduler.config.validation.names import (
+    is_extended_resource,
+    label_faults,
+    qualified_name_faults,
+    subdomain_faults,
+)
 
 REMOVED_PLUGINS = frozenset(("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEPDLimits"))
 """Removed since v1beta3; NodeVolumeLimits does their work."""
 
 JITTER_FACTOR = 1.2
 """A leader's retries are spread by this factor, so the renew deadline must be longer than a retry times it."""
+
+LEAST_BUDGET, MOST_BUDGET = seconds(0.001), seconds(2)
+"""Of one call of a plugin (`timeBudget`)."""
+ON_FAILURE = ("Fail", "Ignore", "Fallback")
+SHORTEST_LEASE_TIMES: Mapping[str, Duration] = {
+    "leaseDuration": seconds(1),
+    "renewDeadline": seconds(0.5),
+    "retryPeriod": seconds(0.1),
+}
+"""Below these an election cannot work: a Lease holds whole seconds, and one renewal is a request to the API server.
+
+kube-scheduler accepts a millisecond; its replicas then do nothing but ask, and lose the Lease at each slow answer."""
 
 _POINTS_CHECKED_FOR_REMOVED = tuple(
     name for name in Plugins.__struct_fields__ if name not in ("multi_point", "placement_generate", "placement_score")
@@ -42,6 +61,7 @@ def validate(configuration: KubeSchedulerConfiguration, gates: FeatureGates) -> 
         *_leader_election(configuration.leader_election),
         *_parallelism(configuration),
         *_profiles(configuration.profiles, gates),
+        *_supervision(configuration),
         *_percentage("percentageOfNodesToScore", configuration.percentage_of_nodes_to_score),
         *_backoff(configuration),
         *_extenders(configuration.extenders),
@@ -65,6 +85,9 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
     for name, duration in times.items():
         if duration <= 0:
             yield invalid(f"leaderElection.{name}", duration, "must be greater than zero")
+        elif duration < SHORTEST_LEASE_TIMES[name]:
+            detail = f"must be at least {SHORTEST_LEASE_TIMES[name]}: nobody can renew a Lease faster"
+            yield invalid(f"leaderElection.{name}", duration, detail)
     if election.lease_duration <= election.renew_deadline:
         # kube-scheduler shows the deadline as the bad value here.
         yield invalid("leaderElection.leaseDuration", election.renew_deadline, "must be greater than `RenewDeadline`")
@@ -73,6 +96,16 @@ def _leader_election(election: LeaderElectionConfiguration) -> Iterator[Problem]
         yield invalid("leaderElection.renewDeadline", election.renew_deadline, detail)
     if election.resource_lock != "leases":
         yield invalid("leaderElection.resourceLock", election.resource_lock, 'resourceLock value must be "leases"')
+    yield from _lease_name("leaderElection.resourceName", election.resource_name, subdomain_faults)
+    yield from _lease_name("leaderElection.resourceNamespace", election.resource_namespace, label_faults)
+
+
+def _lease_name(path: str, name: str, faults: Callable[[str], tuple[str, ...]]) -> Iterator[Problem]:
+    """A name that the API server would refuse with each request: nobody would ever lead."""
+    if not name:
+        yield required(path)
+        return
+    yield from (invalid(path, name, fault) for fault in faults(name))
 
 
 def _parallelism(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
@@ -110,6 +143,29 @@ def _profiles(profiles: tuple[KubeSchedulerProfile, ...], gates: FeatureGates) -
             yield duplicate(f"{path}.schedulerName", seen[profile.scheduler_name])
         seen[profile.scheduler_name] = f"{path}.schedulerName"
     yield from _common_queue_sort(profiles)
+
+
+def _supervision(configuration: KubeSchedulerConfiguration) -> Iterator[Problem]:
+    """The fields of our own: time budget and what follows a quarantine."""
+    election = configuration.leader_election
+    margin = election.lease_duration - election.renew_deadline
+    for index, profile in enumerate(configuration.profiles):
+        for number, entry in enumerate(profile.plugin_config):
+            path, budget = f"profiles[{index}].pluginConfig[{number}]", entry.time_budget
+            if entry.name in IN_TREE_POINTS:
+                detail = "it is for plugins that are not in-tree"
+                if budget is not None:
+                    yield forbidden(f"{path}.timeBudget", detail)
+                if entry.on_failure is not None:
+                    yield forbidden(f"{path}.onFailure", detail)
+                continue
+            if budget is not None and not LEAST_BUDGET <= budget <= MOST_BUDGET:
+                yield invalid(f"{path}.timeBudget", budget, f"not in valid range [{LEAST_BUDGET}-{MOST_BUDGET}]")
+            elif budget is not None and election.leader_elect and budget >= margin:
+                detail = "must be less than leaderElection.leaseDuration - renewDeadline: a renewal would come too late"
+                yield invalid(f"{path}.timeBudget", budget, detail)
+            if entry.on_failure is not None and entry.on_failure not in ON_FAILURE:
+                yield unsupported(f"{path}.onFailure", entry.on_failure, ON_FAILURE)
 
 
 def _removed_plugins(path: str, plugins: Plugins) -> Iterator[Problem]:

@@ -14,6 +14,10 @@ _LABEL_RE = re.compile(_LABEL)
 LONGEST_NAME = 63
 LONGEST_PREFIX = 253
 
+_SUBDOMAIN_RULE = (
+    "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
+    "and must start and end with an alphanumeric character"
+)
 _NAME_RULE = (
     "must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character"
 )
@@ -35,6 +39,16 @@ def label_value_faults(value: str) -> tuple[str, ...]:
     return tuple(_label_value_faults(value))
 
 
+def subdomain_faults(name: str) -> tuple[str, ...]:
+    """The faults of an object's name (`my.lease`); empty if it is valid."""
+    return tuple(_subdomain_faults(name))
+
+
+def label_faults(name: str) -> tuple[str, ...]:
+    """The faults of a namespace's name (`kube-system`); empty if it is valid."""
+    return tuple(_label_faults(name))
+
+
 def is_extended_resource(name: str) -> bool:
     """Whether a resource is neither Kubernetes' own nor a quota name: `example.com/gpu`."""
     if "/" not in name or "kubernetes.io/" in name or name.startswith(_QUOTA_PREFIX):
@@ -52,11 +66,7 @@ def _prefix_faults(prefix: str | None) -> Iterator[str]:
         yield f"prefix part must be no more than {LONGEST_PREFIX} bytes"
     # Label by label: a crafted name could make a pattern for the whole subdomain search for very long.
     if not all(_LABEL_RE.fullmatch(label) for label in prefix.split(".")):
-        rule = (
-            "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or '.', "
-            "and must start and end with an alphanumeric character"
-        )
-        yield f"prefix part {rule} {_example(_SUBDOMAIN, 'example.com')}"
+        yield f"prefix part {_SUBDOMAIN_RULE} {_example(_SUBDOMAIN, 'example.com')}"
 
 
 def _name_part_faults(name: str) -> Iterator[str]:
@@ -66,6 +76,24 @@ def _name_part_faults(name: str) -> Iterator[str]:
         yield f"name part must be no more than {LONGEST_NAME} bytes"
     if not _QUALIFIED_RE.fullmatch(name):
         yield f"name part {_NAME_RULE} {_example(_QUALIFIED, 'MyName', 'my.name', '123-abc')}"
+
+
+def _subdomain_faults(name: str) -> Iterator[str]:
+    if len(name) > LONGEST_PREFIX:
+        yield f"must be no more than {LONGEST_PREFIX} bytes"
+    if not all(_LABEL_RE.fullmatch(label) for label in name.split(".")):
+        yield f"{_SUBDOMAIN_RULE} {_example(_SUBDOMAIN, 'example.com')}"
+
+
+def _label_faults(name: str) -> Iterator[str]:
+    if len(name) > LONGEST_NAME:
+        yield f"must be no more than {LONGEST_NAME} bytes"
+    if not _LABEL_RE.fullmatch(name):
+        rule = (
+            "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', "
+            "and must start and end with an alphanumeric character"
+        )
+        yield f"{rule} {_example(_LABEL, 'my-name', '123-abc')}"
 
 
 def _label_value_faults(value: str) -> Iterator[str]:

@@ -57,4 +57,4 @@ def question_about(
     )
     unplaced = replace(pod, spec=replace(pod.spec, node_name=""))
     config = served.for_pod(pod.spec.scheduler_name)
-    return Question(Scenario(objects, unplaced, config, where=where), situation, notes)
+    return Question(Scenario(objects, unplaced, config, where=where, plugins=served.registry), situation, notes)

@@ -4,9 +4,9 @@ from dataclasses import dataclass, replace
 
 import msgspec
 
-from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
-from kscheduler.config.loader import LoadedConfig, default_configuration
-from kscheduler.config.types import OWN_SCHEDULER_NAME
+from kscheduler.config.loader import LoadedConfig
+from kscheduler.framework.registry import Registry
+from kscheduler.loading import Configured
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,8 @@ class Serving:
     config: LoadedConfig
     source: str
     """The source, for the text: a file, a flag, the default."""
+    registry: Registry | None = None
+    """The plugins by name; `None`: the in-tree ones."""
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -33,15 +35,14 @@ class Serving:
         return replace(self.config, configuration=pretended)
 
 
-def serving(
-    config: LoadedConfig | None = None, scheduler_name: str = "", gates: FeatureGates = DEFAULT_GATES
-) -> Serving:
+def serving(configured: Configured, scheduler_name: str = "") -> Serving:
     """The configuration of a file, or the default plugins under a name, or what `kscheduler run` serves by default."""
-    if config is not None:
-        return Serving(config, f"profiles of {config.where}" if config.where else "profiles of the configuration")
+    config, registry = configured.config, configured.registry
+    if config.where:
+        return Serving(config, f"profiles of {config.where}", registry)
     if scheduler_name:
-        return Serving(default_configuration(scheduler_name, gates), "--scheduler-name")
+        return Serving(config, "--scheduler-name", registry)
     source = (
         "what `kscheduler run` serves unless told otherwise; say what yours serves with --config or --scheduler-name"
     )
-    return Serving(default_configuration(OWN_SCHEDULER_NAME, gates), source)
+    return Serving(config, source, registry)

@@ -37,7 +37,7 @@ class PriorityTurns:
         heappush(self._waiting, (-priority, self._arrivals, turn))
         try:
             await turn
-        except BaseException:
+        except asyncio.CancelledError:
             if turn.done() and not turn.cancelled():  # it was given and cannot be used: the next one takes it
                 self._give()
             raise

@@ -19,6 +19,7 @@ from kscheduler.framework.plugin_listener import PluginListener
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.profile import Profile
 from kscheduler.scheduling.runtime.closing import call_close
+from kscheduler.scheduling.supervision.supervised import unsupervised
 
 _log = get_logger(__name__)
 
@@ -80,7 +81,9 @@ class RetiredPlugins:
 
 def _closable(profiles: Iterable[Profile]) -> dict[int, tuple[ClosablePlugin, PluginListener]]:
     """The plugins with a `close`, by identity, each with the listener of its profile."""
-    plugins: Iterable[tuple[Any, Profile]] = ((plugin, profile) for profile in profiles for plugin in profile.instances)
+    plugins: Iterable[tuple[Any, Profile]] = (
+        (unsupervised(plugin), profile) for profile in profiles for plugin in profile.instances
+    )
     return {
         id(plugin): (cast("ClosablePlugin", plugin), profile.listener)
         for plugin, profile in plugins

@@ -233,6 +233,10 @@ class Workers:
             asyncio.get_running_loop().call_soon(self._renew)
         await asyncio.sleep(0)
 
+    def end_slice(self) -> None:
+        """Let the event loop take its turn before the next decision: something must come before that."""
+        self._slice_ends = self._clock.monotonic()
+
     def _renew(self) -> None:
         """The loop has had its turn: begin a new slice before any worker continues."""
         self._is_renewing = False

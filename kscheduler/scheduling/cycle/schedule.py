@@ -19,7 +19,7 @@ from kscheduler.framework.nodes.node_table import NodeTable, Rows, Scores, stabl
 from kscheduler.framework.nodes.row_index import compact, values_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.rules.ties import mix
-from kscheduler.framework.status import SUCCESS, Code, Status
+from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.classes.leaders import Leaders
 from kscheduler.scheduling.cycle import fallback
@@ -96,11 +96,17 @@ def score_feasible(profile: Profile, record: SchedulingRecord, nodes: NodeTable)
 
 
 def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecord:
-    """A new record. Its status is no success if there are no nodes, or if the pod is held and must not be judged."""
+    """A new record. Its status is no success if there are no nodes, or if the pod must not be judged: it is held, or
+    a plugin of its profile is quarantined.
+    """
     record = SchedulingRecord(pod, profile.name, num_all_nodes=len(cache.nodes))
     record.diagnosis.names = cache.nodes.names()
     if not record.num_all_nodes:
         record.status = NO_NODES
+        return record
+    if profile.failing is not None:
+        message, plugin = profile.failing.message, profile.failing.plugin
+        record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
         return record
     record.status = held_status(pod, profile.enabled, profile.extenders)
     if not record.status.is_success:

@@ -7,6 +7,7 @@
     a plugin or the API failed    the error                             SchedulerError    error back-off
     the API refused the pod       the server's text                     SchedulerError    error back-off, 10 s to 5 min
     an exception, repeatedly      the exception                         SchedulerError    error back-off, 10 s to 5 min
+    a plugin is quarantined       which, since when and why             SchedulerError    error back-off, 10 s to 5 min
 
 If no node fits, PostFilter decides about the nominated node (it may leave an earlier nomination as it is). In all other
 cases the nomination is cleared. The pod is looked up first: if it is gone, has a node by now, its name belongs to
@@ -222,7 +223,7 @@ def _note_failure(queued: QueuedPodInfo, failure: Failure) -> None:
     """Note how the attempt ended: the queue decides by this where the pod waits."""
     queued.unschedulable_plugins = failure.plugins
     queued.pending_plugins = failure.pending
-    queued.refusals = queued.refusals + 1 if failure.fault is Fault.REFUSED else 0
+    queued.refusals = queued.refusals + 1 if failure.fault in (Fault.REFUSED, Fault.QUARANTINED) else 0
     queued.bugs = queued.bugs + 1 if failure.fault is Fault.BUG else 0
     queued.last_error = failure.message if failure.is_error else ""
 

@@ -72,7 +72,9 @@ class Remembered(Generic[K, V]):
 
     def _ended(self, question: K, task: asyncio.Task[V]) -> None:
         self._asked.pop(question, None)
-        if not task.cancelled() and task.exception() is not None:  # read, so that asyncio does not complain of it
+        if task.cancelled():
+            return  # `aclose`: nobody has answered
+        if task.exception() is not None:  # read, so that asyncio does not complain of it
             self.failures += 1
         else:
             self.fetched += 1

@@ -19,7 +19,7 @@ RAISED: Final = frozenset({"VersionTLS10", "VersionTLS11"})
 """Values that are accepted, though TLS 1.2 is the least that is served."""
 
 OF_TLS13: Final = frozenset({"TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256"})
-"""Always on, in Go as here: naming them changes nothing."""
+"""Always on, in Go as here, named or not."""
 
 PREFERRED: Final[Mapping[str, str]] = {
     "TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256": "ECDHE-ECDSA-AES128-GCM-SHA256",

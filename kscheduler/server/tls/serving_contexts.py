@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
+from kscheduler.client.access.file_stamps import FileStamp, file_stamp
 from kscheduler.logs import get_logger
 from kscheduler.metrics.samples import Sample, counter, gauge
 from kscheduler.scheduling.observations import Counter, MetricSeries
@@ -44,7 +45,7 @@ _EXPIRES = MetricSeries(
     "When the serving certificate ends, in seconds since 1970.",
 )
 
-_Stamp = tuple[tuple[int, int, int] | None, ...]
+_Stamp = tuple[FileStamp, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -208,7 +209,7 @@ class ServingContexts:
         paths = [self._certificate_file, self._key_file]
         for pair in self._settings.named_pairs:
             paths += [pair.certificate_file, pair.key_file]
-        return tuple(_stamp(path) for path in paths if path)
+        return tuple(file_stamp(path) for path in paths if path)
 
 
 def _files_of(settings: TLSSettings, clock: Clock) -> tuple[str, str]:
@@ -240,14 +241,6 @@ def _write(pair: KeyPair, certificate: Path, key: Path) -> None:
     except OSError as error:
         message = f"--cert-dir {certificate.parent}: a certificate cannot be kept there: {error.strerror or error}"
         raise KeyPairError(message) from None
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        stat = Path(path).stat()
-    except OSError:
-        return None
-    return stat.st_ino, stat.st_size, stat.st_mtime_ns
 
 
 def _by_name(pairs: Iterable[tuple[NamedPair, ssl.SSLContext, KeyPair]]) -> dict[str, ssl.SSLContext]:

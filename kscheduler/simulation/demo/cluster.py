@@ -61,6 +61,10 @@ class ClusterOptions:
     """The scheduler names that it serves."""
     scheduler_config: str = ""
     """The scheduler's configuration file; empty means a profile per name."""
+    scheduler_flags: tuple[str, ...] = ()
+    """More flags of the scheduler: those of plugins."""
+    plugins: tuple[str, ...] = ()
+    """Plugins that each profile enables, where there is no configuration file."""
 
 
 async def serve_cluster(options: ClusterOptions, out: TextIO) -> None:
@@ -97,13 +101,14 @@ async def _scheduler(options: ClusterOptions, url: str, folder: str) -> AsyncIte
     if not options.schedule:
         yield ""
         return
-    config = options.scheduler_config or _write_configuration(options.scheduler_names, folder)
+    config = options.scheduler_config or _write_configuration(options, folder)
     log = Path(folder, "scheduler.log")
-    async with scheduler_process(url, log, ["--config", config]) as own_url:
+    async with scheduler_process(url, log, ["--config", config, *options.scheduler_flags]) as own_url:
         served_pods = (
             "of its configuration" if options.scheduler_config else f"for {' and '.join(options.scheduler_names)}"
         )
-        command = f"kscheduler explain NAMESPACE/POD --master {url} --config {shlex.quote(config)}"
+        flags = shlex.join(["--config", config, *options.scheduler_flags])
+        command = f"kscheduler explain NAMESPACE/POD --master {url} {flags}"
         yield f"kscheduler schedules the pods {served_pods}\n  {own_url}/metrics\n  its log: {log}\n  {command}\n"
 
 
@@ -111,21 +116,26 @@ def _kubeconfig_path(options: ClusterOptions, folder: str) -> Path:
     return Path(options.kubeconfig).absolute() if options.kubeconfig else Path(folder, "kubeconfig")
 
 
-def _write_configuration(names: tuple[str, ...], folder: str) -> str:
+def _write_configuration(options: ClusterOptions, folder: str) -> str:
     path = Path(folder, "config.yaml")
-    path.write_text(yaml.safe_dump(_configuration(names)))
+    path.write_text(yaml.safe_dump(_configuration(options.scheduler_names, options.plugins)))
     return str(path)
 
 
-def _configuration(names: tuple[str, ...]) -> dict[str, Any]:
+def _configuration(names: tuple[str, ...], plugins: tuple[str, ...]) -> dict[str, Any]:
     """A configuration with a profile per name, all served by one scheduler."""
     group_version = "kubescheduler.config.k8s.io/v1"
     return {
         "apiVersion": group_version,
         "kind": "KubeSchedulerConfiguration",
         "leaderElection": {"leaderElect": False},
-        "profiles": [{"schedulerName": name} for name in names],
+        "profiles": [{"schedulerName": name, **_enabling(plugins)} for name in names],
     }
+
+
+def _enabling(plugins: tuple[str, ...]) -> dict[str, Any]:
+    """The part of a profile that enables these. A new one for each: YAML would write a shared one as an alias."""
+    return {"plugins": {"multiPoint": {"enabled": [{"name": plugin} for plugin in plugins]}}} if plugins else {}
 
 
 @asynccontextmanager

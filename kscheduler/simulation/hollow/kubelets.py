@@ -5,7 +5,7 @@ idea: informers on pods and nodes feed `KubeletState`, which checks with its own
 decisions: Running, Failed with the kubelet's reason, Succeeded after a while, the final delete of terminating pods.
 
 A pod's run time is the annotation `simulation.kscheduler.io/run-seconds`, or for a Job's pod a time drawn from the seed
-and its UID; other pods run until they are deleted. A pod succeeds unless the annotation
+and its UID, or a second for a hook of Helm; other pods run until they are deleted. A pod succeeds unless the annotation
 `simulation.kscheduler.io/exit-code` says otherwise.
 
 Limits: containers never restart, images take no time, volumes and devices are ignored. A rejection is checked again
@@ -46,10 +46,13 @@ RUN_SECONDS = "simulation.kscheduler.io/run-seconds"
 """Annotation: the pod ends after this number of seconds."""
 EXIT_CODE = "simulation.kscheduler.io/exit-code"
 """Annotation: the exit code of its containers; anything but 0 means that the pod fails."""
+HELM_HOOK = "helm.sh/hook"
+"""Annotation: Helm waits for the end of this pod (`helm test`); one that ran for ever would hang it."""
 WORKERS = 16
 """Concurrent status reports."""
 
 _RETRY_SECONDS = 0.5
+_HOOK_SECONDS = 1.0
 _JOB_SECONDS = (5.0, 30.0)
 _FIRST_POD_ADDRESS = int(IPv4Address("10.128.0.1"))
 _POD_ADDRESSES = 2**22
@@ -311,13 +314,15 @@ class _Ear(Generic[T]):
 
 
 def run_seconds(pod: Pod, seed: int) -> float | None:
-    """The pod's run time: its annotation, or 5 to 30 s for a Job's pod, or `None` for ever."""
+    """The pod's run time: its annotation, or 1 s for a hook of Helm, 5 to 30 s for a Job's pod, or `None` for ever."""
     written = pod.metadata.annotations.get(RUN_SECONDS)
     if written is not None:
         try:
             return max(0.0, float(written))
         except ValueError:
             log.warning("an annotation is not a number of seconds", pod=pod.key, annotation=RUN_SECONDS, value=written)
+    if HELM_HOOK in pod.metadata.annotations:
+        return _HOOK_SECONDS
     if any(owner.kind == "Job" for owner in pod.metadata.owner_references):
         return random.Random(f"{seed}/{pod.metadata.uid}").uniform(*_JOB_SECONDS)
     return None

@@ -3,7 +3,7 @@
 import asyncio
 import multiprocessing
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from multiprocessing.connection import Connection
 from typing import Final
 
@@ -16,16 +16,21 @@ from kscheduler.simulation.scenarios.template import TemplateError
 _ONLY_WARNINGS: Final = logs.WARNINGS
 
 
-def play_apart(scenarios: Iterable[BenchmarkScenario]) -> Iterator[Figures]:
-    """Yields the figures of each scenario. Raises `TemplateError`, also if a process dies without a result."""
+def play_apart(scenarios: Iterable[BenchmarkScenario], plugins: Sequence[str] = ()) -> Iterator[Figures]:
+    """`plugins`: as of `--plugin`; they are loaded in each process.
+
+    Yields the figures of each scenario. Raises `TemplateError`, also if a process dies without a result.
+    """
     for scenario in scenarios:
-        yield _in_a_process(scenario)
+        yield _in_a_process(scenario, plugins)
 
 
-def _in_a_process(scenario: BenchmarkScenario) -> Figures:
+def _in_a_process(scenario: BenchmarkScenario, plugins: Sequence[str]) -> Figures:
     fresh = multiprocessing.get_context("spawn")  # a forked process would start with this process's memory
     receiver, sender = fresh.Pipe(duplex=False)
-    process = fresh.Process(target=_play_and_send, args=(scenario, sender), name=f"bench {scenario.name}", daemon=True)
+    process = fresh.Process(
+        target=_play_and_send, args=(scenario, plugins, sender), name=f"bench {scenario.name}", daemon=True
+    )
     process.start()
     sender.close()
     try:
@@ -43,11 +48,11 @@ def _in_a_process(scenario: BenchmarkScenario) -> Figures:
     return answer
 
 
-def _play_and_send(scenario: BenchmarkScenario, sender: Connection) -> None:
+def _play_and_send(scenario: BenchmarkScenario, plugins: Sequence[str], sender: Connection) -> None:
     """The child's main function. Ignores interrupts from the terminal: the parent ends it."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     logs.configure(verbosity=_ONLY_WARNINGS)
     try:
-        sender.send(asyncio.run(play(scenario)))
+        sender.send(asyncio.run(play(scenario, plugins)))
     except TemplateError as error:
         sender.send(error)

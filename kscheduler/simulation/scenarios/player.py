@@ -9,7 +9,7 @@ import asyncio
 import gc
 import time
 from collections import defaultdict, deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -46,18 +46,18 @@ STALL_SECONDS: Final = 120.0
 _MICROSECONDS: Final = 1e6
 
 
-async def play(scenario: BenchmarkScenario) -> Figures:
-    """Play the scenario in this process. Raises `TemplateError` at a standstill."""
-    return await Player(scenario).play()
+async def play(scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> Figures:
+    """Play the scenario in this process, with plugins as of `--plugin`. Raises `TemplateError` at a standstill."""
+    return await Player(scenario, plugins).play()
 
 
 class Player:
     """A run of a scenario; afterwards `cluster` has its final state."""
 
-    def __init__(self, scenario: BenchmarkScenario) -> None:
+    def __init__(self, scenario: BenchmarkScenario, plugins: Sequence[str] = ()) -> None:
         self.scenario = scenario
         self.cluster = StandIn()
-        self.service = ServiceInProcess(self.cluster)
+        self.service = ServiceInProcess(self.cluster, plugins=plugins)
         self._waiting = TaskSet("waiting", self.service.clock)
         self.meter = Meter()
         self._phase = Meter()

@@ -4,13 +4,13 @@ Metrics, records, classes of pods, conditions and preemption are on, as in the s
 to a network: the client, the workers that only wait for it, and the sending of Events.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 from kscheduler.aio.clock import REAL_CLOCK, Clock
 from kscheduler.api.kinds import POD_DISRUPTION_BUDGETS, WORKLOAD_KINDS
 from kscheduler.assembly import Assembly, Ports
-from kscheduler.config.loader import default_configuration
-from kscheduler.plugins.in_tree import registry
+from kscheduler.loading import ConfigurationReader
 from kscheduler.scheduling.eviction.disruption_budgets import StoredBudgets
 from kscheduler.scheduling.failures.status_writer import StatusWriter
 from kscheduler.scheduling.handlers.workloads import StoredWorkloads
@@ -34,12 +34,23 @@ class CountedEvents:
 class ServiceInProcess(Assembly):
     """A scheduler without a network; only the tasks that write conditions run on their own."""
 
-    def __init__(self, cluster: StandIn, *, clock: Clock = REAL_CLOCK, events: EventSink | None = None) -> None:
-        """`events`: where Events are recorded; by default they are counted."""
+    def __init__(
+        self,
+        cluster: StandIn,
+        *,
+        clock: Clock = REAL_CLOCK,
+        events: EventSink | None = None,
+        plugins: Sequence[str] = (),
+    ) -> None:
+        """`events`: where Events are recorded; by default they are counted. `plugins`: as of `--plugin`.
+
+        Raises `ConfigError` for plugins that cannot be used.
+        """
         self.cluster = cluster
         self.events = CountedEvents() if events is None else events
         self.status_writer = StatusWriter(cluster, self.events, cluster.pod_of, clock=clock)
-        super().__init__(default_configuration(SCHEDULER_NAME), registry(), self._cluster_ports(), clock)
+        configured = ConfigurationReader(plugins=plugins).default(SCHEDULER_NAME)
+        super().__init__(configured.config, configured.registry, self._cluster_ports(), clock)
         self.listen_to(cluster.informers)
 
     def _cluster_ports(self) -> Ports:

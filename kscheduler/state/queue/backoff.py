@@ -10,8 +10,10 @@ Deliberately longer than in kube-scheduler, for failures that a second does not 
 
     the API server has definitely refused the Binding  10, 20, 40 ... 300 s    by refusals in a row
     an exception, five times in a row and more         10, 20, 40 ... 300 s    quarantine: one pod must not block others
+    a plugin of its profile is quarantined (`Fail`)    10, 20, 40 ... 300 s    by the same count as refusals
 
-Both start from the beginning when the pod's spec, labels or annotations change, and end with any other outcome.
+All start from the beginning when the pod's spec, labels or annotations change, or another configuration is taken over,
+and end with any other outcome.
 """
 
 import math

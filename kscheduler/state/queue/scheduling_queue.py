@@ -208,8 +208,12 @@ class SchedulingQueue:
         return QueueAdoption(kept=len(taken) - len(let_go), let_go=tuple(let_go))
 
     def _forget_judgement(self, queued: QueuedPodInfo) -> None:
-        """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off."""
+        """Drop what followed from the policy before: the pod's class, its gate, the end of its back-off.
+
+        Failures in a row are forgiven: what raised or was quarantined may be mended.
+        """
         queued.pod.signature = None
+        queued.refusals = queued.bugs = 0
         queued.unschedulable_plugins -= {queued.gating_plugin}
         queued.gating_plugin, queued.gate_failed, queued.was_flushed = "", False, False
         queued.backoff_expiration = self._policy.backoff.expiration(queued)

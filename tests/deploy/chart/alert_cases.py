@@ -283,6 +283,17 @@ CASES: Final = (
         ),
     ),
     AlertCase(
+        "KschedulerPluginQuarantined",
+        "20m",
+        labels=JOB | {"plugin": "PreferCheap", "profile": "mine", "on_failure": "Ignore"},
+        **growing(
+            "kscheduler_plugin_quarantined",
+            'plugin="PreferCheap", profile="mine", on_failure="Ignore"',
+            "0x10 1x60",
+            "1x10 0x60",
+        ),
+    ),
+    AlertCase(
         "KschedulerPluginSlow",
         "40m",
         labels=JOB | {"plugin": "PreferCheap", "extension_point": "Score"},
@@ -319,6 +330,16 @@ CASES: Final = (
         "450m",
         labels=INSTANCE,
         **growing("process_resident_memory_bytes", "", "400000000+1000000x900", "400000000+1000x900"),
+    ),
+    AlertCase(
+        "KschedulerMemoryNearLimit",
+        "20m",
+        fires={of_a("process_resident_memory_bytes"): "900x60", of_a("kscheduler_memory_limit_bytes"): "1000x60"},
+        quiet={
+            of_a("process_resident_memory_bytes"): "700x12 900x4 700x60",
+            of_a("kscheduler_memory_limit_bytes"): "1000x80",
+        },
+        labels=INSTANCE,
     ),
     AlertCase(
         "KschedulerLeaseRenewedLate",

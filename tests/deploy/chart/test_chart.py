@@ -11,9 +11,12 @@ import pytest
 import yaml
 
 from kscheduler.cli.commands import run
+from kscheduler.config.errors import ConfigError
 from kscheduler.config.feature_gates import parse_feature_gates
 from kscheduler.config.loader import load_file
 from kscheduler.config.unhonoured import unhonoured
+from kscheduler.loading import ConfigurationReader
+from kscheduler.whatif.profile_check import profile_problems
 from tests.deploy import helm
 from tests.deploy.chart.operator_schemas import SPECS
 
@@ -117,6 +120,25 @@ def test_the_service_accepts_the_configuration_and_honours_all_of_it(values: str
     path.write_text(maps[0]["data"]["config.yaml"])
     loaded = load_file(str(path), parse_feature_gates(""))
     assert [*unhonoured(loaded)] == []
+
+
+def test_plugins_arrive_where_the_configuration_names_them_and_are_allowed(tmp_path: Path) -> None:
+    mounted = "/etc/kscheduler/plugins"
+    settings, plugins = of_kind("plugins", "ConfigMap")[:2]
+    (volume,) = (one for one in pod_template("plugins")["spec"]["volumes"] if one["name"] == "plugins")
+    (mount,) = (one for one in container("plugins")["volumeMounts"] if one["name"] == "plugins")
+    assert (mount["mountPath"], mount["readOnly"]) == (mounted, True)
+    assert volume["configMap"]["name"] == plugins["metadata"]["name"] == "kscheduler-plugins"
+    assert f"--plugin-directory={mounted}" in container("plugins")["args"]
+    for name, source in plugins["data"].items():
+        (tmp_path / name).write_text(source)
+    text = settings["data"]["config.yaml"].replace(mounted, str(tmp_path))
+    found = ConfigurationReader(directories=[str(tmp_path)]).read_bytes(text.encode(), "config.yaml")
+    assert ([origin.name for origin in found.origins], found.unused) == (["PreferCheap"], ())
+    assert profile_problems(found.config, found.registry) == ()
+    (tmp_path / "cheap.py").write_text("x = 1")
+    with pytest.raises(ConfigError, match="digest"):
+        ConfigurationReader(directories=[str(tmp_path)]).read_bytes(text.encode(), "config.yaml")
 
 
 def test_profiles_of_the_user_arrive_as_they_are(tmp_path: Path) -> None:

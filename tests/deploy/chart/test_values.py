@@ -39,6 +39,11 @@ WRONG: Final[dict[str, Refusal]] = {
         {"config.existingConfigMap": "mine", "config.profiles": [{"schedulerName": "a"}]},
         "one or the other",
     ),
+    "a plugin that is no module": ({"plugins": {"my-plugin.py": "x = 1"}}, "plugins"),
+    "plugins beside a configuration of the user's": (
+        {"config.existingConfigMap": "mine", "plugins": {"cheap.py": "x = 1"}},
+        "its pluginSources are taken",
+    ),
     "two certificates": ({"tls.existingSecret": "mine", "tls.certManager.enabled": True}, "two certificates"),
     "a certificate without an issuer": ({"tls.certManager.enabled": True}, "which issuer?"),
     "a ServiceMonitor without a Service": (

@@ -37,7 +37,10 @@ class Writer:
 class PluginCluster:
     """The parts, and what users and operators would see of them."""
 
-    def __init__(self, plugin: Any, *, sorts: bool = False, nodes: int = 2) -> None:
+    def __init__(
+        self, plugin: Any, *, sorts: bool = False, nodes: int = 2, settings: dict[str, Any] | None = None
+    ) -> None:
+        """`settings`: of the plugin; with these, a plugin is quarantined as in the service."""
         self.clock = VirtualClock()
         self.writer = Writer()
         self.reported = ReportedFailures()
@@ -46,7 +49,10 @@ class PluginCluster:
         self.observations = Observations()
         registry = in_tree.registry()
         registry.register("Hostile", lambda *_: plugin)
-        assembly = Assembly(from_tree(_tree(sorts), "test"), registry, self._ports(), self.clock)
+        config = from_tree(_tree(sorts, settings or {}), "test")
+        assembly = self.assembly = Assembly(config, registry, self._ports(), self.clock)
+        if settings is not None:
+            assembly.on_quarantine = self._quarantine_soon
         self.cache, self.queue, self.waiting = assembly.cache, assembly.queue, assembly.waiting
         self.profiles, self.reports = assembly.profiles, assembly.plugin_reports
         for number in range(nodes):
@@ -62,6 +68,21 @@ class PluginCluster:
             on_arrival=lambda: self.workers.wake(),  # noqa: PLW0108  # they come after the queue
             observations=self.observations,
         )
+
+    def _quarantine_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._quarantine)
+        self.workers.end_slice()
+
+    def _quarantine(self) -> None:
+        ruleset = self.assembly.draft_quarantines()
+        if ruleset is not None:
+            self.assembly.adopt(ruleset, list(self.store.values()))
+            self.workers.wake()
+
+    def reload(self) -> None:
+        """The configuration is read again."""
+        self.assembly.adopt(self.assembly.draft(self.assembly.config), list(self.store.values()))
+        self.workers.wake()
 
     def add(self, *pods: Pod) -> None:
         """Pods that want a node."""
@@ -108,11 +129,12 @@ class PluginCluster:
         await self.settle()
 
 
-def _tree(sorts: bool) -> dict[str, Any]:
+def _tree(sorts: bool, settings: dict[str, Any]) -> dict[str, Any]:
     plugins: dict[str, Any] = {"multiPoint": {"enabled": [{"name": "Hostile"}]}}
     if sorts:
         plugins["queueSort"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Hostile"}]}
     # Before the in-tree binder, which takes every pod.
     plugins["bind"] = {"disabled": [{"name": "*"}], "enabled": [{"name": "Hostile"}, {"name": "DefaultBinder"}]}
-    profile = {"schedulerName": "kscheduler", "plugins": plugins}
-    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
+    profile = {"schedulerName": "kscheduler", "plugins": plugins, "pluginConfig": [{"name": "Hostile", **settings}]}
+    other = {"schedulerName": "other", "plugins": {"queueSort": plugins["queueSort"]} if sorts else {}}
+    return {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile, other]}

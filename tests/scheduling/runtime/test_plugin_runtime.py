@@ -40,6 +40,9 @@ NO_PLUGINS = {
     "self.pre_bind": "a step of the attempt",
     "signature.bind": "of a function, in `inspect`",
     "value.close": "a coroutine",
+    "extenders.bind": "HTTP extenders",
+    "binder.bind": "an HTTP extender",
+    "caller.close": "the connections to an HTTP extender",
     "signature(function).bind": "of a function, in `inspect`",
 }
 """Calls of the same name on other things."""

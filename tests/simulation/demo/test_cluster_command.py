@@ -56,6 +56,8 @@ def test_what_cannot_be_is_refused(
         (["--host", "192.0.2.1"], "on 192.0.2.1: Cannot assign requested address"),
         (["--scheduler-name", "x"], "--scheduler-name: needs --schedule"),
         (["--config", "x"], "--config: needs --schedule"),
+        (["--plugin", "x.py"], "--plugin: needs --schedule"),
+        (["--schedule", "--plugin", "/nope/x.py"], "--plugin: /nope/x.py cannot be read"),
         (["--schedule", "--scheduler-name", ""], "argument --scheduler-name: it is empty"),
         (["--schedule", "--config", "/nope/x"], "--config /nope/x: "),
         (["--schedule", "--config", "/nope/x", "--scheduler-name", "a"], "names the profiles; give one of the two"),
@@ -128,6 +130,24 @@ async def test_with_schedule_pods_of_both_names_are_bound_and_all_ends_together(
         assert await cluster.end() == 0, cluster.output
     assert not runs(scheduler)
     assert not answers(("127.0.0.1", int(own_port)))
+
+
+async def test_a_policy_of_ones_own_decides_for_both_names(tmp_path: Path) -> None:
+    policy = tmp_path / "only.py"
+    policy.write_text(
+        "from kscheduler.framework.per_node import plugin\n@plugin('Only')\ndef filter(pod, node):\n"
+        "    return None if node.name == 'node-002' else 'not here'\n"
+    )
+    flags = ["--nodes", "4", "--port", "0", "--schedule", "--plugin", str(policy)]
+    async with kscheduler("cluster", *flags) as cluster:
+        await cluster.until("kscheduler explain ")
+        own_port = re.findall(r"http://127.0.0.1:(\d+)/metrics", cluster.output)[0]
+        (api_port,) = {port for _, port in cluster.urls()} - {int(own_port)}
+        assert f"--plugin={policy}" in cluster.output.partition("kscheduler explain ")[2]
+        async with APIClient(plain_connection(f"http://127.0.0.1:{api_port}")) as client:
+            for name in ("default-scheduler", "kscheduler"):
+                await client.post(PODS, manifest(name, name))
+                assert await bound_node(client, name) == "node-002"
 
 
 async def test_a_cluster_whose_scheduler_dies_ends_and_says_why() -> None:

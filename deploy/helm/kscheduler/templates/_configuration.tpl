@@ -31,6 +31,13 @@ profiles:
 extenders:
   {{- toYaml . | nindent 2 }}
 {{- end }}
+{{- with .Values.plugins }}
+pluginSources:
+{{- range $name, $source := . }}
+  - file: /etc/kscheduler/plugins/{{ $name }}
+    sha256: {{ sha256sum $source }}
+{{- end }}
+{{- end }}
 {{- end }}
 
 {{- define "kscheduler.featureGates" -}}
@@ -44,6 +51,9 @@ extenders:
 {{- define "kscheduler.args" -}}
 - run
 - --config=/etc/kscheduler/config/config.yaml
+{{- if .Values.plugins }}
+- --plugin-directory=/etc/kscheduler/plugins
+{{- end }}
 {{- if eq .Values.server.scheme "HTTPS" }}
 {{- with .Values.server.bindAddress }}
 - {{ printf "--bind-address=%s" . | quote }}
@@ -116,6 +126,9 @@ extenders:
 {{- end }}
 {{- if and .Values.config.existingConfigMap (or .Values.config.profiles .Values.config.extenders) }}
 {{- fail "config.existingConfigMap: profiles and extenders are taken from there; give one or the other" }}
+{{- end }}
+{{- if and .Values.config.existingConfigMap .Values.plugins }}
+{{- fail "config.existingConfigMap: its pluginSources are taken; mount the files by extraVolumes and allow them with extraArgs: [--plugin-directory=...]" }}
 {{- end }}
 {{- if and .Values.tls.existingSecret .Values.tls.certManager.enabled }}
 {{- fail "tls.existingSecret and tls.certManager.enabled are two certificates; give one" }}

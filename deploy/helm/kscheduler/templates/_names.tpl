@@ -38,6 +38,10 @@
 {{- default (include "kscheduler.fullname" .) .Values.config.existingConfigMap }}
 {{- end }}
 
+{{- define "kscheduler.pluginsName" -}}
+{{- printf "%s-plugins" (include "kscheduler.fullname" . | trunc 55 | trimSuffix "-") }}
+{{- end }}
+
 {{/* The Secret with the certificate; empty where the process signs its own. */}}
 {{- define "kscheduler.certificateSecret" -}}
 {{- if .Values.tls.existingSecret }}

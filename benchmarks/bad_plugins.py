@@ -1,0 +1,252 @@
+"""A plugin of one profile misbehaves: what the pods of another profile notice before, during and after its quarantine.
+
+    python -m benchmarks.bad_plugins [--seconds 10] [--rate 100] [--nodes 500] [--on-failure Fail] [--rounds 3]
+
+In process, with the real queue, cache, cycle, workers and quarantine; the API server is a function that takes 2 ms.
+Pods of two profiles arrive evenly, four of `theirs` (in-tree plugins) for one of `mine` (these, and a score plugin):
+
+    before    the plugin is sound
+    during    it misbehaves, until it has its third strike
+    after     it is called no more; its profile's pods arrive as before, and fail as the policy says
+
+The figures are of `theirs` alone: from `on_add` to the sent Binding, in milliseconds of wall time. `steady` is a second
+stretch before anything happens, and the way `sound` a whole story in which nothing does: what they differ by is what
+the machine adds by itself.
+"""
+
+import argparse
+import asyncio
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import structlog
+
+from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.aio.collector import LongLived
+from kscheduler.api.codec import convert
+from kscheduler.api.core import Node, Pod
+from kscheduler.assembly import Assembly, Ports
+from kscheduler.config.loader import from_tree
+from kscheduler.framework.plugin import Plugin, Source
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status
+from kscheduler.plugins.in_tree import registry
+from kscheduler.scheduling.attempt.concurrency import AdaptiveLimit
+from kscheduler.scheduling.attempt.workers import Workers
+from kscheduler.simulation.scenarios.service import CountedEvents
+
+API_SECONDS: Final = 0.002
+WORKERS: Final = 16
+THEIRS_PER_MINE: Final = 4
+LONGEST_DURING_SECONDS: Final = 30.0
+
+
+def _sound(rows: Any) -> Any:
+    return np.full(len(rows), 50, dtype=np.int64)
+
+
+def _sleeps(rows: Any) -> Any:
+    time.sleep(5.0)
+    return _sound(rows)
+
+
+def _loops(rows: Any) -> Any:
+    end = time.perf_counter() + 5.0
+    while time.perf_counter() < end:
+        pass
+    return _sound(rows)
+
+
+def _raises(rows: Any) -> Any:
+    raise ValueError(f"no points for {len(rows)} nodes")
+
+
+WAYS: Final[dict[str, Callable[[Any], Any]]] = {
+    "sound": _sound,
+    "sleeps": _sleeps,
+    "loops": _loops,
+    "raises": _raises,
+    "nan": lambda rows: np.full(len(rows), np.nan),
+    "wrong shape": lambda rows: np.zeros(len(rows) + 1, dtype=np.int64),
+    "out of range": lambda rows: np.full(len(rows), 1000, dtype=np.int64),
+}
+
+
+class Moody(Plugin):
+    """A score plugin that is sound until it is told to be otherwise."""
+
+    name = "Moody"
+    depends_on = (Source.ANYTHING,)
+
+    def __init__(self) -> None:
+        self.answer: Callable[[Any], Any] = _sound
+
+    def score(self, cycle: Any, pod: PodInfo, nodes: Any, rows: Any) -> Any:
+        """Answer as it is told to."""
+        del cycle, pod, nodes
+        return self.answer(rows)
+
+
+@dataclass
+class Cluster:
+    """The scheduler, and an API server that takes its time."""
+
+    nodes: int
+    on_failure: str
+    plugin: Moody = field(default_factory=Moody)
+    store: dict[str, Pod] = field(default_factory=dict)
+    arrived: dict[str, float] = field(default_factory=dict)
+    latencies: list[float] = field(default_factory=list)
+    """Milliseconds, of the pods of `theirs`."""
+    bound_of_mine: int = 0
+    added: int = 0
+
+    def __post_init__(self) -> None:
+        known = registry()
+        known.register(Moody.name, lambda *_: self.plugin)
+        plugins = {"score": {"enabled": [{"name": Moody.name}]}}
+        limits = {"name": Moody.name, "onFailure": self.on_failure}
+        mine = {"schedulerName": "mine", "plugins": plugins, "pluginConfig": [limits]}
+        header = {"apiVersion": "kubescheduler.config.k8s.io/v1", "kind": "KubeSchedulerConfiguration"}
+        config = from_tree({**header, "profiles": [mine, {"schedulerName": "theirs"}]}, "benchmark")
+        events = CountedEvents()
+        ports = Ports(binder=self, events=events, pod_of=self.store.get, on_arrival=self._wake)
+        self.assembly = Assembly(config, known, ports, REAL_CLOCK)
+        self.assembly.on_quarantine = self._quarantine_soon
+        for number in range(self.nodes):
+            name = f"node-{number:05}"
+            metadata = {"name": name, "uid": name}
+            status = {"allocatable": {"cpu": "64", "memory": "256Gi", "pods": "10000"}}
+            self.assembly.node_handler.on_add(convert({"metadata": metadata, "status": status}, Node), initial=True)
+        limit = AdaptiveLimit(WORKERS, WORKERS)
+        self.workers = Workers(WORKERS, self.assembly.queue, self.assembly.scheduler, limit, REAL_CLOCK)
+
+    def _wake(self) -> None:
+        self.workers.wake()
+
+    def _quarantine_soon(self) -> None:
+        asyncio.get_running_loop().call_soon(self._quarantine)
+        self.workers.end_slice()
+
+    def _quarantine(self) -> None:
+        """As `app.parts` does it."""
+        ruleset = self.assembly.draft_quarantines()
+        if ruleset is not None:
+            self.assembly.adopt(ruleset, list(self.store.values()))
+            self._wake()
+
+    async def bind(self, pod: Pod, node_name: str) -> Status:
+        """Take the Binding. The pod is shown on its node and gone at once: later stretches find an equal cluster."""
+        if pod.spec.scheduler_name == "theirs":
+            self.latencies.append(1000 * (time.perf_counter() - self.arrived.pop(pod.key)))
+        else:
+            self.bound_of_mine += 1
+        await asyncio.sleep(API_SECONDS)
+        bound = msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=node_name))
+        asyncio.get_running_loop().call_later(API_SECONDS, self._run_and_go, pod, bound)
+        return SUCCESS
+
+    def _run_and_go(self, pod: Pod, bound: Pod) -> None:
+        del self.store[pod.key]
+        self.assembly.pod_handler.on_update(pod, bound)
+        self.assembly.pod_handler.on_delete(bound)
+
+    def add(self, profile: str) -> None:
+        """A new pod."""
+        self.added += 1
+        name = f"{profile}-{self.added}"
+        container = {"name": "main", "image": "app:v1", "resources": {"requests": {"cpu": "1m", "memory": "1Mi"}}}
+        metadata = {"name": name, "namespace": "default", "uid": f"uid-{name}", "resourceVersion": "1"}
+        pod = convert({"metadata": metadata, "spec": {"schedulerName": profile, "containers": [container]}}, Pod)
+        self.store[pod.key] = pod
+        if profile == "theirs":
+            self.arrived[pod.key] = time.perf_counter()
+        self.assembly.pod_handler.on_add(pod, initial=False)
+
+    async def arrivals(self, seconds: float, rate: float, until: Callable[[], bool] = lambda: False) -> list[float]:
+        """Pods arrive evenly; returns the latencies of `theirs`, once all of these are bound."""
+        self.latencies.clear()
+        began, number = time.perf_counter(), 0
+        while (passed := time.perf_counter() - began) < seconds and not until():
+            while number < passed * rate:
+                self.add("theirs" if number % (THEIRS_PER_MINE + 1) else "mine")
+                number += 1
+            await asyncio.sleep(0.5 / rate)
+        while self.arrived:  # noqa: ASYNC110  a stretch is long
+            await asyncio.sleep(0.01)
+        return self.latencies.copy()
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Latencies of a stretch of time, in milliseconds."""
+
+    latencies: list[float]
+
+    def __str__(self) -> str:
+        if not self.latencies:
+            return f"{'-':>8}{'-':>8}"
+        return f"{self.quantile(50):8.2f}{self.quantile(99):8.2f}"
+
+    def quantile(self, percent: float) -> float:
+        """Milliseconds."""
+        return float(np.percentile(self.latencies, percent))
+
+
+async def play(way: str, options: argparse.Namespace) -> tuple[dict[str, Stretch], str]:
+    """One story: latencies by stretch, and what was counted."""
+    cluster = Cluster(options.nodes, options.on_failure)
+    supervisor = cluster.assembly.profiles["mine"].supervisor
+    if supervisor is None:
+        raise SystemExit("the plugin is not supervised")
+    parts = (cluster.workers.run, cluster.workers.keep_flushing, LongLived(REAL_CLOCK).run)
+    working = [asyncio.ensure_future(part()) for part in parts]
+    await cluster.arrivals(2.0, options.rate)  # to warm up
+    stretches = {name: Stretch(await cluster.arrivals(options.seconds, options.rate)) for name in ("steady", "before")}
+    cluster.plugin.answer = WAYS[way]
+    began = time.perf_counter()
+    quarantines = cluster.assembly.quarantines
+    longest = LONGEST_DURING_SECONDS if way != "sound" else options.seconds
+    during = await cluster.arrivals(longest, options.rate, until=lambda: bool(quarantines()))
+    seconds = time.perf_counter() - began
+    stretches["during"] = Stretch(during)
+    stretches["after"] = Stretch(await cluster.arrivals(options.seconds, options.rate))
+    for task in working:
+        task.cancel()
+    await asyncio.wait(working)
+    point = "".join(found.extension_point for found in quarantines()) or "not quarantined"
+    return stretches, f"{supervisor.strikes(Moody.name)} strikes in {seconds:.2f} s ({point})"
+
+
+def main() -> None:
+    """Play every way in turn and print a table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seconds", type=float, default=10.0, help="of each stretch")
+    parser.add_argument("--rate", type=float, default=100.0, help="pods a second, of both profiles")
+    parser.add_argument("--nodes", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=1, help="stories of each way; their latencies are put together")
+    parser.add_argument("--on-failure", choices=["Fail", "Ignore", "Fallback"], default="Fail")
+    parser.add_argument("--ways", nargs="*", choices=list(WAYS), default=list(WAYS))
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.CRITICAL))
+    names = ("steady", "before", "during", "after")
+    print(f"p50 and p99 of the other profile, ms\n{'':14}" + "".join(f"{name:>16}" for name in names) + "   p99 after")
+    for way in options.ways:
+        latencies: dict[str, list[float]] = {name: [] for name in names}
+        for _ in range(options.rounds):
+            stretches, counted = asyncio.run(play(way, options))
+            for name, stretch in stretches.items():
+                latencies[name] += stretch.latencies
+        all_of = {name: Stretch(values) for name, values in latencies.items()}
+        change = 100 * (all_of["after"].quantile(99) / all_of["before"].quantile(99) - 1)
+        line = "".join(str(all_of[name]) for name in names)
+        print(f"{way:14}{line}   {change:+.0f} %   {counted}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,108 @@
+"""A configuration, complete and valid, with the plugins that it names.
+
+    ConfigurationReader  --file, bytes or nothing-->  Configured  -->  Assembly, explain, config check
+
+A reader belongs to a command line. It may be asked again while the service runs: files that have not changed are not
+run again, so that an unchanged configuration is found to be unchanged.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import msgspec
+
+from kscheduler.config.errors import ConfigError, Problem
+from kscheduler.config.feature_gates import DEFAULT_GATES, FeatureGates
+from kscheduler.config.loader import LoadedConfig, default_configuration, load_bytes, load_file
+from kscheduler.config.types import OWN_SCHEDULER_NAME, PluginEntry, PluginSet
+from kscheduler.framework.registry import Registry
+from kscheduler.loading.reader import LoadedFiles, PluginLoading, PluginOrigin
+from kscheduler.plugins import in_tree
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """What a configuration and a command line come to."""
+
+    config: LoadedConfig
+    registry: Registry = field(default_factory=in_tree.registry, compare=False)
+    """The in-tree plugins, and those that were loaded."""
+    origins: tuple[PluginOrigin, ...] = ()
+    """Where the loaded ones came from."""
+
+    @property
+    def unused(self) -> tuple[PluginOrigin, ...]:
+        """Loaded plugins that no profile enables: they have no effect."""
+        profiles = self.config.configuration.profiles
+        enabled = {
+            entry.name
+            for profile in profiles
+            for name in profile.plugins.__struct_fields__
+            for entry in getattr(profile.plugins, name).enabled
+        }
+        return tuple(origin for origin in self.origins if origin.name not in enabled)
+
+
+class ConfigurationReader:
+    """Reads configurations under the flags of one command line."""
+
+    def __init__(
+        self,
+        gates: FeatureGates = DEFAULT_GATES,
+        plugins: Sequence[str] = (),
+        directories: Sequence[str] = (),
+        base: Registry | None = None,
+    ) -> None:
+        """`plugins`: values of `--plugin`; `directories`: of `--plugin-directory`; `base`: by default in-tree."""
+        self._gates = gates
+        self._plugins = tuple(plugins)
+        self._directories = tuple(directories)
+        self._base = in_tree.registry() if base is None else base
+        self._files = LoadedFiles()
+        self.paths: tuple[str, ...] = ()
+        """The plugin files of the last reading, also those that could not be used."""
+
+    def read_file(self, path: str) -> Configured:
+        """The configuration of a file; `-` is standard input. Raises `ConfigError`."""
+        loading = self._loading()
+        try:
+            return _configured(load_file(path, self._gates, loading), loading)
+        finally:
+            self.paths = tuple(loading.paths)
+
+    def read_bytes(self, data: bytes, where: str) -> Configured:
+        """The configuration of a file's content. Raises `ConfigError`."""
+        loading = self._loading()
+        try:
+            return _configured(load_bytes(data, where, self._gates, loading), loading)
+        finally:
+            self.paths = tuple(loading.paths)
+
+    def default(self, scheduler_name: str = OWN_SCHEDULER_NAME) -> Configured:
+        """The configuration without a file: its one profile enables all plugins of `--plugin`. Raises `ConfigError`."""
+        loading = self._loading()
+        mistakes = loading.load_command_line()
+        self.paths = tuple(loading.paths)
+        if mistakes:
+            raise ConfigError([Problem("", text) for text in mistakes])
+        loaded = default_configuration(scheduler_name, self._gates)
+        return _configured(_enabling(loaded, loading.from_command_line), loading)
+
+    def _loading(self) -> PluginLoading:
+        return PluginLoading(self._base, self._files, self._plugins, self._directories)
+
+
+def _configured(loaded: LoadedConfig, loading: PluginLoading) -> Configured:
+    return Configured(loaded, loading.registry, tuple(loading.origins))
+
+
+def _enabling(loaded: LoadedConfig, names: Sequence[str]) -> LoadedConfig:
+    """The default configuration with these plugins behind the default ones, at each point that they implement."""
+    if not names:
+        return loaded
+    configuration = loaded.configuration
+    (profile,) = configuration.profiles
+    enabled = (*profile.plugins.multi_point.enabled, *(PluginEntry(name) for name in names))
+    plugins = msgspec.structs.replace(profile.plugins, multi_point=PluginSet(enabled))
+    profiles = (msgspec.structs.replace(profile, plugins=plugins),)
+    return replace(loaded, configuration=msgspec.structs.replace(configuration, profiles=profiles))

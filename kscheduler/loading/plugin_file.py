@@ -1,0 +1,102 @@
+"""A Python file that declares plugins: found, checked, and run once for each content.
+
+The file is read once: what was hashed is what runs. Its module is called after the file and is registered with the
+interpreter, because dataclasses and type hints look there; a changed file takes the old module's place, and pods that
+are being decided keep the old plugins.
+
+Limits: one file is one module, and a file next to it cannot be imported: that wants a package, named by `module`. The
+code runs in the scheduler's process with all of its rights; who may write the file may do what the scheduler may.
+"""
+
+import hashlib
+import linecache
+import re
+import stat
+import sys
+import traceback
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Final
+
+from kscheduler.framework.per_node import PluginDeclarationError
+from kscheduler.framework.plugin_answers import words_of
+from kscheduler.framework.registry import PluginFactory
+from kscheduler.loading.declared import declared_plugins
+
+MOST_BYTES: Final = 1 << 20
+"""A policy is some kilobytes; a file of more is a mistake."""
+_PREFIX: Final = "kscheduler_plugin_"
+
+
+class UnusablePluginError(ValueError):
+    """A file or module cannot be loaded; the text says why, in a line or a few."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginFile:
+    """A file that was run."""
+
+    path: str
+    digest: str
+    """As `sha256sum` prints it."""
+    plugins: dict[str, PluginFactory]
+
+
+def content_of(path: str) -> bytes:
+    """The file's content. Raises `UnusablePluginError`, also for a file that everybody may write."""
+    try:
+        with Path(path).open("rb") as file:
+            data = file.read(MOST_BYTES + 1)
+            mode = Path(path).stat().st_mode
+    except (OSError, ValueError) as failure:
+        reason = failure.strerror if isinstance(failure, OSError) and failure.strerror else str(failure)
+        raise UnusablePluginError(f"{path} cannot be read: {reason}") from None
+    if len(data) > MOST_BYTES:
+        raise UnusablePluginError(f"{path} is larger than {MOST_BYTES:,} bytes: a plugin file is source code")
+    if mode & stat.S_IWOTH:
+        raise UnusablePluginError(f"{path} may be written by everybody on this machine: chmod o-w {path}")
+    return data
+
+
+def digest_of(data: bytes) -> str:
+    """The content's digest, as `sha256sum` prints it."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def run_file(path: str, data: bytes) -> PluginFile:
+    """Run the content of a file and collect its plugins. Raises `UnusablePluginError`, whatever the file does."""
+    module = ModuleType(_PREFIX + re.sub(r"\W", "_", Path(path).stem))
+    module.__file__ = path
+    before = sys.modules.get(module.__name__)
+    sys.modules[module.__name__] = module
+    linecache.checkcache(path)  # a traceback shall show the lines that run
+    try:
+        exec(compile(data, path, "exec", dont_inherit=True), vars(module))  # noqa: S102  the file is the plugin
+        plugins = dict(declared_plugins(module))
+    except BaseException as failure:
+        if before is not None:
+            sys.modules[module.__name__] = before
+        else:
+            sys.modules.pop(module.__name__, None)
+        if isinstance(failure, KeyboardInterrupt):
+            raise
+        raise UnusablePluginError(f"{path}{_place(failure, path)}: {_reason(failure)}") from failure
+    return PluginFile(path, digest_of(data), plugins)
+
+
+def _reason(failure: BaseException) -> str:
+    if isinstance(failure, SyntaxError):
+        return f"{type(failure).__name__}: {failure.msg}"
+    if isinstance(failure, PluginDeclarationError):
+        return failure.problem
+    is_ours = type(failure).__module__.startswith("kscheduler.")
+    return words_of(failure) if is_ours else f"{type(failure).__name__}: {failure}"
+
+
+def _place(failure: BaseException, path: str) -> str:
+    """`:LINE` of the file's own last line on the way to the failure, as compilers write it; empty if there is none."""
+    if isinstance(failure, SyntaxError) and failure.filename == path:
+        return f":{failure.lineno}"
+    lines = [frame.lineno for frame in traceback.extract_tb(failure.__traceback__) if frame.filename == path]
+    return f":{lines[-1]}" if lines else ""

@@ -1,0 +1,150 @@
+"""The timer signal that ends a plugin's call at its time budget.
+
+The problem: decisions are made on one thread, so a plugin that loops or sleeps holds up every other pod, the watches
+and the lease. The idea: an interval timer (`ITIMER_REAL`) sends SIGALRM, and its handler raises `TimeBudgetError` in
+the frame that runs. Where it may raise is the whole difficulty: an exception between two statements of kscheduler would
+leave a cache half written. So the handler looks at the frames, from the innermost outwards, up to the first one that is
+kscheduler's own:
+
+    plugin.filter <- BudgetedCall                       the plugin runs: raise
+    json.loads <- plugin.filter <- BudgetedCall         a library runs for the plugin: raise
+    NodeTable.info <- plugin.filter <- BudgetedCall     kscheduler runs: look again in a millisecond
+    BudgetedCall                                        the plugin has answered already: look again
+
+A plugin that catches the error and goes on is interrupted again after 10, 20, 40 ... ms.
+
+Arming is cheap because the timer is seldom set: a call only writes down its deadline, and the timer that an earlier
+call has set fires before it. The handler then looks at who runs now. Under load that is one `setitimer` per budget
+instead of two per call; without calls, one late signal finds nothing to do.
+
+Limits: C code (numpy, a C extension, a lock) is not interrupted before it returns to Python; such an overrun is noticed
+afterwards. Signals reach the main thread only, and the handler is installed only where SIGALRM and its timer are not in
+use: elsewhere calls are measured and not interrupted. The budget is wall-clock time: a container that is throttled, or
+a machine that swaps, uses it up as well.
+"""
+
+import math
+import signal
+import threading
+from time import perf_counter
+from types import CodeType, FrameType
+from typing import Final
+
+from kscheduler.config.durations import format_duration
+from kscheduler.framework import per_node
+
+LOOK_AGAIN_SECONDS: Final = 0.001
+"""When the handler looks again if it found kscheduler's own code running."""
+FIRST_REPEAT_SECONDS: Final = 0.01
+_LEAST_SECONDS: Final = 0.0002
+"""0 would switch the timer off."""
+_MOST_DOUBLINGS: Final = 6
+_OWN: Final = "kscheduler"
+_SHARED: Final = frozenset(("asyncio", "weakref", "_weakrefset"))
+"""Python modules whose state the event loop and kscheduler's tables rely on: not interrupted either."""
+
+
+class TimeBudgetError(BaseException):
+    """A plugin's call has exceeded its time budget. No `Exception`: an `except Exception` must not swallow it."""
+
+
+class RunningCall:
+    """A call of a plugin that has not returned."""
+
+    __slots__ = ("began", "deadline", "interrupts", "outer", "seconds")
+
+    def __init__(self, began: float, seconds: float, outer: "RunningCall | None") -> None:
+        self.began = began
+        self.seconds = seconds
+        self.deadline = began + seconds
+        self.interrupts = 0
+        """How often it was interrupted."""
+        self.outer = outer
+        """The call of another plugin within which this one was made: a dry run of PostFilter calls filters."""
+
+
+class BudgetAlarm:
+    """The timer of a process. Use `ALARM`: there is one `ITIMER_REAL`, so there is one of these."""
+
+    def __init__(self) -> None:
+        self._current: RunningCall | None = None
+        self._fires_at = math.inf
+        """When the timer fires next, or did so last (`perf_counter`)."""
+        self._main = threading.main_thread().ident
+        self._is_installed: bool | None = None
+        self._calling: tuple[CodeType, ...] = per_node.CALLS_THE_USERS_FUNCTION
+
+    def is_called_from(self, code: CodeType) -> None:
+        """Register a function of kscheduler that calls a plugin's code directly."""
+        self._calling = (*self._calling, code)
+
+    def begin(self, seconds: float) -> RunningCall:
+        """A call begins, with this budget. The caller must `end` it."""
+        began = perf_counter()
+        if threading.get_ident() != self._main or not (self._is_installed or self._install()):
+            return RunningCall(began, seconds, None)
+        call = self._current = RunningCall(began, seconds, self._current)
+        if not began < self._fires_at <= call.deadline:  # the timer is off, or fires too late
+            self._set(began, seconds)
+        return call
+
+    def end(self, call: RunningCall) -> float:
+        """The call has ended. Returns its seconds; the calls around it do not pay for them."""
+        seconds = perf_counter() - call.began
+        if self._current is call:
+            outer = self._current = call.outer
+            if outer is not None:
+                outer.deadline += seconds
+                outer.began += seconds
+        return seconds
+
+    def _install(self) -> bool:
+        """Whether SIGALRM is ours: nobody else handles it, and nobody else has set the timer."""
+        if self._is_installed is None:
+            self._is_installed = (
+                signal.getsignal(signal.SIGALRM) is signal.SIG_DFL and signal.getitimer(signal.ITIMER_REAL)[0] == 0.0
+            )
+            if self._is_installed:
+                signal.signal(signal.SIGALRM, self._on_alarm)
+        return self._is_installed
+
+    def _set(self, now: float, seconds: float) -> None:
+        seconds = max(seconds, _LEAST_SECONDS)
+        self._fires_at = now + seconds
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+    def _on_alarm(self, _signal: int, frame: FrameType | None) -> None:
+        self._fires_at = math.inf
+        call = self._current
+        if call is None:
+            return
+        now = perf_counter()
+        if now < call.deadline:
+            self._set(now, call.deadline - now)
+        elif not self._is_in_plugin(frame):
+            self._set(now, LOOK_AGAIN_SECONDS)
+        else:
+            self._set(now, FIRST_REPEAT_SECONDS * 2 ** min(call.interrupts, _MOST_DOUBLINGS))
+            call.interrupts += 1
+            raise TimeBudgetError(f"it was ended at its time budget of {shown_seconds(call.seconds)}")
+
+    def _is_in_plugin(self, interrupted: FrameType | None) -> bool:
+        """Whether the code that was interrupted is a plugin's, or a library's that the plugin has called."""
+        frame = interrupted
+        while frame is not None:
+            module = str(frame.f_globals.get("__name__", ""))
+            package = module.partition(".")[0]
+            if package == _OWN:
+                return frame is not interrupted and frame.f_code in self._calling
+            if package in _SHARED:
+                return False
+            frame = frame.f_back
+        return False
+
+
+ALARM: Final = BudgetAlarm()
+
+
+def shown_seconds(seconds: float) -> str:
+    """Seconds as configurations spell them: `200ms`."""
+    return format_duration(round(seconds * 1e9))

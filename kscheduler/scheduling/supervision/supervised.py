@@ -1,0 +1,184 @@
+"""A stand-in for a plugin that is not in-tree: it calls the plugin within its time budget.
+
+It has the methods that the plugin has, and no others, so that a profile takes it for the plugin; what follows from the
+plugin's class (`framework.traits`) is read from the plugin itself: `unsupervised`. A profile has stand-ins of its own,
+because budget and strikes are settings of the profile.
+
+What becomes of a call that runs over its budget:
+
+    it was interrupted          it fails with `TimeBudgetError`, also if it caught the error and answered: the answer of
+                                an interrupted computation may be half of one
+    C code returned too late    its answer is used (it is complete, and a pod may be bound already); the overrun is
+                                reported and counts as a strike
+
+Each step of a coroutine has the budget, the waits between them have none. Not supervised, because no method of the
+plugin is called: comparing sort keys and signatures whose classes have an `__lt__`, `__eq__` or `__hash__` of their
+own. Not supervised either: the factory and `events_to_register` (at the start and at a reload), and `close`.
+"""
+
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import replace
+from typing import Any, Final, Protocol
+
+from kscheduler.framework.events import ClusterEventWithHint
+from kscheduler.framework.plugin import Plugin, Point
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.pods.queued_pod import QueuedPodInfo
+from kscheduler.framework.traits import traits_of
+from kscheduler.scheduling.supervision.alarm import ALARM, TimeBudgetError, shown_seconds
+
+HINT: Final = "QueueingHint"
+AWAITED: Final = frozenset(("pre_bind", "bind"))
+"""Methods that answer with a coroutine."""
+LABELS: Final = {point.method: point.label for point in Point} | {
+    "add_pod": "AddPod",
+    "remove_pod": "RemovePod",
+    "move_pods": "AddPod",
+    "normalize": "NormalizeScore",
+    "unreserve": "Unreserve",
+    "pre_bind_pre_flight": "PreBindPreFlight",
+    "may_let_in": "MayLetIn",
+    "sign": "Sign",
+    "status": "Status",
+    "details": "Details",
+}
+"""The methods that run within the budget, with their names in metrics and texts."""
+
+
+class Overruns(Protocol):
+    """Hears of calls that took too long and were not interrupted."""
+
+    def overran(self, plugin: str, point: str, pod: PodInfo | None, failure: TimeBudgetError) -> None:
+        """A call answered after its budget; the answer is used."""
+        ...
+
+
+class BudgetedCall:
+    """A plugin's method, or what it has registered as a hint, within its budget."""
+
+    __slots__ = ("_budget_seconds", "_label", "_method", "_overruns", "_plugin")
+
+    def __init__(
+        self, plugin: str, label: str, method: Callable[..., Any], budget_seconds: float, overruns: Overruns
+    ) -> None:
+        self._plugin = plugin
+        self._label = label
+        self._method = method
+        self._budget_seconds = budget_seconds
+        self._overruns = overruns
+
+    def __call__(self, *arguments: Any) -> Any:
+        """The method's answer. Raises what the method raises, or `TimeBudgetError`."""
+        call = ALARM.begin(self._budget_seconds)
+        try:
+            answer = self._method(*arguments)
+        finally:
+            seconds = ALARM.end(call)
+        if seconds > self._budget_seconds:
+            self._judge(seconds, arguments, was_interrupted=call.interrupts > 0)
+        return answer
+
+    def _judge(self, seconds: float, arguments: tuple[Any, ...], *, was_interrupted: bool) -> None:
+        budget = shown_seconds(self._budget_seconds)
+        if was_interrupted:
+            text = f"it went on after it was interrupted at its time budget of {budget}; its answer is not used"
+            raise TimeBudgetError(text)
+        text = f"it took {seconds:.3f} s, its time budget is {budget}; its answer was used"
+        self._overruns.overran(self._plugin, self._label, _pod_among(arguments), TimeBudgetError(text))
+
+
+ALARM.is_called_from(BudgetedCall.__call__.__code__)
+
+
+class BudgetedSteps:
+    """A plugin's coroutine, as `runtime.steps` drives it: each of its steps runs within the budget."""
+
+    def __init__(self, work: Coroutine[Any, Any, Any], budgeted: Callable[[Callable[..., Any]], BudgetedCall]) -> None:
+        self._close = work.close
+        self._send = budgeted(work.send)
+        self._throw = budgeted(work.throw)
+
+    def send(self, value: Any) -> Any:
+        """Run the next step."""
+        return self._send(value)
+
+    def throw(self, *failure: Any) -> Any:
+        """Run the next step, which begins with an exception."""
+        return self._throw(*failure)
+
+    def close(self) -> None:
+        """End the coroutine."""
+        self._close()
+
+
+class SupervisedPlugin:
+    """The stand-in. Its methods are made once, when the profile is built."""
+
+    def __init__(self, plugin: Plugin, budget_seconds: float, overruns: Overruns) -> None:
+        self.plugin = plugin
+        self.name = plugin.name
+        self._budget_seconds = budget_seconds
+        self._overruns = overruns
+        self._events: Sequence[ClusterEventWithHint] | None = None
+        for method, label in LABELS.items():
+            function = getattr(plugin, method, None)
+            if callable(function):
+                made = self._steps_of(label, function) if method in AWAITED else self._budgeted(label, function)
+                setattr(self, method, made)
+        if traits_of(plugin).registers_events:
+            self._register: Callable[[], Any] = plugin.events_to_register  # type: ignore[attr-defined]
+            self.events_to_register = self._events_to_register
+
+    def __getattr__(self, name: str) -> Any:
+        """Everything else is the plugin's own."""
+        if name == "plugin":  # not there yet: a copy is being made
+            raise AttributeError(name)
+        return getattr(self.plugin, name)
+
+    def __repr__(self) -> str:
+        return f"supervised {self.plugin!r}"
+
+    def _budgeted(self, label: str, function: Callable[..., Any]) -> BudgetedCall:
+        return BudgetedCall(self.name, label, function, self._budget_seconds, self._overruns)
+
+    def _steps_of(self, label: str, function: Callable[..., Any]) -> Callable[..., Any]:
+        """From the arguments to a supervised coroutine; a wrong answer stays as it is, and is refused by the guard."""
+        begin = self._budgeted(label, function)
+
+        def steps(*arguments: Any) -> Any:
+            work = begin(*arguments)
+            if getattr(work, "send", None) is None:
+                return work
+            return BudgetedSteps(work, lambda step: self._budgeted(label, step))
+
+        return steps
+
+    def _events_to_register(self) -> Any:
+        """The plugin's events, each hint within the budget; asked for once, so that a quarantine of another plugin
+        does not depend on this one.
+        """
+        if self._events is None:
+            registered = self._register()  # within the guard of who asks for the events
+            if not isinstance(registered, list | tuple):
+                return registered  # refused by the guard
+            self._events = tuple(self._with_budget(entry) for entry in registered)
+        return self._events
+
+    def _with_budget(self, entry: Any) -> Any:
+        if not isinstance(entry, ClusterEventWithHint) or entry.hint is None or not callable(entry.hint):
+            return entry
+        return replace(entry, hint=self._budgeted(HINT, entry.hint))
+
+
+def unsupervised(plugin: Any) -> Any:
+    """The plugin that a stand-in stands for; any other plugin is returned as it is."""
+    return plugin.plugin if isinstance(plugin, SupervisedPlugin) else plugin
+
+
+def _pod_among(arguments: tuple[Any, ...]) -> PodInfo | None:
+    for argument in arguments:
+        if isinstance(argument, PodInfo):
+            return argument
+        if isinstance(argument, QueuedPodInfo):
+            return argument.pod
+    return None

@@ -1,0 +1,20 @@
+"""For the tests of a plugin: clusters in a line each, the scheduler's own cycle, and failures that explain themselves.
+
+    from kscheduler.testing import Cluster, assert_goes_to, make_node, make_pod
+    from cheap import score
+
+    def test_a_cheap_node_wins():
+        cluster = Cluster(make_node("dear"), make_node("cheap", annotations={"cost": "0.1"})).enable(score, weight=5)
+        assert_goes_to(cluster, make_pod("web"), "cheap")
+
+A failed assertion shows what `kscheduler explain` would say: who turned which node down, and every plugin's points.
+
+Limits: what is played is PreEnqueue to Score and PostFilter, which is where a pod's node is decided. Reserve, Permit,
+PreBind, Bind and PostBind belong to a service: `kscheduler cluster --schedule` runs one.
+"""
+
+from kscheduler.testing.assertions import assert_goes_to, assert_prefers, assert_turned_down
+from kscheduler.testing.cluster import Cluster
+from kscheduler.testing.objects import make_node, make_pod
+
+__all__ = ["Cluster", "assert_goes_to", "assert_prefers", "assert_turned_down", "make_node", "make_pod"]

@@ -1,0 +1,124 @@
+"""A cluster in memory, with a profile of the default plugins and those that a test enables."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.config.types import API_VERSION, KIND, OWN_SCHEDULER_NAME
+from kscheduler.explain.text.as_text import decision_text
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.registry import PluginFactory, Registry
+from kscheduler.loading import ConfigurationReader, Configured
+from kscheduler.loading.declared import factory_of
+from kscheduler.loading.plugin_file import content_of, run_file
+from kscheduler.plugins import in_tree
+from kscheduler.whatif.decide import Decision, decide
+from kscheduler.whatif.scenario import ClusterObjects, Scenario
+
+
+class UndecidedError(AssertionError):
+    """A plugin failed, so there is no decision: its error would otherwise look like a pod that fits nowhere."""
+
+
+class Cluster:
+    """Nodes, pods, and how they are scheduled."""
+
+    def __init__(self, *objects: Node | Pod) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._pods: dict[str, Pod] = {}
+        self._registry: Registry = in_tree.registry()
+        self._enabled: list[dict[str, Any]] = []
+        self._disabled: list[dict[str, Any]] = []
+        self._plugin_config: list[dict[str, Any]] = []
+        self.add(*objects)
+
+    def add(self, *objects: Node | Pod) -> Self:
+        """Nodes and pods, also in place of others of their name."""
+        for added in objects:
+            if isinstance(added, Node):
+                self._nodes[added.metadata.name] = added
+            else:
+                self._pods[added.key] = added
+        return self
+
+    def enable(
+        self,
+        plugin: str | Path | type[Plugin] | PluginFactory,
+        *,
+        weight: int = 1,
+        args: Mapping[str, Any] | None = None,
+    ) -> Self:
+        """Enable a plugin behind the default ones: a function under `@plugin`, a class, or all plugins of a file.
+
+        Raises `DuplicatePluginError`, `TypeError` for what is no plugin, and for a file `UnusablePluginError`.
+        """
+        for name, factory in _factories(plugin).items():
+            self._registry.register(name, factory)
+            self._enabled.append({"name": name, "weight": weight})
+            if args is not None:
+                self._plugin_config.append({"name": name, "args": dict(args)})
+        return self
+
+    def disable(self, name: str) -> Self:
+        """Leave out a default plugin, so that a test is about one's own."""
+        self._disabled.append({"name": name})
+        return self
+
+    def decide(self, pod: Pod) -> Decision:
+        """Where the pod would go; nothing changes.
+
+        Raises `ScenarioError` for a plugin or arguments that do not work, `UndecidedError` for a plugin that fails.
+        """
+        configured = self._configured()
+        objects = ClusterObjects(nodes=tuple(self._nodes.values()), pods=tuple(self._pods.values()))
+        decision = decide(Scenario(objects, pod, configured.config, where="test", plugins=configured.registry))
+        if decision.error:
+            raise UndecidedError(f"{pod.key}: {decision.error}")
+        return decision
+
+    def node_for(self, pod: Pod) -> str:
+        """The node that the pod would go to; empty if it fits on none."""
+        record = self.decide(pod).record
+        return record.node_name if record is not None else ""
+
+    def schedule(self, *pods: Pod) -> list[str]:
+        """Decide pods one after the other, each on what those before have left. Empty for one that fits nowhere."""
+        nodes = []
+        for pod in pods:
+            nodes.append(self.node_for(pod))
+            if nodes[-1]:
+                self.add(msgspec.structs.replace(pod, spec=msgspec.structs.replace(pod.spec, node_name=nodes[-1])))
+        return nodes
+
+    def points(self, pod: Pod, plugin: str) -> dict[str, int]:
+        """A plugin's weighted points by node that fits. Raises `KeyError` if it gave none."""
+        record = self.decide(pod).record
+        scores = {each.plugin: each.points for each in record.scores} if record is not None else {}
+        return dict(zip(record.feasible_names() if record is not None else (), scores[plugin].tolist(), strict=True))
+
+    def explain(self, pod: Pod) -> str:
+        """What `kscheduler explain` says about the pod."""
+        return decision_text(self.decide(pod))
+
+    def _configured(self) -> Configured:
+        profile = {
+            "schedulerName": OWN_SCHEDULER_NAME,
+            "plugins": {"multiPoint": {"enabled": self._enabled, "disabled": self._disabled}},
+            "pluginConfig": self._plugin_config,
+        }
+        tree = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [profile]}
+        return ConfigurationReader(base=self._registry).read_bytes(json.dumps(tree).encode(), "test")
+
+
+def _factories(plugin: str | Path | type[Plugin] | PluginFactory) -> Mapping[str, PluginFactory]:
+    if isinstance(plugin, (str, Path)):
+        return run_file(str(plugin), content_of(str(plugin))).plugins
+    factory = factory_of(plugin)
+    name = getattr(factory, "name", None)
+    if factory is None or not isinstance(name, str):
+        raise TypeError(f"{plugin!r} is no plugin: give a function under @plugin, a class with a `name`, or a file")
+    return {name: factory}

@@ -1,0 +1,12 @@
+"""What a plugin does wrong, found by trying it on random clusters: `kscheduler plugin check`.
+
+    clusters   random nodes and pods, made of the words that the plugin's source mentions
+    asking     one question to a plugin: its answer about each node, or its failure
+    findings   what is compared: the same question twice, other nodes left out, pods that are alike
+
+A finding has an example that shows it. That nothing was found proves nothing: a plugin is code.
+"""
+
+from kscheduler.testing.trial.findings import Finding, Severity, Trial
+
+__all__ = ["Finding", "Severity", "Trial"]

@@ -1,0 +1,111 @@
+"""Random clusters in which a plugin finds what it looks for.
+
+A policy that reads the annotation `cost` would never see one on a node of random words. So keys and values are taken
+from the text constants of the plugin's own source, beside numbers and words that nobody expects.
+"""
+
+import ast
+import random
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.testing.objects import make_node, make_pod
+
+_KEY: Final = re.compile(r"[A-Za-z0-9][\w./-]{0,62}")
+_USUAL_KEYS: Final = ("app", "tier", "zone", "kubernetes.io/os")
+_USUAL_VALUES: Final = ("", "web", "db", "a", "b", "linux")
+_NUMBERS: Final = ("0", "1", "0.5", "3", "20", "1000")
+UNEXPECTED: Final = ("none", "1,5", "-1", "nan")
+"""What a person may write where a number is meant."""
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What labels and annotations are made of."""
+
+    keys: tuple[str, ...]
+    values: tuple[str, ...]
+
+    def some(self, chance: random.Random, most: int) -> dict[str, str]:
+        """A random mapping."""
+        keys = chance.sample(self.keys, min(len(self.keys), chance.randint(0, most)))
+        return {key: chance.choice(self.values) for key in keys}
+
+
+def words_of(source: str, *, unexpected: bool) -> Words:
+    """The words for a plugin's source; with `unexpected` also values that no number can be read from."""
+    found = [
+        node.value
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and _KEY.fullmatch(node.value)
+    ]
+    numeric = "float(" in source or "int(" in source or "Decimal(" in source
+    values = _NUMBERS if numeric else (*_USUAL_VALUES, *_NUMBERS)
+    named = () if numeric else tuple(dict.fromkeys(found))
+    extra = UNEXPECTED if unexpected else ()
+    return Words(tuple(dict.fromkeys((*found, *_USUAL_KEYS))), (*values, *named, *extra))
+
+
+def random_nodes(chance: random.Random, words: Words, count: int) -> list[Node]:
+    """Nodes of different sizes, labels, annotations and taints."""
+    return [
+        make_node(
+            f"node-{number}",
+            labels=words.some(chance, len(words.keys)),
+            annotations=words.some(chance, len(words.keys)),
+            taints=[{"key": chance.choice(words.keys), "effect": "NoSchedule"}] if chance.random() < 0.1 else (),
+            unschedulable=chance.random() < 0.05,
+            cpu=chance.choice(("1", "4", "16", "64")),
+            memory=chance.choice(("2Gi", "8Gi", "64Gi")),
+        )
+        for number in range(count)
+    ]
+
+
+def random_pod(chance: random.Random, words: Words, name: str, node: str = "") -> Pod:
+    """A pod, pending or on a node."""
+    return make_pod(
+        name,
+        namespace=chance.choice(("default", "shop")),
+        labels=words.some(chance, len(words.keys)),
+        annotations=words.some(chance, len(words.keys)),
+        requests={"cpu": chance.choice(("100m", "1", "3")), "memory": chance.choice(("64Mi", "1Gi"))},
+        node=node,
+        priority=chance.choice((0, 0, 1000)),
+    )
+
+
+def _with_metadata(**fields: Callable[[random.Random, Words], object]) -> "Change":
+    def change(pod: Pod, chance: random.Random, words: Words) -> Pod:
+        values = {name: make(chance, words) for name, make in fields.items()}
+        return msgspec.structs.replace(pod, metadata=msgspec.structs.replace(pod.metadata, **values))
+
+    return change
+
+
+def _with_spec_of(other: Callable[[random.Random, Words], Pod]) -> "Change":
+    def change(pod: Pod, chance: random.Random, words: Words) -> Pod:
+        return msgspec.structs.replace(pod, spec=other(chance, words).spec)
+
+    return change
+
+
+Change = Callable[[Pod, random.Random, Words], Pod]
+ASPECTS: Final[Mapping[str, Change]] = {
+    "name": _with_metadata(
+        name=lambda chance, _: f"other-{chance.randrange(1000)}", uid=lambda chance, _: f"uid-{chance.randrange(1000)}"
+    ),
+    "namespace": _with_metadata(namespace=lambda chance, _: chance.choice(("default", "shop", "third"))),
+    "labels": _with_metadata(labels=lambda chance, words: words.some(chance, len(words.keys))),
+    "annotations": _with_metadata(annotations=lambda chance, words: words.some(chance, len(words.keys))),
+    "requests": _with_spec_of(
+        lambda chance, _: make_pod("p", requests={"cpu": chance.choice(("200m", "2")), "memory": "2Gi"})
+    ),
+    "priority": _with_spec_of(lambda chance, words: random_pod(chance, words, "p")),
+}
+"""Parts of a pod, and how each is changed while the others stay (`priority` also draws requests anew)."""

@@ -1,0 +1,179 @@
+"""What is compared, and what it means when it differs."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import Enum
+from time import perf_counter
+from typing import Any, Final
+
+import msgspec
+
+from kscheduler.api.core import Node, Pod
+from kscheduler.framework.registry import Registry
+from kscheduler.framework.traits import points_of
+from kscheduler.scheduling.runtime.guard import PluginFailure
+from kscheduler.testing.trial.asking import Answers, TriedPlugin
+from kscheduler.testing.trial.clusters import ASPECTS, Words, random_nodes, random_pod, words_of
+
+CLUSTERS: Final = 40
+PODS_EACH: Final = 4
+MOST_NODES: Final = 12
+NODES_FOR_TIMING: Final = 1_000
+SLOW_SECONDS: Final = 0.2
+"""For 5,000 nodes: the time budget of a call."""
+
+
+class Severity(Enum):
+    """How bad a finding is."""
+
+    WRONG = "wrong"
+    """Decisions would be wrong, or would fail."""
+    ADVICE = "advice"
+    """It works, and could do better."""
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a plugin does."""
+
+    severity: Severity
+    kind: str
+    """`fails`, `impure`, `writes`, `other nodes`, `sign`, `unsigned`, `slow`, `fragile`."""
+    text: str
+
+
+class Trial:
+    """One plugin, tried on random clusters; the same seed tries the same ones."""
+
+    def __init__(self, registry: Registry, name: str, args: Any, source: str, seed: int = 1) -> None:
+        """`source`: the text of the plugin's file, whose words labels and annotations are made of."""
+        self._registry, self._name, self._args = registry, name, args
+        self._source = source
+        self._seed = seed
+        self._mattered = dict.fromkeys(ASPECTS, False)
+        self._is_signed = False
+
+    def findings(self) -> list[Finding]:
+        """What was found, the worst first, each kind once. Raises `PluginFailure` if the plugin cannot be built."""
+        found: dict[str, Finding] = {}
+        for finding in self._all():
+            found.setdefault(finding.kind, finding)
+        return sorted(found.values(), key=lambda finding: finding.severity is Severity.ADVICE)
+
+    def _all(self) -> Iterator[Finding]:
+        chance = random.Random(self._seed)  # noqa: S311  no secret
+        words = words_of(self._source, unexpected=False)
+        judges = True
+        for number in range(CLUSTERS):
+            nodes, pods = _cluster(chance, words)
+            asked = TriedPlugin(self._registry, self._name, self._args, nodes, pods)
+            judges = bool({point.method for point in points_of(asked.plugin)} & {"pre_filter", "filter", "score"})
+            if not judges:
+                return
+            self._is_signed = asked.traits.is_signed
+            where = f"cluster {number} of seed {self._seed}"
+            for pod in (random_pod(chance, words, f"pod-{each}") for each in range(PODS_EACH)):
+                try:
+                    yield from self._about(asked, pod, chance, words, where)
+                except PluginFailure as failure:
+                    yield Finding(Severity.WRONG, "fails", f"{failure} ({where})")
+                    return
+        yield from self._unsigned()
+        yield from self._slow(chance, words)
+        yield from self._fragile(chance)
+
+    def _about(
+        self, asked: TriedPlugin, pod: Pod, chance: random.Random, words: Words, where: str
+    ) -> Iterator[Finding]:
+        before = msgspec.json.encode((pod, [info.node for info in _infos(asked)]))
+        first, again = asked.answers(pod), asked.answers(pod)
+        if msgspec.json.encode((pod, [info.node for info in _infos(asked)])) != before:
+            yield Finding(Severity.WRONG, "writes", f"it changes the pod or a node that it is asked about ({where})")
+        if first != again:
+            text = f"asked twice, it answers {_difference(first, again)} ({where})"
+            yield Finding(Severity.WRONG, "impure", f"{text}: does it read a clock, chance or a file?")
+            self._mattered = dict.fromkeys(ASPECTS, True)  # no advice to keep what changes by itself
+            return
+        some = [name for name in first if chance.random() < 0.5]
+        alone = asked.answers(pod, some) if some else {}
+        if asked.traits.is_keepable and any(alone[name] != first[name] for name in alone):
+            text = (
+                "what it says about a node depends on which other nodes it is asked about, and `depends_on` denies that"
+            )
+            yield Finding(Severity.WRONG, "other nodes", f"{text} ({where})")
+        for aspect, change in ASPECTS.items():
+            other = change(pod, chance, words)
+            if asked.answers(other) != first:
+                self._mattered[aspect] = True
+                if self._is_signed and asked.signature(other) == asked.signature(pod):
+                    text = f"its answers depend on the pod's {aspect}, which its `sign` leaves out"
+                    yield Finding(Severity.WRONG, "sign", f"{text}: pods would get each other's answers ({where})")
+
+    def _unsigned(self) -> Iterator[Finding]:
+        if self._is_signed:
+            return
+        read = [aspect for aspect, mattered in self._mattered.items() if mattered]
+        if "name" in read or len(read) == len(ASPECTS):
+            return
+        trials = f"in {CLUSTERS * PODS_EACH} trials its answers"
+        if read:
+            text = f"{trials} changed with the pod's {', '.join(read)} only: a `sign` that returns that"
+        else:
+            text = f"{trials} never changed with the pod: `sign=lambda pod: None`"
+        yield Finding(
+            Severity.ADVICE, "unsigned", f"{text} lets its answers be kept; now each pod asks about each node"
+        )
+
+    def _slow(self, chance: random.Random, words: Words) -> Iterator[Finding]:
+        asked = TriedPlugin(self._registry, self._name, self._args, random_nodes(chance, words, NODES_FOR_TIMING), [])
+        pod = random_pod(chance, words, "timed")
+        try:
+            seconds = min(_seconds(asked, pod) for _ in range(3)) * 5
+        except PluginFailure as failure:
+            yield Finding(Severity.WRONG, "fails", f"{failure} (a cluster of {NODES_FOR_TIMING} nodes)")
+            return
+        if seconds > SLOW_SECONDS:
+            yield Finding(
+                Severity.WRONG, "slow", f"it would take {seconds:.2f} s for 5,000 nodes: nothing else runs then"
+            )
+
+    def _fragile(self, chance: random.Random) -> Iterator[Finding]:
+        """Labels and annotations are written by people: one of them must not stop all pods of a profile."""
+        words = words_of(self._source, unexpected=True)
+        for _ in range(CLUSTERS):
+            nodes, pods = _cluster(chance, words)
+            asked = TriedPlugin(self._registry, self._name, self._args, nodes, pods)
+            try:
+                asked.answers(random_pod(chance, words, "pod"))
+            except PluginFailure as failure:
+                text = "a label or annotation that somebody has misspelt fails all pods of the profile"
+                yield Finding(Severity.ADVICE, "fragile", f"{text}: {failure}")
+                return
+
+
+def _cluster(chance: random.Random, words: Words) -> tuple[list[Node], list[Pod]]:
+    nodes = random_nodes(chance, words, chance.randint(1, MOST_NODES))
+    names = [node.metadata.name for node in nodes]
+    pods = [random_pod(chance, words, f"old-{number}", chance.choice(names)) for number in range(chance.randint(0, 20))]
+    return nodes, pods
+
+
+def _infos(asked: TriedPlugin) -> list[Any]:
+    return [asked.cache.nodes.info(row) for row in asked.cache.nodes.rows().tolist()]
+
+
+def _seconds(asked: TriedPlugin, pod: Pod) -> float:
+    began = perf_counter()
+    asked.answers(pod)
+    return perf_counter() - began
+
+
+def _difference(first: Answers, again: Answers) -> str:
+    name = next(name for name in first if first[name] != again.get(name))
+    return f"{_answer(first[name])} about {name}, then {_answer(again.get(name, ('', None)))}"
+
+
+def _answer(answer: tuple[str, int | None]) -> str:
+    reason, points = answer
+    return repr(reason) if reason else "pass" if points is None else f"{points} points"

@@ -1,0 +1,173 @@
+"""`kscheduler plugin`: what it writes works, what it lists is so, what it finds is wrong."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from kscheduler.cli import main
+
+Captured = pytest.CaptureFixture[str]
+HEAD = "import random\nfrom kscheduler.framework.per_node import plugin\nfrom kscheduler.framework.plugin import *\n"
+
+
+def found(tmp_path: Path, capsys: Captured, text: str, *flags: str) -> tuple[int, dict[str, str]]:
+    """The exit code, and the findings by kind."""
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + text)
+    code = main(["plugin", "check", str(file), *flags])
+    lines = [line.strip() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    return code, {line.partition("(")[2].partition(")")[0]: line for line in lines}
+
+
+def function(kind: str, body: str, declaration: str = '@plugin("Mine")') -> str:
+    return f"{declaration}\ndef {kind}(pod, node):\n    {body}\n"
+
+
+# --- new --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_is_written_passes_its_test_and_its_check(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["plugin", "new", "PreferNewNodes", "--directory", str(tmp_path)]) == 0
+    assert {path.name for path in tmp_path.iterdir()} == {"prefer_new_nodes.py", "test_prefer_new_nodes.py"}
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "test_prefer_new_nodes.py"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "2 passed" in ran.stdout, ran.stdout
+    capsys.readouterr()
+    assert main(["plugin", "check", str(tmp_path / "prefer_new_nodes.py")]) == 0
+    assert capsys.readouterr().out == "PreferNewNodes: nothing found\n"
+
+
+@pytest.mark.parametrize("name", ["prefer-cheap", "1st", "class", "Größe", "a b"])
+def test_a_name_that_cannot_be_one_is_refused(name: str, tmp_path: Path, capsys: Captured) -> None:
+    assert main(["plugin", "new", name, "--directory", str(tmp_path)]) == 2
+    assert "is no name for a plugin" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_nothing_is_written_over(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "test_mine.py").write_text("precious")
+    assert main(["plugin", "new", "Mine", "--directory", str(tmp_path)]) == 2
+    assert "exists: nothing is written over" in capsys.readouterr().err
+    assert [path.name for path in tmp_path.iterdir()] == ["test_mine.py"]
+    assert main(["plugin", "new", "Mine", "--directory", str(tmp_path / "nowhere")]) == 2
+    assert "No such file or directory" in capsys.readouterr().err
+
+
+# --- list -------------------------------------------------------------------------------------------------------------
+
+
+def test_each_plugin_has_its_origin_points_and_weight(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(HEAD + function("score", "return 1") + function("filter", "return None", '@plugin("Other")'))
+    config = tmp_path / "config.yaml"
+    config.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: a, plugins: {score: {enabled: [{name: Mine, weight: 7}]}}}]"
+    )
+    flags = ["--config", str(config), "--plugin", str(file)]
+    assert main(["plugin", "list", *flags, "-o", "json"]) == 0
+    tree = json.loads(capsys.readouterr().out)
+    (mine,) = [row for row in tree["plugins"] if row["name"] == "Mine"]
+    origin = f"file {file}"
+    assert mine == {
+        "profile": "a", "name": "Mine", "origin": origin, "points": ["Score"], "weight": 7, "kept": False
+    }  # fmt: skip
+    (fit,) = [row for row in tree["plugins"] if row["name"] == "NodeResourcesFit"]
+    assert (fit["origin"], fit["points"], fit["kept"]) == ("kscheduler", ["PreFilter", "Filter", "Score"], True)
+    assert tree["notEnabled"] == [{"name": "Other", "origin": origin}]
+    assert main(["plugin", "list", *flags]) == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0].split() == ["PROFILE", "PLUGIN", "FROM", "WEIGHT", "KEPT", "EXTENSION", "POINTS"]
+    assert shown.err == f"kscheduler: plugin Other ({origin}) is enabled in no profile\n"
+    assert main(["plugin", "list", "--plugin", str(tmp_path / "nowhere.py")]) == 2
+
+
+# --- check ------------------------------------------------------------------------------------------------------------
+
+BY_POSITION = """\
+import numpy as np
+
+class Mine(Plugin):
+    name = "Mine"
+    depends_on = (Source.ROW,)
+
+    def sign(self, pod):
+        return ()
+
+    def score(self, cycle, pod, nodes, rows):
+        return np.arange(len(rows), dtype=np.int64)
+"""
+ONE_TIER = 'return 100 if node.labels.get("tier") == pod.labels.get("tier") else 0'
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("impure", function("score", "return random.randint(0, 100)")),
+        ("sign", function("score", ONE_TIER, '@plugin("Mine", sign=lambda pod: None)')),
+        ("fails", function("score", "return 50 + 10 * len(node.pods)")),
+        ("fails", function("filter", "return node.name == 'node-0'")),
+        ("writes", function("filter", 'node.node.metadata.labels["seen"] = "yes"')),
+        ("slow", function("filter", "sum(range(30_000))")),
+        ("other nodes", BY_POSITION),
+    ],
+)
+def test_what_is_wrong_is_found(kind: str, text: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, text)
+    assert (code, kinds.get(kind, "")[:5]) == (1, "wrong")
+
+
+@pytest.mark.parametrize(
+    ("kind", "words", "text"),
+    [
+        ("unsigned", "the pod's labels only", function("score", ONE_TIER)),
+        ("unsigned", "never changed with the pod", function("score", "return 7")),
+        (
+            "fragile",
+            "could not convert",
+            function("score", 'return min(100, int(float(node.labels.get("a", "1"))) % 9)'),
+        ),
+    ],
+)
+def test_what_could_be_better_is_advice(kind: str, words: str, text: str, tmp_path: Path, capsys: Captured) -> None:
+    code, kinds = found(tmp_path, capsys, text)
+    assert code == 0
+    assert words in kinds[kind]
+    assert kinds[kind].startswith("advice")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        function("score", ONE_TIER, '@plugin("Mine", sign=lambda pod: pod.labels.get("tier"))'),
+        function("score", "return hash(pod.name) % 100"),
+        "class Mine(Plugin):\n    name = 'Mine'\n    def pre_enqueue(self, pod):\n        return None\n",
+    ],
+)
+def test_a_plugin_without_fault_is_left_alone(text: str, tmp_path: Path, capsys: Captured) -> None:
+    assert found(tmp_path, capsys, text) == (0, {})
+
+
+def test_arguments_are_those_of_the_configuration(tmp_path: Path, capsys: Captured) -> None:
+    typed = "import msgspec\nclass Most(msgspec.Struct):\n    most: int\n"
+    text = typed + '@plugin("Mine", sign=lambda pod: None)\ndef score(pod, node, args: Most):\n    return args.most\n'
+    assert found(tmp_path, capsys, text, '--args={"most": 3}') == (0, {})
+    assert found(tmp_path, capsys, text, '--args={"most": 300}')[0] == 1
+    for given, words in (
+        ('--args={"most": "x"}', "--args.most: expected `int`, got `str`"),
+        ("--args={", "--args: no JSON"),
+        ("--seed=2", "missing required field `most`"),
+    ):
+        file = tmp_path / "mine.py"
+        assert main(["plugin", "check", str(file), given]) == 2
+        assert words in capsys.readouterr().err
+
+
+def test_a_file_that_cannot_be_loaded_is_refused_with_its_line(tmp_path: Path, capsys: Captured) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text("def filter(:")
+    assert main(["plugin", "check", str(file)]) == 2
+    assert capsys.readouterr().err == f"kscheduler: {file}:1: SyntaxError: invalid syntax\n"

@@ -1,0 +1,60 @@
+"""docs/plugins.md: each plugin on the page can be loaded, each configuration uses what stands before it."""
+
+import re
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from kscheduler.loading import ConfigurationReader
+from kscheduler.loading.plugin_file import run_file
+from kscheduler.whatif.profile_check import profile_problems
+
+PAGE: Final = (Path(__file__).parents[2] / "docs" / "plugins.md").read_text(encoding="utf-8")
+
+
+def blocks(language: str) -> list[str]:
+    return re.findall(rf"```{language}\n(.*?)```", PAGE, re.DOTALL)
+
+
+def names_of(text: str) -> list[str]:
+    return re.findall(r'@plugin\("(\w+)"|^    name = "(\w+)"', text, re.MULTILINE)
+
+
+PLUGINS: Final = [text for text in blocks("python") if "def test_" not in text]
+TESTS: Final = [text for text in blocks("python") if "def test_" in text]
+
+
+@pytest.mark.parametrize("text", PLUGINS, ids=range(len(PLUGINS)))
+def test_each_plugin_can_be_loaded_and_decides(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    plugins = run_file(str(file), text.encode()).plugins
+    assert [[name for name in found if name] for found in names_of(text)] == [[name] for name in plugins]
+    if "Affordable" not in plugins:  # it wants arguments
+        configured = ConfigurationReader(plugins=[str(file)]).default()
+        assert profile_problems(configured.config, configured.registry) == ()
+
+
+@pytest.mark.parametrize("text", TESTS, ids=range(len(TESTS)))
+def test_each_test_passes(text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cheap.py").write_text(PLUGINS[0])
+    monkeypatch.syspath_prepend(str(tmp_path))
+    space: dict[str, Any] = {}
+    exec(text, space)
+    tests = [value for name, value in space.items() if name.startswith("test_")]
+    for test in tests:
+        test()
+    assert tests
+
+
+@pytest.mark.parametrize("text", blocks("yaml"), ids=range(len(blocks("yaml"))))
+def test_each_configuration_can_be_used(text: str, tmp_path: Path) -> None:
+    by_file = {"cheap.py": "PreferCheap", "affordable.py": "Affordable"}
+    for file, name in by_file.items():
+        (source,) = [block for block in blocks("python") if f'@plugin("{name}")' in block]
+        (tmp_path / file).write_text(source)
+    (tmp_path / "config.yaml").write_text(text)
+    configured = ConfigurationReader(directories=[str(tmp_path)]).read_file(str(tmp_path / "config.yaml"))
+    assert profile_problems(configured.config, configured.registry) == ()
+    assert (len(configured.origins), configured.unused) == (1, ())

@@ -1,0 +1,114 @@
+"""What authors of plugins test with: it decides as the scheduler does, and a failure shows the explanation."""
+
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from kscheduler.framework.nodes.node_info import NodeInfo
+from kscheduler.framework.per_node import plugin
+from kscheduler.framework.plugin import Plugin
+from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.framework.status import SUCCESS, Status, unschedulable
+from kscheduler.testing import Cluster, assert_goes_to, assert_prefers, assert_turned_down, make_node, make_pod
+from kscheduler.testing.cluster import UndecidedError
+
+
+@plugin("PreferCheap")
+def score(pod: PodInfo, node: NodeInfo) -> int:
+    return max(0, 100 - int(float(node.annotations.get("cost", "1")) * 100))
+
+
+class Limit(msgspec.Struct):
+    most: int
+
+
+@plugin("FewLabels")
+def filter(pod: PodInfo, node: NodeInfo, args: Limit) -> str | None:  # noqa: A001  the field's word
+    return None if len(node.labels) <= args.most else "node(s) had too many labels"
+
+
+class Doorkeeper(Plugin):
+    name = "Doorkeeper"
+
+    def pre_enqueue(self, pod: PodInfo) -> Status:
+        return SUCCESS if pod.labels.get("ticket") else unschedulable("no ticket")
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    dear = make_node("dear", labels={"a": "1", "b": "2"})
+    return Cluster(dear, make_node("cheap", annotations={"cost": "0.1"}))
+
+
+def test_a_score_decides_with_its_weight(cluster: Cluster) -> None:
+    cluster.enable(score, weight=5)
+    assert_goes_to(cluster, make_pod("web"), "cheap")
+    assert cluster.points(make_pod("web"), "PreferCheap") == {"dear": 0, "cheap": 450}
+    assert_prefers(cluster, make_pod("web"), "PreferCheap", better="cheap", worse="dear")
+
+
+def test_a_filter_with_arguments_turns_down(cluster: Cluster) -> None:
+    cluster.enable(filter, args={"most": 1})
+    pod = make_pod("web")
+    assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="node(s) had too many labels")
+    assert_goes_to(cluster, pod, "cheap")
+
+
+def test_a_gate_holds_the_pod(cluster: Cluster) -> None:
+    cluster.enable(Doorkeeper)
+    assert_goes_to(cluster, make_pod("web"))
+    assert cluster.node_for(make_pod("web", labels={"ticket": "yes"})) != ""
+
+
+def test_all_plugins_of_a_file_are_enabled(cluster: Cluster, tmp_path: Path) -> None:
+    file = tmp_path / "never.py"
+    head = "from kscheduler.framework.per_node import plugin\n@plugin('Never')\n"
+    file.write_text(head + "def filter(pod, node):\n    return 'never'\n")
+    assert_goes_to(cluster.enable(file), make_pod("web"))
+
+
+def test_pods_are_decided_on_what_others_have_left(cluster: Cluster) -> None:
+    nodes = cluster.schedule(*(make_pod(name, requests={"cpu": "3"}) for name in "abc"))
+    assert (sorted(nodes[:2]), nodes[2]) == (["cheap", "dear"], "")
+
+
+def test_a_default_plugin_can_be_left_out(cluster: Cluster) -> None:
+    pod = make_pod("big", requests={"cpu": "8"})
+    assert_goes_to(cluster, pod)
+    assert cluster.disable("NodeResourcesFit").node_for(pod) != ""
+
+
+@pytest.mark.parametrize(
+    ("claim", "words"),
+    [
+        (lambda cluster, pod: assert_goes_to(cluster, pod, "dear"), "default/web goes to cheap, not to dear"),
+        (assert_goes_to, "default/web goes to cheap, not to no node"),
+        (lambda cluster, pod: assert_turned_down(cluster, pod, "cheap", by="X"), "nobody turns cheap down"),
+        (
+            lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="X"),
+            "FewLabels turns dear down for default/web before X is asked",
+        ),
+        (
+            lambda cluster, pod: assert_turned_down(cluster, pod, "dear", by="FewLabels", reason="another"),
+            "because of 'node(s) had too many labels'",
+        ),
+        (lambda cluster, pod: assert_prefers(cluster, pod, "PreferCheap", "dear", "cheap"), "dear does not fit"),
+    ],
+)
+def test_a_failed_assertion_shows_the_explanation(cluster: Cluster, claim: Any, words: str) -> None:
+    cluster.enable(score).enable(filter, args={"most": 1})
+    with pytest.raises(AssertionError) as failed:
+        claim(cluster, make_pod("web"))
+    assert words in str(failed.value)
+    assert "FewLabels turned 1 node down" in str(failed.value)
+
+
+def test_a_plugin_that_fails_is_no_pod_that_fits_nowhere(cluster: Cluster) -> None:
+    @plugin("Broken")
+    def score(pod: PodInfo, node: NodeInfo) -> int:
+        return 101
+
+    with pytest.raises(UndecidedError, match="invalid score 101"):
+        cluster.enable(score).node_for(make_pod("web"))
