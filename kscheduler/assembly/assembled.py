@@ -343,6 +343,7 @@ class Assembly:
             announcer=self.ports.statuses if self.in_pre_bind is not None else None,
             in_pre_bind=self.in_pre_bind,
             log=self.ports.log,
+            pod_of=self.ports.pod_of,
         )
 
     def _build_pod_handler(self) -> PodHandler:

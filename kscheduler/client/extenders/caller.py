@@ -16,6 +16,7 @@ Limit: a call that waits for its turn is not yet timed, so N calls may take N / 
 import asyncio
 import os
 import ssl
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -31,7 +32,9 @@ from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
 DEFAULT_SECONDS: Final = 5.0
 """The deadline of a call where the configuration names none, as in kube-scheduler."""
 MOST_CALLS: Final = 16
-"""Calls to one extender at a time; kube-scheduler has one per pod under way, which is one."""
+"""Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one. Each verb has its
+own: a bind does not wait behind filters."""
+_VERBS: Final = 4
 LARGEST_REQUEST: Final = 128 * 1024 * 1024
 """Bytes: 5,000 whole nodes of 20 kB each are 100 MB."""
 LARGEST_ANSWER: Final = 32 * 1024 * 1024
@@ -67,7 +70,8 @@ class ExtenderCaller:
         self._largest_answer = largest_answer
         seconds = address.timeout_seconds if address.timeout_seconds > 0 else DEFAULT_SECONDS
         self._timeout = aiohttp.ClientTimeout(total=seconds, sock_connect=min(seconds, CONNECT_SECONDS))
-        self._turns = asyncio.Semaphore(MOST_CALLS)
+        self._turns: defaultdict[str, asyncio.Semaphore] = defaultdict(lambda: asyncio.Semaphore(MOST_CALLS))
+        """By verb, as the configuration names it."""
         self._contexts: TLSContexts | None = None
         self._session: aiohttp.ClientSession | None = None
         self._is_closed = False
@@ -80,7 +84,7 @@ class ExtenderCaller:
         """The body of the answer. Raises `ExtenderError`."""
         if len(body) > LARGEST_REQUEST:
             raise self._error(verb, f"the request has {len(body)} bytes; at most {LARGEST_REQUEST} are sent")
-        async with self._turns:
+        async with self._turns[verb]:
             try:
                 async with asyncio.timeout(self._timeout.total):  # reading certificates counts, too
                     return await self._call(verb, body)
@@ -142,7 +146,7 @@ class ExtenderCaller:
         if self._session is None:
             self._session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(
-                    limit=MOST_CALLS,
+                    limit=_VERBS * MOST_CALLS,
                     keepalive_timeout=_IDLE_SECONDS,
                     ttl_dns_cache=30,
                     resolver=CheckingResolver(),

@@ -1,14 +1,12 @@
 """Deciding about a pod that concerns extenders: ask, and decide on the nodes as they are when the answers have come.
 
-    turn --> cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
-               '--> no: that is the decision                '--> no: that is the decision
+    cycle --> questions? --> ask --> cycle with the answers --> questions? ... at most `MOST_ROUNDS` times
+       '--> no: that is the decision                '--> no: that is the decision
 
-The pod has left its worker, and nothing is assumed for it, so a slow extender delays only pods that concern it. The
-last cycle and what follows from it are one synchronous step, as for every other pod. Questions are asked again only if
-none of the nodes that extenders left fits any more.
-
-Pods wait for their turn by priority. Limit: while they wait, the queue keeps the events that may concern them, as for
-every pod that is being tried.
+The pod has left its worker, and nothing is assumed for it, so a slow extender delays only pods that concern it; `lines`
+says how many of them are here at a time. The last cycle and what follows from it are one synchronous step, as for every
+other pod. Questions are asked again only if none of the nodes that extenders left fits any more. A pod keeps the
+profile and the extenders under which its attempt began: none is decided by half of a configuration.
 """
 
 from collections.abc import Callable, Sequence
@@ -19,7 +17,6 @@ from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error
 from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.priority_turns import PriorityTurns
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
@@ -27,20 +24,16 @@ from kscheduler.scheduling.missing_rules import EXTENDER
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 
-MOST_CONSULTING: Final = 16
-"""Pods that are between their first question and their decision. The others wait their turn unjudged, so that what is
-asked is about nodes as they are."""
 MOST_ROUNDS: Final = 4
 """How often extenders are asked about a pod in one attempt: about nodes, and about victims if no node is left."""
 MOVED_ON: Final = f"none of the nodes that extenders left fits any more, though they were asked {MOST_ROUNDS} times"
 
 
 class Consulting:
-    """Gives turns to pods that concern extenders, and decides about them."""
+    """Decides about pods that concern extenders."""
 
     def __init__(self, cache: Cache) -> None:
         self._cache = cache
-        self._turns = PriorityTurns(MOST_CONSULTING)
 
     async def judge(self, attempt: Attempt, judges: Callable[[], Judges], must_skip: Callable[[], bool]) -> bool:
         """Decide: the attempt's record is the decision, on the cache as it is in this instant; act before any await.
@@ -51,21 +44,20 @@ class Consulting:
         answers = extenders.first_answers(pod) if extenders is not None else None
         if extenders is None or answers is None:
             return True
-        async with self._turns.turn(pod.priority):
-            for rounds in range(MOST_ROUNDS + 1):
-                if must_skip():
-                    return False
-                record = attempt.record = self._record(attempt, judges(), answers)
-                if not (record.questions or record.victim_questions):
-                    break
-                if rounds == MOST_ROUNDS:
-                    record.status = error(MOVED_ON, plugin=EXTENDER) if record.questions else record.status
-                elif record.questions:
-                    found = await extenders.about_nodes(pod, record.questions)
-                    answers = replace(found, victims=answers.victims)
-                else:
-                    answers = replace(answers, victims=await self._review(extenders, pod, record.victim_questions))
-            return True
+        for rounds in range(MOST_ROUNDS + 1):
+            if must_skip():
+                return False
+            record = attempt.record = self._record(attempt, judges(), answers)
+            if not (record.questions or record.victim_questions):
+                break
+            if rounds == MOST_ROUNDS:
+                record.status = error(MOVED_ON, plugin=EXTENDER) if record.questions else record.status
+            elif record.questions:
+                found = await extenders.about_nodes(pod, record.questions)
+                answers = replace(found, victims=answers.victims)
+            else:
+                answers = replace(answers, victims=await self._review(extenders, pod, record.victim_questions))
+        return True
 
     async def _review(self, extenders: AsksExtenders, pod: PodInfo, candidates: Sequence[Candidate]) -> VictimAnswers:
         nodes = self._cache.nodes

@@ -8,7 +8,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from kscheduler.aio.clock import Clock
-from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.logs import verbose
 from kscheduler.scheduling.classes.class_engine import ClassEngine
 from kscheduler.scheduling.cycle.sampling import NodeSampler
@@ -35,10 +34,6 @@ class Judges:
     """Classes of pods that fit nowhere, as earlier attempts found out; always empty without classes."""
     extenders: AsksExtenders | None = None
     """`None`: the configuration has none."""
-
-    def concerns_extenders(self, pod: PodInfo) -> bool:
-        """Whether a decision about the pod needs extenders."""
-        return self.extenders is not None and self.extenders.first_answers(pod) is not None
 
 
 def judges_of(

@@ -1,9 +1,11 @@
 """The state of an attempt, which goes from step to step, and the parts of the scheduler that attempts work on."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 from kscheduler.aio.clock import Clock
+from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Preemption
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
@@ -32,7 +34,11 @@ class Attempt:
     started: float
     """Monotonic seconds."""
     extenders: AsksExtenders | None = None
-    """Who must be asked before the pod's node is chosen."""
+    """The extenders of the configuration that the attempt began under, whether the pod concerns them or not."""
+    is_consulted: bool = False
+    """Extenders have a say in which node is chosen, or in the preemption."""
+    was_given_to_binder: bool = False
+    """The extender that binds was asked, and left it to the plugins."""
     held: HeldPod | None = None
     plan: PreBindPlan | None = None
     """The plugins whose PreBind has something to do; `None` before PreBindPreFlight."""
@@ -77,3 +83,5 @@ class Surroundings:
     in_pre_bind: PodsInPreBind | None
     """`None` if the same gate is off: as in kube-scheduler, PreBind cannot be cancelled then."""
     log: PodLog
+    pod_of: Callable[[str], Pod | None]
+    """The newest version of a pod that the watch has shown, by key."""

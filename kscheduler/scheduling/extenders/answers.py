@@ -3,7 +3,7 @@
 Nothing here knows how they are asked, so whoever has no extenders imports no HTTP for them.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
 
@@ -63,6 +63,14 @@ class AsksExtenders(Protocol):
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         """What is known before the first question; `None` if a decision about the pod needs no extender."""
+        ...
+
+    def line_of(self, pod: PodInfo) -> Hashable:
+        """Pods with equal lines concern the same extenders: they share turns."""
+        ...
+
+    def binds(self, pod: Pod) -> bool:
+        """Whether an extender binds the pod."""
         ...
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:

@@ -13,7 +13,7 @@ that the pod fits on *then*, as far as the answers allow them.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
 from msgspec import Raw
@@ -91,6 +91,14 @@ class Asking:
         """Whether an extender has a say in the pod's preemption."""
         return any(each.settings.preempt_verb for each in self._interested(pod))
 
+    def line_of(self, pod: PodInfo) -> Hashable:
+        """The names of the extenders that a decision about the pod needs."""
+        return tuple(each.name for each in self._interested(pod) if each.decides)
+
+    def binds(self, pod: Pod) -> bool:
+        """Whether an extender binds the pod."""
+        return self._binder_of(pod) is not None
+
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
         document = self._documents.pod(pod.pod)
@@ -142,7 +150,7 @@ class Asking:
         After a failure (say, a timeout) the pod may be bound all the same; kube-scheduler gives its room to others
         until the watch says otherwise. Here the API server is asked first.
         """
-        binder = next((each for each in self._extenders if each.settings.bind_verb and each.is_interested(pod)), None)
+        binder = self._binder_of(pod)
         if binder is None:
             return None
         if not self._may_bind():
@@ -183,6 +191,9 @@ class Asking:
             _log.debug("extender_gave_no_points", extender=extender.name, pod=pod.key, err=str(failure))
             return None
         return ExtenderPoints(extender.name, extender.settings.weight, points)
+
+    def _binder_of(self, pod: Pod) -> HTTPExtender | None:
+        return next((each for each in self._extenders if each.settings.bind_verb and each.is_interested(pod)), None)
 
     def _interested(self, pod: PodInfo) -> tuple[HTTPExtender, ...]:
         return tuple(each for each in self._extenders if each.is_interested(pod.pod))

@@ -70,6 +70,12 @@ class HTTPExtender:
         """The address without secrets. kube-scheduler names an extender by its whole address."""
         self._calls = calls
 
+    @property
+    def decides(self) -> bool:
+        """Whether it has a say in a decision; otherwise it only binds."""
+        settings = self.settings
+        return bool(settings.filter_verb or settings.prioritize_verb or settings.preempt_verb)
+
     def is_interested(self, pod: Pod) -> bool:
         """Whether the pod concerns this extender."""
         return is_asked_about(self.settings, pod)

@@ -1,15 +1,16 @@
 """Pods that concern extenders: asked about apart from all others, decided on the nodes as they are then."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from kscheduler.api.core import Pod
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
-from kscheduler.scheduling.attempt.consulting import MOST_CONSULTING, MOST_ROUNDS, MOVED_ON
-from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, VictimAnswers
+from kscheduler.scheduling.attempt.consulting import MOST_ROUNDS, MOVED_ON
+from kscheduler.scheduling.attempt.lines import TURNS_PER_LINE
+from kscheduler.scheduling.extenders.answers import UNASKED, AsksExtenders, ExtenderAnswers, VictimAnswers
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness
 from tests.scheduling.attempt.test_workers import GatedBind, working
@@ -36,6 +37,13 @@ class SlowExtenders:
 
     def first_answers(self, pod: PodInfo) -> ExtenderAnswers | None:
         return self.first if "asks" in pod.labels else None
+
+    def line_of(self, pod: PodInfo) -> Hashable:
+        return pod.labels["asks"]
+
+    def binds(self, pod: Pod) -> bool:
+        del pod
+        return True
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         self.asked.append((pod.name, tuple(names)))
@@ -68,7 +76,7 @@ class SlowExtenders:
         return self.bind_status
 
 
-def harness_of(extenders: SlowExtenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
+def harness_of(extenders: AsksExtenders, *plugins: Any, nodes: Sequence[str] = ("a", "b")) -> SchedulerHarness:
     return SchedulerHarness(profile(*plugins), cluster(*nodes), extenders=extenders)
 
 
@@ -81,32 +89,32 @@ def binder() -> GatedBind:
 async def test_a_slow_extender_delays_its_own_pods_only() -> None:
     extenders, bound = SlowExtenders(), binder()
     harness = harness_of(extenders, bound)
-    harness.add(*(make_pod(f"slow-{number}", **SLOW) for number in range(MOST_CONSULTING + 5)))
+    harness.add(*(make_pod(f"slow-{number}", **SLOW) for number in range(TURNS_PER_LINE + 5)))
     harness.add(*(make_pod(f"quick-{number}") for number in range(10)))
     async with working(harness):
         await turns()
         assert sorted(bound.bound) == sorted(f"quick-{number}" for number in range(10))
-        assert len(extenders.asked) == MOST_CONSULTING
+        assert len(extenders.asked) == TURNS_PER_LINE
         assert harness.clock.monotonic() == 0, "nobody waited"
         extenders.gate.set()
         await turns()
-        assert len(bound.bound) == MOST_CONSULTING + 15
+        assert len(bound.bound) == TURNS_PER_LINE + 15
         assert not harness.workers.profiles_in_use()
 
 
 async def test_the_most_important_pod_that_waits_is_asked_about_next() -> None:
     extenders, bound = SlowExtenders(), binder()
     harness = harness_of(extenders, bound)
-    harness.add(*(make_pod(f"slow-{number}", **SLOW) for number in range(MOST_CONSULTING + 2)))
+    harness.add(*(make_pod(f"slow-{number}", **SLOW) for number in range(TURNS_PER_LINE + 2)))
     async with working(harness):
         await turns()
         harness.add(make_pod("important", priority=100, **SLOW))
         await turns()
-        assert len(extenders.asked) == MOST_CONSULTING
+        assert len(extenders.asked) == TURNS_PER_LINE
         extenders.gate.set()
         extenders.gate.clear()
         await turns()
-        assert extenders.asked[MOST_CONSULTING][0] == "important"
+        assert extenders.asked[TURNS_PER_LINE][0] == "important"
 
 
 async def test_nothing_is_assumed_while_extenders_think() -> None:
