@@ -241,11 +241,12 @@ class Assembly:
         return pod.spec.scheduler_name in self.profiles
 
     def _is_waiting(self, pod: Pod) -> bool:
-        """Whether the pod has no node, here or in the API server; one that is being bound is left to its attempt.
+        """Whether the pod has no node, here or in the API server, and nobody tries it: an attempt keeps its pod.
 
-        Between two decisions a pod that is being tried is always assumed on a node.
+        Between two decisions a pod that is being tried is assumed on a node, or extenders are asked about it.
         """
-        return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(pod.metadata.uid))
+        uid = pod.metadata.uid
+        return not (pod.spec.node_name or pod.is_terminal or self.cache.is_assumed(uid) or self.queue.is_in_flight(uid))
 
     def _call_back(self) -> int:
         """Fail pods that wait for a Permit plugin that their profile lacks now: nobody would ever let them go on."""

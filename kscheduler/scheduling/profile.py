@@ -66,7 +66,7 @@ class Profile:
     instances: tuple[Plugin, ...] = ()
     """Every plugin, each once."""
     extenders: tuple[Extender, ...] = ()
-    """The extenders that may change a decision. They are not called yet: `missing_rules` holds their pods."""
+    """The extenders that may change a decision; who decides for real asks them (`Ports.extenders`)."""
     listener: PluginListener = NOBODY
     """Receives reports about plugins that fail or are slow."""
     supervisor: Supervisor | None = None

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from kscheduler.config.errors import ConfigError, Problem, config_error
 from kscheduler.config.expansion import Expanded, expand, plugins_needed, queue_sort_problems
-from kscheduler.config.extenders import deciding
+from kscheduler.config.extenders import EXTENDER, deciding
 from kscheduler.config.types import KubeSchedulerConfiguration, KubeSchedulerProfile
 from kscheduler.config.unhonoured import UNBUILT_PLUGINS
 from kscheduler.config.upstream.extension_points import IN_TREE_POINTS
@@ -20,7 +20,6 @@ from kscheduler.framework.registry import Registry
 from kscheduler.framework.standing_gate import StandingGate
 from kscheduler.framework.status import Status, error
 from kscheduler.framework.traits import is_in_tree, points_of
-from kscheduler.scheduling.missing_rules import EXTENDER
 from kscheduler.scheduling.profile import EVERY_EVENT, Profile, WeightedScore
 from kscheduler.scheduling.runtime.building import call_factory
 from kscheduler.scheduling.runtime.guard import PluginFailure

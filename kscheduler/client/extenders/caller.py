@@ -17,7 +17,7 @@ import asyncio
 import os
 import ssl
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,8 +32,10 @@ from kscheduler.client.http.transport import CONNECT_SECONDS, USER_AGENT
 DEFAULT_SECONDS: Final = 5.0
 """The deadline of a call where the configuration names none, as in kube-scheduler."""
 MOST_CALLS: Final = 16
-"""Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one. Each verb has its
-own: a bind does not wait behind filters."""
+"""Calls of one verb to one extender at a time; kube-scheduler has one per pod under way, which is one.
+
+Each verb has its own, so that a bind does not wait behind filters.
+"""
 _VERBS: Final = 4
 LARGEST_REQUEST: Final = 128 * 1024 * 1024
 """Bytes: 5,000 whole nodes of 20 kB each are 100 MB."""
@@ -46,6 +48,10 @@ _LONGEST_LOCATION: Final = 200
 
 class ExtenderError(Exception):
     """An extender gave no usable answer."""
+
+
+class ExtenderTimeoutError(ExtenderError):
+    """It took too long."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,16 +86,19 @@ class ExtenderCaller:
         """The environment variable with a proxy that is not used for this extender, or empty."""
         return unused_proxy(self.address.url_prefix, environ)
 
-    async def call(self, verb: str, body: bytes) -> bytes:
-        """The body of the answer. Raises `ExtenderError`."""
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        """The body of the answer. Raises `ExtenderError`. `may_send`: asked once the call has its turn."""
         if len(body) > LARGEST_REQUEST:
             raise self._error(verb, f"the request has {len(body)} bytes; at most {LARGEST_REQUEST} are sent")
         async with self._turns[verb]:
+            if may_send is not None and not may_send():
+                raise self._error(verb, "not sent: this process does not lead")
             try:
                 async with asyncio.timeout(self._timeout.total):  # reading certificates counts, too
                     return await self._call(verb, body)
             except TimeoutError:
-                raise self._error(verb, f"no answer within {self._timeout.total:g} s") from None
+                text = str(self._error(verb, f"no answer within {self._timeout.total:g} s"))
+                raise ExtenderTimeoutError(text) from None
             except ConfigurationError as error:
                 raise self._error(verb, str(error)) from None
             except (aiohttp.InvalidURL, aiohttp.NonHttpUrlClientError):  # its text has the whole URL, and so a password

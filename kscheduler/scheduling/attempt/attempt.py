@@ -28,8 +28,8 @@ from kscheduler.framework.status import SUCCESS, Code, Fault, Status, error
 from kscheduler.logs import get_logger, verbose
 from kscheduler.scheduling.attempt import permit, pre_binding
 from kscheduler.scheduling.attempt.consulting import Consulting
+from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from kscheduler.scheduling.attempt.judges import Judges
-from kscheduler.scheduling.attempt.lines import Lines
 from kscheduler.scheduling.attempt.pre_binding import PreBindPlan
 from kscheduler.scheduling.attempt.surroundings import Attempt, Surroundings
 from kscheduler.scheduling.classes.class_engine import ClassEngine
@@ -71,13 +71,18 @@ class Scheduler:
         self._histograms: dict[tuple[str, Code, str], Histogram] = {}
         """By extension point, code and profile: each pod needs six of them."""
         self._consulting = Consulting(context.cache)
-        self.lines = Lines()
+        self.lines = ExtenderLines()
         """Pods that wait until extenders can be asked about them."""
 
     def adopt(self, judges: Judges) -> None:
         """Judge by other profiles from now on. An attempt that has begun keeps its profile to its end."""
         self._judges = judges
         self.lines.call_all()
+
+    @property
+    def extenders(self) -> AsksExtenders | None:
+        """The extenders in force; `None`: there are none, or nobody asks them."""
+        return self._judges.extenders
 
     @property
     def engines(self) -> Mapping[str, ClassEngine]:
@@ -87,7 +92,7 @@ class Scheduler:
     # --- deciding: never awaits ---------------------------------------------------------------------------------------
 
     def decide_called(self, queued: QueuedPodInfo) -> Attempt | None:
-        """As `decide`, about a pod that stood in line and was called (`Lines.take_called`)."""
+        """As `decide`, about a pod that stood in line and was called (`ExtenderLines.take_called`)."""
         context = self._context
         context.queue.resume(queued)
         try:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Final
 
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import error
@@ -20,7 +21,6 @@ from kscheduler.scheduling.attempt.judges import Judges
 from kscheduler.scheduling.attempt.surroundings import Attempt
 from kscheduler.scheduling.cycle.schedule import schedule
 from kscheduler.scheduling.extenders.answers import AsksExtenders, ExtenderAnswers, VictimAnswers
-from kscheduler.scheduling.missing_rules import EXTENDER
 from kscheduler.scheduling.record import SchedulingRecord
 from kscheduler.state.cache import Cache
 

@@ -15,11 +15,11 @@ other pod goes on. The caller bounds how often it asks.
 
 import numpy as np
 
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.nodes.node_table import NodeTable, Rows
 from kscheduler.framework.reasons.diagnosis import Rejection
 from kscheduler.framework.status import Code, Status
 from kscheduler.scheduling.extenders.answers import ExtenderAnswers
-from kscheduler.scheduling.missing_rules import EXTENDER
 from kscheduler.scheduling.record import PluginScores, SchedulingRecord
 
 

@@ -108,7 +108,7 @@ def _new_record(profile: Profile, pod: PodInfo, cache: Cache) -> SchedulingRecor
         message, plugin = profile.failing.message, profile.failing.plugin
         record.status = error(message, plugin=plugin, fault=Fault.QUARANTINED)
         return record
-    record.status = held_status(pod, profile.enabled, profile.extenders)
+    record.status = held_status(pod, profile.enabled)
     if not record.status.is_success:
         record.diagnosis.pre_filter = record.status
     return record

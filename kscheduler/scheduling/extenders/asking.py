@@ -16,19 +16,18 @@ import asyncio
 from collections.abc import Awaitable, Callable, Hashable, Mapping, Sequence
 from dataclasses import replace
 
-from msgspec import Raw
-
 from kscheduler.api.core import Pod
 from kscheduler.client.extenders.messages import VictimsOnNode
+from kscheduler.client.extenders.whole_objects import UnsentError
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.nodes.occupants import started_at
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.extenders.answers import UNASKED, ExtenderAnswers, ExtenderPoints, VictimAnswers
-from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender
+from kscheduler.scheduling.extenders.http_extender import Documents, ExtenderFailure, HTTPExtender, SentPod
 from kscheduler.scheduling.extenders.meaning import Victims
-from kscheduler.scheduling.missing_rules import EXTENDER
 
 _log = get_logger(__name__)
 
@@ -42,6 +41,10 @@ def _reviewed(candidate: Candidate, left: Victims, pods_on: Mapping[str, Mapping
     pods = [pods_on[name][uid] for uid in dict.fromkeys(left[name].uids)]
     pods.sort(key=lambda pod: (-pod.priority, started_at(pod)))
     return ReviewedCandidate(proposed, Candidate(name, tuple(pods), left[name].pdb_violations))
+
+
+def _not_asked(failure: UnsentError) -> Status:
+    return error(f"extenders cannot be asked: {failure}", plugin=EXTENDER)
 
 
 def _always() -> bool:
@@ -101,23 +104,26 @@ class Asking:
 
     async def about_nodes(self, pod: PodInfo, names: Sequence[str]) -> ExtenderAnswers:
         """Filter the nodes (at least one), and have the rest scored. Never raises for an extender's sake."""
-        document = self._documents.pod(pod.pod)
         asked = frozenset(names)
         left = tuple(names)
+        try:
+            sent = await self._sent(pod)
+        except UnsentError as failure:
+            return ExtenderAnswers(asked, status=_not_asked(failure))
         turned_down: dict[str, Status] = {}
         for extender in self._interested(pod):
             if not left:
                 break
             try:
-                found = await extender.left(document, left, self._documents)
+                found = await extender.left(sent, left, self._documents.nodes)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
-                    _log.info("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
+                    _log.debug("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
                     continue
                 return ExtenderAnswers(asked, status=error(str(failure), plugin=EXTENDER))
             left = found.names
             turned_down.update(found.turned_down)
-        points = await self._points(pod, document, left) if len(left) > 1 else ()
+        points = await self._points(pod, sent, left) if len(left) > 1 else ()
         return ExtenderAnswers(asked, frozenset(left), turned_down, points)
 
     async def about_victims(
@@ -127,7 +133,10 @@ class Asking:
 
         `pods_on`: by node and UID, as they were when the candidates were found.
         """
-        document = self._documents.pod(pod.pod)
+        try:
+            sent = await self._sent(pod)
+        except UnsentError as failure:
+            return VictimAnswers(failure=_not_asked(failure))
         victims: Victims = {
             each.node_name: VictimsOnNode(tuple(victim.uid for victim in each.victims), each.broken_budgets)
             for each in candidates
@@ -136,10 +145,10 @@ class Asking:
             if not victims:
                 break
             try:
-                victims = await extender.victims(pod, document, victims, pods_on.__getitem__, self._documents)
+                victims = await extender.victims(pod, sent, victims, pods_on.__getitem__)
             except ExtenderFailure as failure:
                 if extender.settings.ignorable:
-                    _log.info("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
+                    _log.debug("extender_skipped", extender=extender.name, pod=pod.key, err=str(failure))
                     continue
                 return VictimAnswers(failure=error(str(failure), plugin=EXTENDER))
         return VictimAnswers({each.node_name: _reviewed(each, victims, pods_on) for each in candidates})
@@ -153,10 +162,8 @@ class Asking:
         binder = self._binder_of(pod)
         if binder is None:
             return None
-        if not self._may_bind():
-            return error("not given to the extender that binds: this process does not lead", plugin=EXTENDER)
         try:
-            await binder.bind(pod, node_name)
+            await binder.bind(pod, node_name, self._may_bind)
         except ExtenderFailure as failure:
             return await self._after_failed_bind(binder, pod, node_name, failure)
         return SUCCESS
@@ -164,31 +171,35 @@ class Asking:
     async def _after_failed_bind(
         self, binder: HTTPExtender, pod: Pod, node_name: str, failure: ExtenderFailure
     ) -> Status | None:
+        if not self._may_bind():
+            return error(str(failure), plugin=EXTENDER)
         found = await self._node_of(pod)
         if found == node_name:
             return SUCCESS
         if found:
             return error(f"pod {pod.key} is on node {found} already: {failure}", plugin=EXTENDER)
         if binder.settings.ignorable:
-            _log.info("extender_skipped", extender=binder.name, pod=pod.key, err=str(failure))
+            _log.debug("extender_skipped", extender=binder.name, pod=pod.key, err=str(failure))
             return None
         return error(str(failure), plugin=EXTENDER)
 
-    async def _points(self, pod: PodInfo, document: Raw, names: Sequence[str]) -> tuple[ExtenderPoints, ...]:
+    async def _sent(self, pod: PodInfo) -> SentPod:
+        """The pod, read once for all extenders. Raises `UnsentError`."""
+        return SentPod(pod.key, await self._documents.pod(pod.pod))
+
+    async def _points(self, pod: PodInfo, sent: SentPod, names: Sequence[str]) -> tuple[ExtenderPoints, ...]:
         calls: list[Awaitable[ExtenderPoints | None]] = [
-            self._points_by(extender, pod, document, names)
+            self._points_by(extender, sent, names)
             for extender in self._interested(pod)
             if extender.settings.prioritize_verb
         ]
         return tuple(points for points in await asyncio.gather(*calls) if points is not None)
 
-    async def _points_by(
-        self, extender: HTTPExtender, pod: PodInfo, document: Raw, names: Sequence[str]
-    ) -> ExtenderPoints | None:
+    async def _points_by(self, extender: HTTPExtender, sent: SentPod, names: Sequence[str]) -> ExtenderPoints | None:
         try:
-            points = await extender.points(document, names, self._documents)
+            points = await extender.points(sent, names, self._documents.nodes)
         except ExtenderFailure as failure:
-            _log.debug("extender_gave_no_points", extender=extender.name, pod=pod.key, err=str(failure))
+            _log.debug("extender_gave_no_points", extender=extender.name, pod=sent.key, err=str(failure))
             return None
         return ExtenderPoints(extender.name, extender.settings.weight, points)
 

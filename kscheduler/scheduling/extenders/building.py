@@ -8,38 +8,20 @@ import os
 from base64 import b64decode
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 
-import msgspec
-
-from kscheduler.api.core import Node, Pod
+from kscheduler.aio.clock import REAL_CLOCK
+from kscheduler.api.core import Pod
 from kscheduler.client.access.tls import TLSFiles, TLSPlaces
 from kscheduler.client.extenders.caller import ExtenderAddress, ExtenderCaller
 from kscheduler.config.extenders import extender_name
 from kscheduler.config.types import Extender, ExtenderTLSConfig
 from kscheduler.logs import get_logger
 from kscheduler.scheduling.extenders.asking import Asking
-from kscheduler.scheduling.extenders.http_extender import HTTPExtender
+from kscheduler.scheduling.extenders.call_reports import CallReports
+from kscheduler.scheduling.extenders.http_extender import Documents, HTTPExtender
+from kscheduler.scheduling.observations import Observations
 
 _log = get_logger(__name__)
 _NO_TLS = ExtenderTLSConfig()
-_ENCODER = msgspec.json.Encoder()
-
-
-class KnownObjects:
-    """Pods and nodes as the watches have shown them. Implements `Documents`.
-
-    Limit: only the fields that scheduling reads are kept, so only these are sent.
-    """
-
-    def __init__(self, node_of: Callable[[str], Node | None]) -> None:
-        self._node_of = node_of
-
-    def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod."""
-        return msgspec.Raw(_ENCODER.encode(pod))
-
-    def node(self, name: str) -> msgspec.Raw:
-        """The node; `null` if it is gone."""
-        return msgspec.Raw(_ENCODER.encode(self._node_of(name)))
 
 
 class ExtenderSet:
@@ -48,18 +30,24 @@ class ExtenderSet:
     def __init__(
         self,
         extenders: Sequence[Extender],
-        node_of: Callable[[str], Node | None],
+        documents: Documents,
         *,
         may_bind: Callable[[], bool],
         pod_is_on: Callable[[Pod], Awaitable[str]],
+        observations: Observations | None = None,
+        now: Callable[[], float] = REAL_CLOCK.monotonic,
         environ: Mapping[str, str] = os.environ,
     ) -> None:
-        """Opens nothing. The last two functions are those of `Asking`."""
+        """Opens nothing. `may_bind` and `pod_is_on` are those of `Asking`; `now`: monotonic seconds, for reports."""
+        self.settings = tuple(extenders)
         self._callers = [ExtenderCaller(address_of(each, index)) for index, each in enumerate(extenders)]
         self._environ = environ
         self.asking = Asking(
-            [HTTPExtender(each, caller) for each, caller in zip(extenders, self._callers, strict=True)],
-            KnownObjects(node_of),
+            [
+                HTTPExtender(each, caller, _reports_of(each, observations, now))
+                for each, caller in zip(extenders, self._callers, strict=True)
+            ],
+            documents,
             may_bind=may_bind,
             node_of=pod_is_on,
         )
@@ -73,9 +61,14 @@ class ExtenderSet:
                 _log.warning("extender_proxy_not_used", extender=caller.address.shown, variable=variable, reason=reason)
 
     async def close(self) -> None:
-        """Close all connections: calls under way fail, and their pods are tried again."""
+        """Close all connections: calls under way fail."""
         for caller in self._callers:
             await caller.close()
+
+
+def _reports_of(extender: Extender, observations: Observations | None, now: Callable[[], float]) -> CallReports:
+    seconds = observations.extender_seconds if observations is not None else None
+    return CallReports(extender_name(extender), now, seconds, is_ignorable=extender.ignorable)
 
 
 def address_of(extender: Extender, index: int) -> ExtenderAddress:

@@ -4,13 +4,14 @@ Every failure (no answer, an answer that is none, a claim that cannot be) is one
 line for the pod's condition. What a failure does to the decision is said in `asking`.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 import msgspec
 
 from kscheduler.api.core import Pod
-from kscheduler.client.extenders.caller import ExtenderError
+from kscheduler.client.extenders.caller import ExtenderError, ExtenderTimeoutError
 from kscheduler.client.extenders.messages import (
     AnswerError,
     bind_request,
@@ -21,9 +22,11 @@ from kscheduler.client.extenders.messages import (
     read_scores,
     read_victims,
 )
-from kscheduler.config.extenders import extender_name, is_asked_about
+from kscheduler.client.extenders.whole_objects import UnsentError
+from kscheduler.config.extenders import decides, extender_name, is_asked_about
 from kscheduler.config.types import Extender
 from kscheduler.framework.pods.pod_info import PodInfo
+from kscheduler.scheduling.extenders.call_reports import CallReports, CallResult
 from kscheduler.scheduling.extenders.meaning import (
     ExtenderClaimError,
     LeftNodes,
@@ -35,6 +38,7 @@ from kscheduler.scheduling.extenders.meaning import (
 )
 
 T = TypeVar("T")
+_ENCODER = msgspec.json.Encoder()
 
 
 class ExtenderFailure(Exception):  # noqa: N818  as `PluginFailure`
@@ -44,102 +48,158 @@ class ExtenderFailure(Exception):  # noqa: N818  as `PluginFailure`
 class ExtenderCalls(Protocol):
     """The wire: `client.extenders.caller.ExtenderCaller`."""
 
-    async def call(self, verb: str, body: bytes) -> bytes:
-        """The answer's body. Raises `ExtenderError`."""
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        """The answer's body. Raises `ExtenderError`, also if `may_send` says no in the instant before."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SentPod:
+    """A pod as it is sent to all extenders."""
+
+    key: str
+    document: msgspec.Raw
+
+
+SentNodes = Callable[[Sequence[str]], Awaitable[Sequence[msgspec.Raw]]]
+"""Whole nodes by their names, for extenders that do not know nodes themselves. Raises `UnsentError`."""
 
 
 class Documents(Protocol):
-    """Objects as JSON, for extenders."""
+    """Objects as JSON, for extenders: `client.extenders.whole_objects.WholeObjects`."""
 
-    def pod(self, pod: Pod) -> msgspec.Raw:
-        """The pod."""
+    async def pod(self, pod: Pod) -> msgspec.Raw:
+        """The pod. Raises `UnsentError`."""
         ...
 
-    def node(self, name: str) -> msgspec.Raw:
-        """The node with this name; `null` if it is gone."""
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        """The nodes, without those that are gone. Raises `UnsentError`."""
         ...
+
+
+def encoded(pod: Pod) -> msgspec.Raw:
+    """A pod with the fields that scheduling reads."""
+    return msgspec.Raw(_ENCODER.encode(pod))
 
 
 class HTTPExtender:
     """An extender that can be asked."""
 
-    def __init__(self, settings: Extender, calls: ExtenderCalls) -> None:
+    def __init__(self, settings: Extender, calls: ExtenderCalls, reports: CallReports | None = None) -> None:
         self.settings = settings
         self.name = extender_name(settings)
         """The address without secrets. kube-scheduler names an extender by its whole address."""
         self._calls = calls
+        self._reports = reports or CallReports(self.name, _no_clock, is_ignorable=settings.ignorable)
 
     @property
     def decides(self) -> bool:
         """Whether it has a say in a decision; otherwise it only binds."""
-        settings = self.settings
-        return bool(settings.filter_verb or settings.prioritize_verb or settings.preempt_verb)
+        return decides(self.settings)
 
     def is_interested(self, pod: Pod) -> bool:
         """Whether the pod concerns this extender."""
         return is_asked_about(self.settings, pod)
 
-    async def left(self, pod: msgspec.Raw, names: Sequence[str], documents: Documents) -> LeftNodes:
+    async def left(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> LeftNodes:
         """Which of the nodes it leaves. Without `filterVerb` all. Raises `ExtenderFailure`."""
         if not self.settings.filter_verb:
             return LeftNodes(tuple(names), {})
-        body = await self._call(self.settings.filter_verb, self._about_nodes(pod, names, documents))
         knows_nodes = self.settings.node_cache_capable
-        return _checked(lambda: left_nodes(self.name, names, read_filter_answer(body), knows_nodes=knows_nodes))
 
-    async def points(self, pod: msgspec.Raw, names: Sequence[str], documents: Documents) -> dict[str, int]:
+        def read(body: bytes) -> LeftNodes:
+            return left_nodes(self.name, names, read_filter_answer(body), knows_nodes=knows_nodes)
+
+        request = await self._about_nodes(pod, names, nodes)
+        return await self._ask(_Question("filter", self.settings.filter_verb, pod.key), request, read)
+
+    async def points(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> dict[str, int]:
         """Points by node. Without `prioritizeVerb` none. Raises `ExtenderFailure`."""
         if not self.settings.prioritize_verb:
             return {}
-        body = await self._call(self.settings.prioritize_verb, self._about_nodes(pod, names, documents))
-        return _checked(lambda: points_of(read_scores(body), self.settings.weight, names))
+        request = await self._about_nodes(pod, names, nodes)
+        question = _Question("prioritize", self.settings.prioritize_verb, pod.key)
+        return await self._ask(
+            question, request, lambda body: points_of(read_scores(body), self.settings.weight, names)
+        )
 
-    async def victims(
-        self,
-        preemptor: PodInfo,
-        document: msgspec.Raw,
-        proposed: Victims,
-        pods_on: PodsOn,
-        documents: Documents,
-    ) -> Victims:
+    async def victims(self, preemptor: PodInfo, pod: SentPod, proposed: Victims, pods_on: PodsOn) -> Victims:
         """Nodes and victims that it leaves. Without `preemptVerb` all. Raises `ExtenderFailure`."""
         if not self.settings.preempt_verb:
             return proposed
         whole = None
         if not self.settings.node_cache_capable:
-            pods = {uid: pod for name in proposed for uid, pod in pods_on(name).items()}
+            pods = {uid: found for name in proposed for uid, found in pods_on(name).items()}
 
             def whole(uid: str) -> msgspec.Raw:
-                return documents.pod(pods[uid].pod)
+                return encoded(pods[uid].pod)
 
-        body = await self._call(self.settings.preempt_verb, preemption_request(document, proposed, whole))
-        ignorable = self.settings.ignorable
-        return _checked(
-            lambda: left_victims(self.name, proposed, read_victims(body), pods_on, preemptor, is_ignorable=ignorable)
-        )
+        def read(body: bytes) -> Victims:
+            ignorable = self.settings.ignorable
+            return left_victims(self.name, proposed, read_victims(body), pods_on, preemptor, is_ignorable=ignorable)
 
-    async def bind(self, pod: Pod, node: str) -> None:
+        request = preemption_request(pod.document, proposed, whole)
+        return await self._ask(_Question("preempt", self.settings.preempt_verb, pod.key), request, read)
+
+    async def bind(self, pod: Pod, node: str, may_send: Callable[[], bool]) -> None:
         """Have it bind the pod. Raises `ExtenderFailure`; then the pod may be bound all the same."""
         meta = pod.metadata
-        body = await self._call(self.settings.bind_verb, bind_request(meta.namespace, meta.name, meta.uid, node))
-        refusal = _checked(lambda: read_bind_error(body))
-        if refusal:
-            raise ExtenderFailure(refusal)
+        request = bind_request(meta.namespace, meta.name, meta.uid, node)
 
-    def _about_nodes(self, pod: msgspec.Raw, names: Sequence[str], documents: Documents) -> bytes:
-        nodes = None if self.settings.node_cache_capable else [documents.node(name) for name in names]
-        return nodes_request(pod, names, nodes)
+        def read(body: bytes) -> None:
+            refusal = read_bind_error(body)
+            if refusal:
+                raise ExtenderClaimError(refusal)
 
-    async def _call(self, verb: str, body: bytes) -> bytes:
+        await self._ask(_Question("bind", self.settings.bind_verb, pod.key), request, read, may_send)
+
+    async def _about_nodes(self, pod: SentPod, names: Sequence[str], nodes: SentNodes) -> bytes:
         try:
-            return await self._calls.call(verb, body)
-        except ExtenderError as error:
+            whole = None if self.settings.node_cache_capable else await nodes(names)
+        except UnsentError as error:
+            message = f"cannot ask extender {self.name}: {error}"
+            raise ExtenderFailure(message) from None
+        return nodes_request(pod.document, names, whole)
+
+    async def _ask(
+        self,
+        question: "_Question",
+        request: bytes,
+        read: Callable[[bytes], T],
+        may_send: Callable[[], bool] | None = None,
+    ) -> T:
+        """The answer, read and checked. Every end is reported."""
+        reports, verb = self._reports, question.verb
+        began = reports.now()
+        result = CallResult.ERROR
+        try:
+            found = read(await self._calls.call(question.path, request, may_send))
+        except ExtenderClaimError as refusal:
+            reports.answered()
+            raise ExtenderFailure(str(refusal)) from None
+        except (AnswerError, ExtenderError) as error:
+            if isinstance(error, ExtenderTimeoutError):
+                result = CallResult.TIMEOUT
+            reports.gave_no_answer(verb, question.pod, str(error))
             raise ExtenderFailure(str(error)) from None
+        else:
+            result = CallResult.SUCCESS
+            reports.answered()
+            return found
+        finally:
+            reports.ended(verb, result, began)
 
 
-def _checked(read: Callable[[], T]) -> T:
-    try:
-        return read()
-    except (AnswerError, ExtenderClaimError) as error:
-        raise ExtenderFailure(str(error)) from None
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """What is asked, for reports."""
+
+    verb: str
+    """The protocol's."""
+    path: str
+    """The configured one."""
+    pod: str
+
+
+def _no_clock() -> float:
+    return 0.0

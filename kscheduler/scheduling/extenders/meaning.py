@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Final
 
 from kscheduler.client.extenders.messages import FilterAnswer, VictimsOnNode
+from kscheduler.config.extenders import EXTENDER
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import Status, unresolvable, unschedulable
-from kscheduler.scheduling.missing_rules import EXTENDER
 
 POINTS_PER_SCORE: Final = 10
 """Nodes have up to 100 points, extenders give up to 10."""

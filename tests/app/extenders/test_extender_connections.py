@@ -2,7 +2,9 @@
 
 import subprocess
 import sys
+from collections.abc import Mapping
 
+import msgspec
 import pytest
 
 from kscheduler.api.core import Pod
@@ -12,6 +14,7 @@ from kscheduler.config.types import Extender
 from kscheduler.scheduling.extenders.answers import AsksExtenders
 from tests.builders import make_pod, pod_info
 from tests.client.http.raw_server import Peer, raw_server
+from tests.scheduling.eviction.stage import turns
 
 POD = make_pod("p")
 
@@ -29,8 +32,16 @@ class OnePod:
         return self.answer
 
 
+class WholePods:
+    """An API server that gives the pod to whoever asks for anything."""
+
+    async def get(self, path: str, params: Mapping[str, str] | None = None) -> bytes:
+        del path, params
+        return msgspec.json.encode(POD)
+
+
 def connections(pods: OnePod | None = None) -> ExtenderConnections:
-    return ExtenderConnections(pods or OnePod(), lambda _: None, lambda: True)
+    return ExtenderConnections(pods or OnePod(), WholePods(), lambda _: None, lambda: True)
 
 
 async def leave_all(peer: Peer) -> None:
@@ -55,15 +66,31 @@ async def test_what_is_replaced_is_closed_and_a_draft_that_was_dropped_changes_n
         made.adopt(first)
         assert await left(first) == "a"
         made([extender, extender])  # drafted, and refused
-        await made.close_replaced()
         assert await left(first) == "a"
-        second = made([extender])
+        made.in_use = lambda: [first]
+        second = made([extender, extender])
         made.adopt(second)
-        await made.close_replaced()
+        await turns()
+        assert await left(first) == "a", "an attempt has it"
+        made.in_use = list
+        made.look()
+        await turns()
         assert "no longer configured" in await left(first)
         assert await left(second) == "a"
         await made.aclose()
         assert "no longer configured" in await left(second)
+
+
+async def test_a_configuration_with_the_same_extenders_keeps_their_connections() -> None:
+    extender = Extender("http://a", filter_verb="f")
+    made = connections()
+    first = made([extender])
+    made.adopt(first)
+    assert made([extender]) is first
+    made.adopt(first)
+    assert made([extender, extender]) is not first
+    assert made([extender]) is first, "the draft was dropped"
+    await made.aclose()
 
 
 async def test_without_extenders_there_is_nobody_to_ask() -> None:
@@ -90,7 +117,7 @@ async def test_the_api_server_is_asked_where_a_pod_is(answer: Pod | Exception, e
 def test_who_has_no_extenders_imports_no_client_for_them() -> None:
     program = (
         "import sys; from kscheduler.app.extender_connections import ExtenderConnections; "
-        "assert ExtenderConnections(None, None, None)([]) is None; "
+        "assert ExtenderConnections(None, None, None, None)([]) is None; "
         "print([name for name in sys.modules if 'extenders.' in name])"
     )
     ran = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True, text=True)

@@ -9,7 +9,7 @@ from kscheduler.framework.cluster.preemption import Candidate, ReviewedCandidate
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.status import SUCCESS, Status, error, unschedulable
 from kscheduler.scheduling.attempt.consulting import MOST_ROUNDS, MOVED_ON
-from kscheduler.scheduling.attempt.lines import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.answers import UNASKED, AsksExtenders, ExtenderAnswers, VictimAnswers
 from tests.builders import make_node, make_pod
 from tests.scheduling.around import SchedulerHarness

@@ -1,6 +1,7 @@
 """What a slow extender must not delay: pods of another extender, and pods that concern none."""
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -8,7 +9,7 @@ import pytest
 from kscheduler.api.core import Pod
 from kscheduler.config.types import Extender, ExtenderManagedResource
 from kscheduler.framework.status import SUCCESS, Status, error
-from kscheduler.scheduling.attempt.lines import TURNS_PER_LINE
+from kscheduler.scheduling.attempt.extender_lines import TURNS_PER_LINE
 from kscheduler.scheduling.extenders.asking import Asking
 from kscheduler.scheduling.extenders.http_extender import HTTPExtender
 from tests.builders import make_pod
@@ -26,7 +27,8 @@ class GatedCalls:
         if is_open:
             self.gate.set()
 
-    async def call(self, verb: str, body: bytes) -> bytes:
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        del may_send
         await self.gate.wait()
         return msgspec.json.encode({"NodeNames": msgspec.json.decode(body)["NodeNames"]})
 

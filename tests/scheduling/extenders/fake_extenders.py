@@ -1,6 +1,6 @@
 """Extenders that answer what a test wants, without a network."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -18,7 +18,10 @@ class FakeCalls:
         self._answers = answers
         self.asked: list[tuple[str, Any]] = []
 
-    async def call(self, verb: str, body: bytes) -> bytes:
+    async def call(self, verb: str, body: bytes, may_send: Callable[[], bool] | None = None) -> bytes:
+        if may_send is not None and not may_send():
+            message = "not sent"
+            raise ExtenderError(message)
         self.asked.append((verb, msgspec.json.decode(body)))
         answer = self._answers[verb]
         if isinstance(answer, ExtenderError):
@@ -29,11 +32,11 @@ class FakeCalls:
 class NamedDocuments:
     """Documents that are just names."""
 
-    def pod(self, pod: Pod) -> msgspec.Raw:
+    async def pod(self, pod: Pod) -> msgspec.Raw:
         return msgspec.Raw(msgspec.json.encode(pod.metadata.name))
 
-    def node(self, name: str) -> msgspec.Raw:
-        return msgspec.Raw(msgspec.json.encode(f"node {name}"))
+    async def nodes(self, names: Sequence[str]) -> Sequence[msgspec.Raw]:
+        return [msgspec.Raw(msgspec.json.encode(f"node {name}")) for name in names]
 
 
 def fake_extender(url: str, answers: Mapping[str, Any], **settings: Any) -> tuple[HTTPExtender, FakeCalls]:

@@ -144,7 +144,7 @@ async def test_victims_are_narrowed_by_one_after_the_other() -> None:
         "n": ReviewedCandidate(frozenset({"v"}), None),
         "m": ReviewedCandidate(frozenset({"w"}), None),
     }
-    assert first_calls.asked[0][1]["NodeNameToVictims"]["n"] == {"Pods": ["v"], "NumPDBViolations": 0}
+    assert first_calls.asked[0][1]["NodeNameToVictims"]["n"]["Pods"][0]["metadata"]["uid"] == "v"
     assert second_calls.asked[0][1]["NodeNameToMetaVictims"] == {"m": {"Pods": [{"UID": "w"}], "NumPDBViolations": 1}}
     assert third_calls.asked == []
 
@@ -181,13 +181,13 @@ def test_what_is_known_before_the_first_question() -> None:
 
 async def test_binding_names_pod_and_node_and_tells_a_refusal() -> None:
     extender, calls = fake_extender("http://1", {"bind": {}})
-    await extender.bind(POD.pod, "n")
+    await extender.bind(POD.pod, "n", lambda: True)
     meta = POD.pod.metadata
     sent = {"PodName": "pod", "PodNamespace": meta.namespace, "PodUID": meta.uid, "Node": "n"}
     assert calls.asked == [("bind", sent)]
     refusing, _ = fake_extender("http://1", {"bind": {"Error": "taken"}})
     with pytest.raises(ExtenderFailure, match=r"^taken$"):
-        await refusing.bind(POD.pod, "n")
+        await refusing.bind(POD.pod, "n", lambda: True)
 
 
 @pytest.mark.parametrize(

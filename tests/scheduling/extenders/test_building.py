@@ -3,7 +3,6 @@
 from base64 import b64encode
 from typing import Any
 
-import msgspec
 import pytest
 import structlog
 
@@ -11,9 +10,10 @@ from kscheduler.api.core import Pod
 from kscheduler.client.access.tls import TLSFiles
 from kscheduler.config.durations import seconds
 from kscheduler.config.types import Extender, ExtenderTLSConfig
-from kscheduler.scheduling.extenders.building import ExtenderSet, KnownObjects, address_of
-from tests.builders import make_node, make_pod, pod_info
+from kscheduler.scheduling.extenders.building import ExtenderSet, address_of
+from tests.builders import pod_info
 from tests.client.http.raw_server import Peer, raw_server
+from tests.scheduling.extenders.fake_extenders import NamedDocuments
 
 PEM = "-----BEGIN CERTIFICATE-----"
 DATA = b64encode(PEM.encode()).decode()
@@ -52,24 +52,12 @@ def test_an_address_shows_no_secret_and_names_its_fields() -> None:
     assert address.places.identity == "extenders[2].tlsConfig.certFile: c"
 
 
-def test_objects_are_sent_as_the_watch_has_shown_them() -> None:
-    node = make_node("n", labels={"a": "b"})
-    documents = KnownObjects({"n": node}.get)
-    pod = make_pod("p", requests={"cpu": "1"}, labels={"app": "x"})
-    sent = msgspec.json.decode(documents.pod(pod))
-    assert sent["metadata"]["name"] == "p"
-    assert sent["metadata"]["labels"] == {"app": "x"}
-    assert sent["spec"]["containers"][0]["resources"]["requests"] == {"cpu": "1"}
-    assert msgspec.json.decode(documents.node("n"))["metadata"]["labels"]["a"] == "b"
-    assert msgspec.json.decode(documents.node("gone")) is None
-
-
 async def nowhere(_pod: Pod) -> str:
     return ""
 
 
 def set_of(*extenders: Extender, **environ: str) -> ExtenderSet:
-    return ExtenderSet(extenders, lambda _: None, may_bind=lambda: True, pod_is_on=nowhere, environ=environ)
+    return ExtenderSet(extenders, NamedDocuments(), may_bind=lambda: True, pod_is_on=nowhere, environ=environ)
 
 
 async def test_a_configured_extender_is_asked_over_http_and_not_after_it_is_closed() -> None:

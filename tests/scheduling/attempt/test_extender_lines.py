@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from kscheduler.framework.pods.pod_info import PodInfo
 from kscheduler.framework.pods.queued_pod import QueuedPodInfo
-from kscheduler.scheduling.attempt.lines import Lines
+from kscheduler.scheduling.attempt.extender_lines import ExtenderLines
 from tests.builders import make_pod
 
 
@@ -13,7 +13,7 @@ def queued(name: str, priority: int = 0) -> QueuedPodInfo:
     return QueuedPodInfo(PodInfo(make_pod(name, priority=priority)))
 
 
-def called(lines: Lines) -> list[str]:
+def called(lines: ExtenderLines) -> list[str]:
     """Who was called; each takes its turn."""
     names = []
     while lines.called:
@@ -25,7 +25,7 @@ def called(lines: Lines) -> list[str]:
 
 
 def test_the_most_important_goes_next_and_among_equals_who_came_first() -> None:
-    lines = Lines(turns=1)
+    lines = ExtenderLines(turns=1)
     assert lines.begin_or_wait("line", queued("first"))
     for name, priority in (("low", 1), ("high", 9), ("low-too", 1)):
         assert not lines.begin_or_wait("line", queued(name, priority))
@@ -40,14 +40,14 @@ def test_the_most_important_goes_next_and_among_equals_who_came_first() -> None:
 
 
 def test_a_line_does_not_wait_for_another() -> None:
-    lines = Lines(turns=1)
+    lines = ExtenderLines(turns=1)
     assert lines.begin_or_wait("slow", queued("a"))
     assert not lines.begin_or_wait("slow", queued("b"))
     assert lines.begin_or_wait("quick", queued("c"))
 
 
 def test_who_is_called_and_needs_no_turn_passes_it_on() -> None:
-    lines = Lines(turns=1)
+    lines = ExtenderLines(turns=1)
     for name in "abc":
         lines.begin_or_wait("line", queued(name))
     lines.end("line")
@@ -60,7 +60,7 @@ def test_who_is_called_and_needs_no_turn_passes_it_on() -> None:
 @settings(max_examples=200)
 @given(st.lists(st.sampled_from(["come", "end", "decide", "gone", "call all"]), max_size=60), st.integers(1, 3))
 def test_nobody_stands_in_line_while_a_turn_is_free(steps: list[str], turns: int) -> None:
-    lines, number, in_turn = Lines(turns), 0, 0
+    lines, number, in_turn = ExtenderLines(turns), 0, 0
     for step in steps:
         if step == "come":
             number += 1

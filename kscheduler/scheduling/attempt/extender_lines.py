@@ -31,7 +31,7 @@ class _Line:
     """A heap: by priority, then in the order in which they came."""
 
 
-class Lines:
+class ExtenderLines:
     """The lines that have pods; a line begins with its first pod and ends with its last."""
 
     def __init__(self, turns: int = TURNS_PER_LINE) -> None:
